@@ -1,0 +1,134 @@
+"""Apache Kafka as a process: 4.3.0 in KRaft mode, 3.9.1 with ZooKeeper, from Maven Central's jars.
+
+It is the reference: the same client tests run against it, bench/ compares with it, and the
+adoption tests open the data folders it leaves behind.
+"""
+
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from kit.broker import Broker
+from kit.jars import KAFKA_3, KAFKA_4, classpath, kafka_jars
+from kit.probe import broker_answers
+from kit.process import ServerProcess, free_port
+
+# The JVM settings of Kafka's own start script, heap apart.
+_JVM = [
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+]
+_CLUSTER_ID = "Zmxvb2RtYXJrLXRlc3QtMQ"
+_SMALL_TOOL_HEAP = "-Xmx256m"
+
+# One node: every internal topic has one replica, and nothing waits for members to come.
+_ONE_NODE = {
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.retention.check.interval.ms": "300000",
+}
+
+
+def java(
+    version: str, main_class: str, arguments: Sequence[str], heap: str = _SMALL_TOOL_HEAP
+) -> list[str]:
+    """The command line that runs a class of Apache Kafka's broker or tools."""
+    jars = classpath(kafka_jars(version))
+    return ["java", heap, *_JVM, "-cp", jars, main_class, *arguments]
+
+
+@contextmanager
+def kraft_broker(
+    folder: Path, settings: Mapping[str, str] | None = None, heap: str = "1G"
+) -> Iterator[Broker]:
+    """Apache Kafka 4.3.0, controller and broker in one process, data in `folder`/data."""
+    port, controller_port = free_port(), free_port()
+    properties = _ONE_NODE | {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "log.dirs": str(folder / "data"),
+    }
+    config = _write_properties(folder / "server.properties", properties | dict(settings or {}))
+    if not (folder / "data" / "meta.properties").exists():
+        _format(config)
+    with _start(KAFKA_4, config, port, folder, heap) as broker:
+        yield broker
+
+
+@contextmanager
+def zookeeper_broker(
+    folder: Path, settings: Mapping[str, str] | None = None, heap: str = "512m"
+) -> Iterator[Broker]:
+    """Apache Kafka 3.9.1 with a ZooKeeper of its own, data in `folder`/data."""
+    port, zookeeper_port = free_port(), free_port()
+    properties = _ONE_NODE | {
+        "broker.id": "1",
+        "zookeeper.connect": f"127.0.0.1:{zookeeper_port}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "log.dirs": str(folder / "data"),
+    }
+    config = _write_properties(folder / "server.properties", properties | dict(settings or {}))
+    with _zookeeper(folder, zookeeper_port), _start(KAFKA_3, config, port, folder, heap) as broker:
+        yield broker
+
+
+@contextmanager
+def _start(version: str, config: Path, port: int, folder: Path, heap: str) -> Iterator[Broker]:
+    command = java(version, "kafka.Kafka", [str(config)], heap=f"-Xmx{heap}")
+    command[2:2] = [f"-Xms{heap}", *_log4j(folder)]
+    with ServerProcess(command, folder / "kafka.out") as process:
+        process.wait_until(lambda: broker_answers(port))
+        yield Broker(port, folder / "data", process)
+
+
+@contextmanager
+def _zookeeper(folder: Path, port: int) -> Iterator[None]:
+    properties = {
+        "dataDir": str(folder / "zookeeper"),
+        "clientPort": str(port),
+        "clientPortAddress": "127.0.0.1",
+        "admin.enableServer": "false",
+    }
+    config = _write_properties(folder / "zookeeper.properties", properties)
+    main_class = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+    command = java(KAFKA_3, main_class, [str(config)])
+    command[2:2] = _log4j(folder)
+    with ServerProcess(command, folder / "zookeeper.out"):
+        # Kafka itself waits for ZooKeeper (zookeeper.connection.timeout.ms), so we need not.
+        yield
+
+
+def _log4j(folder: Path) -> list[str]:
+    """3.9.1 logs through log4j 1: warnings and errors to the output that a failure shows."""
+    config = folder / "log4j.properties"
+    config.write_text(
+        "log4j.rootLogger=WARN, out\n"
+        "log4j.appender.out=org.apache.log4j.ConsoleAppender\n"
+        "log4j.appender.out.layout=org.apache.log4j.PatternLayout\n"
+        "log4j.appender.out.layout.ConversionPattern=%d %p %c: %m%n\n"
+    )
+    return [f"-Dlog4j.configuration=file:{config}"]
+
+
+def _format(config: Path) -> None:
+    arguments = ["format", "-t", _CLUSTER_ID, "-c", str(config)]
+    command = java(KAFKA_4, "kafka.tools.StorageTool", arguments)
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+
+
+def _write_properties(path: Path, properties: Mapping[str, str]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+    return path
