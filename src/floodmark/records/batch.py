@@ -1,0 +1,193 @@
+"""The 61-byte header of a record batch (magic 2), read and patched in place.
+
+The hot path of produce, fetch and recovery: brokers look at headers only and leave the records
+packed. Base offset and leader epoch lie outside the checksum, so a leader stamps them without
+touching it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from struct import Struct
+from typing import Final, NamedTuple
+
+from fastcrc import crc32
+
+from floodmark.records.compression import Compression
+from floodmark.records.errors import CorruptRecord, UnsupportedMagic
+
+Buffer = bytes | bytearray | memoryview
+WritableBuffer = bytearray | memoryview
+
+HEADER: Final = Struct(">qiibIhiqqqhii")
+HEADER_BYTES: Final = HEADER.size
+# Base offset and batch length: what has to be read before the size of a batch is known.
+LOG_OVERHEAD_BYTES: Final = 12
+MIN_BATCH_LENGTH: Final = HEADER_BYTES - LOG_OVERHEAD_BYTES
+MAGIC: Final = 2
+MAGIC_POSITION: Final = 16
+CRC_POSITION: Final = 17
+# The checksum covers everything from the attributes on.
+CRC_START: Final = 21
+
+COMPRESSION_MASK: Final = 0x07
+TIMESTAMP_TYPE_BIT: Final = 0x08
+TRANSACTIONAL_BIT: Final = 0x10
+CONTROL_BIT: Final = 0x20
+DELETE_HORIZON_BIT: Final = 0x40
+
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_TIMESTAMP: Final = -1
+NO_LEADER_EPOCH: Final = -1
+
+_BASE_OFFSET: Final = Struct(">q")
+_LEADER_EPOCH: Final = Struct(">i")
+_CRC: Final = Struct(">I")
+_ATTRIBUTES: Final = Struct(">h")
+_MAX_TIMESTAMP: Final = Struct(">q")
+_ATTRIBUTES_POSITION: Final = 21
+_LEADER_EPOCH_POSITION: Final = 12
+_MAX_TIMESTAMP_POSITION: Final = 35
+
+
+class TimestampType(IntEnum):
+    """Who stamps the records: the producer, or the broker when it appends."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+class BatchHeader(NamedTuple):
+    """The fields of a batch header in their order on disk and on the wire."""
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records_count: int
+
+    @property
+    def size_bytes(self) -> int:
+        return LOG_OVERHEAD_BYTES + self.batch_length
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def compression(self) -> Compression:
+        """The codec; raises CorruptRecord for an id that no codec has."""
+        return Compression.of(self.attributes & COMPRESSION_MASK)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        return TimestampType((self.attributes & TIMESTAMP_TYPE_BIT) >> 3)
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.attributes & TRANSACTIONAL_BIT != 0
+
+    @property
+    def is_control(self) -> bool:
+        return self.attributes & CONTROL_BIT != 0
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        """Compaction keeps the delete horizon in the base timestamp when this bit is set
+        (KIP-534)."""
+        return self.attributes & DELETE_HORIZON_BIT != 0
+
+    @property
+    def last_sequence(self) -> int:
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return add_sequence(self.base_sequence, self.last_offset_delta)
+
+
+def add_sequence(sequence: int, increment: int) -> int:
+    """Sequences wrap from 2^31 - 1 to 0."""
+    return (sequence + increment) & 0x7FFFFFFF
+
+
+def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """The header at this position, unchecked but for being there; the caller checks magic and size
+    where they matter."""
+    if len(buffer) - position < HEADER_BYTES:
+        raise CorruptRecord(
+            f"a batch header needs {HEADER_BYTES} bytes, {len(buffer) - position} left"
+        )
+    return BatchHeader._make(HEADER.unpack_from(buffer, position))
+
+
+def iter_headers(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+    """Every whole batch as (position, header); stops before an incomplete last one, as a fetch may
+    end in one."""
+    end = len(buffer)
+    while end - position >= HEADER_BYTES:
+        header = BatchHeader._make(HEADER.unpack_from(buffer, position))
+        check_shape(header)
+        next_position = position + LOG_OVERHEAD_BYTES + header.batch_length
+        if next_position > end:
+            return
+        yield position, header
+        position = next_position
+
+
+def check_shape(header: BatchHeader) -> None:
+    """Refuse what cannot be a batch of magic 2, before its length is trusted."""
+    if header.magic != MAGIC:
+        if header.magic in (0, 1):
+            raise UnsupportedMagic(f"message format {header.magic} is not supported, only {MAGIC}")
+        raise CorruptRecord(f"unknown magic {header.magic} at offset {header.base_offset}")
+    if header.batch_length < MIN_BATCH_LENGTH:
+        raise CorruptRecord(
+            f"batch length {header.batch_length} at offset {header.base_offset} is too short"
+        )
+
+
+def compute_crc(buffer: Buffer, position: int, size_bytes: int) -> int:
+    """CRC32C over the attributes and all that follows."""
+    view = memoryview(buffer)[position + CRC_START : position + size_bytes]
+    crc: int = crc32.iscsi(view)
+    return crc
+
+
+def crc_ok(buffer: Buffer, position: int, header: BatchHeader) -> bool:
+    size_bytes = header.size_bytes
+    if len(buffer) - position < size_bytes or size_bytes < HEADER_BYTES:
+        return False
+    return compute_crc(buffer, position, size_bytes) == header.crc
+
+
+def patch(buffer: WritableBuffer, position: int, *, base_offset: int, leader_epoch: int) -> None:
+    """Stamp the offset and the leader epoch in place; both lie outside the checksum."""
+    _BASE_OFFSET.pack_into(buffer, position, base_offset)
+    _LEADER_EPOCH.pack_into(buffer, position + _LEADER_EPOCH_POSITION, leader_epoch)
+
+
+def restamp(
+    buffer: WritableBuffer, position: int, header: BatchHeader, *, timestamp_ms: int
+) -> BatchHeader:
+    """Give a batch log-append time in place: attribute bit, maximum timestamp and a new
+    checksum."""
+    attributes = header.attributes | TIMESTAMP_TYPE_BIT
+    _ATTRIBUTES.pack_into(buffer, position + _ATTRIBUTES_POSITION, attributes)
+    _MAX_TIMESTAMP.pack_into(buffer, position + _MAX_TIMESTAMP_POSITION, timestamp_ms)
+    crc = compute_crc(buffer, position, header.size_bytes)
+    _CRC.pack_into(buffer, position + CRC_POSITION, crc)
+    return header._replace(attributes=attributes, max_timestamp=timestamp_ms, crc=crc)
