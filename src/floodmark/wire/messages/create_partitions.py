@@ -1,0 +1,38 @@
+"""CreatePartitions (API key 37), versions 0 to 3."""
+
+from floodmark.wire.api_keys import ApiKey
+from floodmark.wire.schema import array, boolean, int16, int32, message, string, struct
+
+
+@struct
+class CreatePartitionsAssignment:
+    broker_ids: list[int] = array("int32")
+
+
+@struct
+class CreatePartitionsTopic:
+    name: str = string()
+    count: int = int32()
+    assignments: list[CreatePartitionsAssignment] | None = array(
+        CreatePartitionsAssignment, nullable="0+"
+    )
+
+
+@message(ApiKey.CREATE_PARTITIONS, "request", versions="0-3", flexible="2+")
+class CreatePartitionsRequest:
+    topics: list[CreatePartitionsTopic] = array(CreatePartitionsTopic)
+    timeout_ms: int = int32()
+    validate_only: bool = boolean()
+
+
+@struct
+class CreatePartitionsTopicResult:
+    name: str = string()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+", default=None)
+
+
+@message(ApiKey.CREATE_PARTITIONS, "response", versions="0-3", flexible="2+")
+class CreatePartitionsResponse:
+    throttle_time_ms: int = int32()
+    results: list[CreatePartitionsTopicResult] = array(CreatePartitionsTopicResult)

@@ -1,0 +1,15 @@
+"""SaslHandshake (API key 17), versions 0 to 1."""
+
+from floodmark.wire.api_keys import ApiKey
+from floodmark.wire.schema import array, int16, message, string
+
+
+@message(ApiKey.SASL_HANDSHAKE, "request", versions="0-1", flexible=None)
+class SaslHandshakeRequest:
+    mechanism: str = string()
+
+
+@message(ApiKey.SASL_HANDSHAKE, "response", versions="0-1", flexible=None)
+class SaslHandshakeResponse:
+    error_code: int = int16()
+    mechanisms: list[str] = array("string")

@@ -1,0 +1,121 @@
+"""Helpers that generated codecs call off their fast paths, and the limits they enforce.
+
+Called by the code that `wire/decode_source.py` and `wire/encode_source.py` write.
+"""
+
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+from floodmark.wire.schema import DecodeError, EncodeError
+
+MAX_ARRAY_LENGTH = 1_000_000
+"""More elements than any honest request has; refused before anything is allocated."""
+
+MAX_TAGGED_FIELDS = 10_000
+"""Kafka defines fewer than ten tags per structure; the rest is room for the future."""
+
+MAX_STRING_BYTES = 32767
+"""Kafka's limit for strings in every encoding, because the old one had an int16 length."""
+
+MAX_VARINT = 0x7FFFFFFF
+"""Lengths, counts and tags are Java ints."""
+
+ONE_BYTE = tuple(bytes((value,)) for value in range(128))
+
+
+@lru_cache(maxsize=4096)
+def uuid_from_bytes(data: bytes) -> UUID:
+    """A broker sees the same topic ids again and again, and UUID's constructor is slow."""
+    return UUID(bytes=data)
+
+
+def encode_varint(value: int) -> bytes:
+    """An unsigned varint: seven bits per byte, the lowest first."""
+    if value < 128:
+        return ONE_BYTE[value]
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def finish_varint(buffer: Any, position: int, first: int) -> tuple[int, int]:
+    """The varint whose first byte was read and was over 127; IndexError when the bytes end."""
+    value = first & 127
+    shift = 7
+    while True:
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            break
+        shift += 7
+        if shift > 28:
+            raise DecodeError(f"a varint before byte {position} is longer than five bytes")
+    if value > MAX_VARINT:
+        raise DecodeError(f"the varint before byte {position} exceeds an int32")
+    return value, position
+
+
+def read_varint(buffer: Any, position: int) -> tuple[int, int]:
+    first = buffer[position]
+    if first < 128:
+        return first, position + 1
+    return finish_varint(buffer, position + 1, first)
+
+
+def tag_count(buffer: Any, position: int, first: int) -> tuple[int, int]:
+    """The number of tagged fields, of which one byte, `first`, was read."""
+    count = first
+    if first > 127:
+        count, position = finish_varint(buffer, position, first)
+    if count > MAX_TAGGED_FIELDS:
+        raise DecodeError(f"{count} tagged fields; at most {MAX_TAGGED_FIELDS} are accepted")
+    return count, position
+
+
+def read_tag(buffer: Any, position: int, end: int) -> tuple[int, int, int]:
+    """A tag, where its value starts, and where it stops."""
+    tag, position = read_varint(buffer, position)
+    size, position = read_varint(buffer, position)
+    if size > end - position:
+        raise DecodeError(f"tagged field {tag} claims {size} bytes, {end - position} remain")
+    return tag, position, position + size
+
+
+def skip_tags(buffer: Any, position: int, first: int, end: int) -> int:
+    """Walk over a tag section in which this version knows no field."""
+    count, position = tag_count(buffer, position, first)
+    for _ in range(count):
+        _, _, position = read_tag(buffer, position, end)
+    return position
+
+
+def refuse_length(name: str, length: int, remaining: int) -> None:
+    """Raise for a length that cannot be true."""
+    if length < 0:
+        raise DecodeError(f"{name} is null or has the negative length {length}")
+    raise DecodeError(f"{name} claims length {length}, {remaining} bytes remain")
+
+
+def part_size(part: Any) -> int:
+    if isinstance(part, bytes | bytearray):
+        return len(part)
+    if isinstance(part, memoryview):
+        return part.nbytes
+    size: int = part.size_bytes
+    return size
+
+
+def record_size(value: Any) -> int:
+    """The size in bytes of what a `records` field holds."""
+    if isinstance(value, list):
+        return sum(map(part_size, value))
+    return part_size(value)
+
+
+def refuse_string(name: str, length: int) -> None:
+    raise EncodeError(f"{name} has {length} bytes; a string has at most {MAX_STRING_BYTES}")
