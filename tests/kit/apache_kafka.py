@@ -45,11 +45,10 @@ def java(
     return ["java", heap, *_JVM, "-cp", jars, main_class, *arguments]
 
 
-@contextmanager
-def kraft_broker(
+def prepare_kraft(
     folder: Path, settings: Mapping[str, str] | None = None, heap: str = "1G"
-) -> Iterator[Broker]:
-    """Apache Kafka 4.3.0, controller and broker in one process, data in `folder`/data."""
+) -> tuple[list[str], int]:
+    """Format `folder`/data for Apache Kafka 4.3.0; returns its start command and its port."""
     port, controller_port = free_port(), free_port()
     properties = _ONE_NODE | {
         "process.roles": "broker,controller",
@@ -63,7 +62,16 @@ def kraft_broker(
     config = _write_properties(folder / "server.properties", properties | dict(settings or {}))
     if not (folder / "data" / "meta.properties").exists():
         _format(config)
-    with _start(KAFKA_4, config, port, folder, heap) as broker:
+    return _broker_command(KAFKA_4, config, folder, heap), port
+
+
+@contextmanager
+def kraft_broker(
+    folder: Path, settings: Mapping[str, str] | None = None, heap: str = "1G"
+) -> Iterator[Broker]:
+    """Apache Kafka 4.3.0, controller and broker in one process, data in `folder`/data."""
+    command, port = prepare_kraft(folder, settings, heap)
+    with _start(command, port, folder) as broker:
         yield broker
 
 
@@ -80,14 +88,19 @@ def zookeeper_broker(
         "log.dirs": str(folder / "data"),
     }
     config = _write_properties(folder / "server.properties", properties | dict(settings or {}))
-    with _zookeeper(folder, zookeeper_port), _start(KAFKA_3, config, port, folder, heap) as broker:
+    command = _broker_command(KAFKA_3, config, folder, heap)
+    with _zookeeper(folder, zookeeper_port), _start(command, port, folder) as broker:
         yield broker
 
 
-@contextmanager
-def _start(version: str, config: Path, port: int, folder: Path, heap: str) -> Iterator[Broker]:
+def _broker_command(version: str, config: Path, folder: Path, heap: str) -> list[str]:
     command = java(version, "kafka.Kafka", [str(config)], heap=f"-Xmx{heap}")
     command[2:2] = [f"-Xms{heap}", *_log4j(folder)]
+    return command
+
+
+@contextmanager
+def _start(command: list[str], port: int, folder: Path) -> Iterator[Broker]:
     with ServerProcess(command, folder / "kafka.out") as process:
         process.wait_until(lambda: broker_answers(port))
         yield Broker(port, folder / "data", process)

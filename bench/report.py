@@ -1,0 +1,69 @@
+"""Turns the measured rounds into a Markdown table: medians, ratios, and whether a bound is kept."""
+
+import os
+import platform
+import statistics
+import sys
+from pathlib import Path
+
+from cases import CASES, Measure
+
+# case -> target -> rounds -> measure -> number
+Results = dict[str, dict[str, list[dict[str, float]]]]
+
+_TITLES = {"kafka": "Apache Kafka 4.3.0", "floodmark": "Floodmark"}
+
+
+def print_progress(case: str, target: str, outcome: dict[str, float]) -> None:
+    numbers = "  ".join(f"{name} {value:.4g}" for name, value in outcome.items())
+    print(f"{case:7} {target:10} {numbers}", file=sys.stderr, flush=True)
+
+
+def markdown(results: Results, targets: list[str], rounds: int, command: str) -> str:
+    heads = [_TITLES[name] for name in targets]
+    compared = {"kafka", "floodmark"} <= set(targets)
+    columns = ["case", "measure", *heads, *(["ratio", "bound", "kept"] if compared else [])]
+    lines = [
+        "# Benchmarks",
+        "",
+        f"Made by `{command}` in one run on one machine: {_machine()}.",
+        f"Median of {rounds} rounds after one unmeasured round; the brokers took turns.",
+        "What the cases do is in bench/README.md. In P1, P1b and P1c Floodmark checks a batch's",
+        "header and CRC without decoding its records, which Kafka walks (docs/compatibility.md).",
+        "",
+        "| " + " | ".join(columns) + " |",
+        "|" + "---|" * len(columns),
+    ]
+    for case, by_target in results.items():
+        for name, measure in CASES[case].measures.items():
+            medians = {t: statistics.median(r[name] for r in by_target[t]) for t in targets}
+            cells = [f"{case}: {CASES[case].title}", f"{measure.label} ({measure.unit})"]
+            cells += [_number(medians[target]) for target in targets]
+            if compared:
+                cells += _judged(measure, medians["kafka"], medians["floodmark"])
+            lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _judged(measure: Measure, kafka: float, ours: float) -> list[str]:
+    ratio = f"{ours / kafka:.2f}" if kafka else ""
+    if measure.ratio is not None:
+        kept = ours <= kafka * measure.ratio
+        return [ratio, f"<= {measure.ratio:g} x", "yes" if kept else "**no**"]
+    if measure.limit is not None:
+        kept = ours <= measure.limit
+        return [ratio, f"<= {measure.limit:g} {measure.unit}", "yes" if kept else "**no**"]
+    return [ratio, "", ""]
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def _machine() -> str:
+    model = "unknown processor"
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.partition(":")[2].strip()
+            break
+    return f"{os.cpu_count()} cores of {model}, Python {platform.python_version()}"
