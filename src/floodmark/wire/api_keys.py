@@ -1,6 +1,13 @@
-"""Kafka's API keys. Used by the headers, the message definitions and the dispatcher."""
+"""Kafka's API keys.
 
+Used by the headers, the message definitions and the dispatcher.
+
+What a header needs of a message stands here, so that reading one imports no definition.
+"""
+
+from collections.abc import Mapping
 from enum import IntEnum
+from types import MappingProxyType
 
 
 class ApiKey(IntEnum):
@@ -67,3 +74,76 @@ class ApiKey(IntEnum):
     CONSUMER_GROUP_DESCRIBE = 69
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
+
+
+NEVER_FLEXIBLE = 32768
+"""Above every version."""
+
+FIRST_FLEXIBLE_VERSION: Mapping[int, int] = MappingProxyType(
+    {
+        ApiKey.PRODUCE: 9,
+        ApiKey.FETCH: 12,
+        ApiKey.LIST_OFFSETS: 6,
+        ApiKey.METADATA: 9,
+        ApiKey.LEADER_AND_ISR: 4,
+        ApiKey.STOP_REPLICA: 2,
+        ApiKey.UPDATE_METADATA: 6,
+        ApiKey.CONTROLLED_SHUTDOWN: 3,
+        ApiKey.OFFSET_COMMIT: 8,
+        ApiKey.OFFSET_FETCH: 6,
+        ApiKey.FIND_COORDINATOR: 3,
+        ApiKey.JOIN_GROUP: 6,
+        ApiKey.HEARTBEAT: 4,
+        ApiKey.LEAVE_GROUP: 4,
+        ApiKey.SYNC_GROUP: 4,
+        ApiKey.DESCRIBE_GROUPS: 5,
+        ApiKey.LIST_GROUPS: 3,
+        ApiKey.SASL_HANDSHAKE: NEVER_FLEXIBLE,
+        ApiKey.API_VERSIONS: 3,
+        ApiKey.CREATE_TOPICS: 5,
+        ApiKey.DELETE_TOPICS: 4,
+        ApiKey.DELETE_RECORDS: 2,
+        ApiKey.INIT_PRODUCER_ID: 2,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: 4,
+        ApiKey.ADD_PARTITIONS_TO_TXN: 3,
+        ApiKey.ADD_OFFSETS_TO_TXN: 3,
+        ApiKey.END_TXN: 3,
+        ApiKey.WRITE_TXN_MARKERS: 1,
+        ApiKey.TXN_OFFSET_COMMIT: 3,
+        ApiKey.DESCRIBE_ACLS: 2,
+        ApiKey.CREATE_ACLS: 2,
+        ApiKey.DELETE_ACLS: 2,
+        ApiKey.DESCRIBE_CONFIGS: 4,
+        ApiKey.ALTER_CONFIGS: 2,
+        ApiKey.ALTER_REPLICA_LOG_DIRS: 2,
+        ApiKey.DESCRIBE_LOG_DIRS: 2,
+        ApiKey.SASL_AUTHENTICATE: 2,
+        ApiKey.CREATE_PARTITIONS: 2,
+        ApiKey.CREATE_DELEGATION_TOKEN: 2,
+        ApiKey.RENEW_DELEGATION_TOKEN: 2,
+        ApiKey.EXPIRE_DELEGATION_TOKEN: 2,
+        ApiKey.DESCRIBE_DELEGATION_TOKEN: 2,
+        ApiKey.DELETE_GROUPS: 2,
+        ApiKey.ELECT_LEADERS: 2,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: 1,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: 0,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: 0,
+        ApiKey.OFFSET_DELETE: NEVER_FLEXIBLE,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS: 1,
+        ApiKey.ALTER_CLIENT_QUOTAS: 1,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: 0,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: 0,
+        ApiKey.ALTER_PARTITION: 0,
+        ApiKey.UPDATE_FEATURES: 0,
+        ApiKey.DESCRIBE_CLUSTER: 0,
+        ApiKey.DESCRIBE_PRODUCERS: 0,
+        ApiKey.DESCRIBE_TRANSACTIONS: 0,
+        ApiKey.LIST_TRANSACTIONS: 0,
+        ApiKey.ALLOCATE_PRODUCER_IDS: 0,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT: 0,
+        ApiKey.CONSUMER_GROUP_DESCRIBE: 0,
+        ApiKey.LIST_CONFIG_RESOURCES: 0,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS: 0,
+    }
+)
+"""From here on lengths are varints and structures end in tagged fields (KIP-482)."""

@@ -178,9 +178,10 @@ class DecodeSource(Source):
         if not nullable:
             self.line(f"{target} = {self.detached(field.element)}")
             return
-        self.fixed("b", "n")
+        # A nullable structure starts with -1 or 1 in a byte, but with varint 0 or 1 if tagged.
+        self.fixed("B" if field.tag is not None else "b", "n")
         self.flush()
-        self.line(f"if n < 0: {target} = None")
+        self.line(f"if n {'== 0' if field.tag is not None else '< 0'}: {target} = None")
         self.line("else:")
         with self.block():
             self.line(f"{target} = {self.detached(field.element)}")

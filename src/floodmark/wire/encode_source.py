@@ -198,7 +198,8 @@ class EncodeSource(Source):
         pending = self.take()
         self.line(f"if {item} is None:")
         with self.block():
-            self.emit([*pending, ("b", "-1")])
+            # A nullable structure starts with -1 or 1 in a byte, but with varint 0 or 1 if tagged.
+            self.emit([*pending, ("b", "-1" if field.tag is None else "0")])
         self.line("else:")
         with self.block():
             self.pending = [*pending, ("b", "1")]

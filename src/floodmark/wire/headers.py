@@ -1,0 +1,115 @@
+"""The headers in front of every request and response.
+
+Called by the processor for each frame and by the client's connection. They are written by hand,
+not as definitions, because the bytes of a request header name the version that the header is in.
+
+Request headers: v0 has no client id, v1 has one, v2 adds a tag section; the client id keeps its
+two-byte length even in v2, so that a broker can read it before it knows the version.
+Response headers: v0 is the correlation id, v1 adds a tag section. ApiVersions answers with v0
+always (KIP-511): its client does not know yet what the broker speaks.
+"""
+
+import dataclasses
+import struct
+
+from floodmark.wire.api_keys import FIRST_FLEXIBLE_VERSION, NEVER_FLEXIBLE, ApiKey
+from floodmark.wire.compiler import Buffer
+from floodmark.wire.primitives import skip_tags
+from floodmark.wire.schema import DecodeError, EncodeError
+
+_FIXED = struct.Struct(">hhi")
+_WITH_CLIENT_ID_LENGTH = struct.Struct(">hhih")
+_CORRELATION_ID = struct.Struct(">i")
+_CORRELATION_ID_AND_TAGS = struct.Struct(">ix")
+
+
+@dataclasses.dataclass(slots=True)
+class RequestHeader:
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None = None
+
+
+def request_header_version(api_key: int, api_version: int) -> int:
+    if api_version >= FIRST_FLEXIBLE_VERSION.get(api_key, NEVER_FLEXIBLE):
+        return 2
+    # ControlledShutdown v0 is older than client ids in headers.
+    return 0 if api_key == ApiKey.CONTROLLED_SHUTDOWN and api_version == 0 else 1
+
+
+def response_header_version(api_key: int, api_version: int) -> int:
+    if api_key == ApiKey.API_VERSIONS:
+        return 0
+    return 1 if api_version >= FIRST_FLEXIBLE_VERSION.get(api_key, NEVER_FLEXIBLE) else 0
+
+
+def decode_request_header(buffer: Buffer) -> tuple[RequestHeader, int]:
+    """The header at the start of a request, and the offset of the request's body.
+
+    An API key that we do not know leaves the client id out, since its place is unknown; a version
+    that we do not know is read like the newest.
+    """
+    size = len(buffer)
+    if size < 8:
+        raise DecodeError(f"a request of {size} bytes has no complete header")
+    api_key, api_version, correlation_id = _FIXED.unpack_from(buffer)
+    first_flexible = FIRST_FLEXIBLE_VERSION.get(api_key)
+    if first_flexible is None or (api_version == 0 and api_key == ApiKey.CONTROLLED_SHUTDOWN):
+        return RequestHeader(api_key, api_version, correlation_id), 8
+    try:
+        client_id, position = _client_id(buffer, size)
+        if api_version >= first_flexible:
+            tags = buffer[position]
+            position += 1
+            if tags:
+                position = skip_tags(buffer, position, tags, size)
+    except IndexError:
+        raise DecodeError("the request ends inside its header") from None
+    return RequestHeader(api_key, api_version, correlation_id, client_id), position
+
+
+def _client_id(buffer: Buffer, size: int) -> tuple[str | None, int]:
+    length = buffer[8] << 8 | buffer[9]
+    if length == 0xFFFF:
+        return None, 10
+    end = 10 + length
+    if length > 0x7FFF or end > size:
+        raise DecodeError(f"the client id claims {length} bytes, {size - 10} remain")
+    try:
+        return str(buffer[10:end], "utf-8"), end
+    except UnicodeDecodeError:
+        raise DecodeError("the client id is not UTF-8") from None
+
+
+def encode_request_header(header: RequestHeader) -> bytes:
+    version = request_header_version(header.api_key, header.api_version)
+    fixed = (header.api_key, header.api_version, header.correlation_id)
+    try:
+        if version == 0:
+            return _FIXED.pack(*fixed)
+        tags = b"\0" if version == 2 else b""
+        if header.client_id is None:
+            return _WITH_CLIENT_ID_LENGTH.pack(*fixed, -1) + tags
+        client_id = header.client_id.encode()
+        return _WITH_CLIENT_ID_LENGTH.pack(*fixed, len(client_id)) + client_id + tags
+    except (struct.error, UnicodeError) as error:
+        raise EncodeError(f"the request header cannot be written: {error}") from error
+
+
+def encode_response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
+    if response_header_version(api_key, api_version):
+        return _CORRELATION_ID_AND_TAGS.pack(correlation_id)
+    return _CORRELATION_ID.pack(correlation_id)
+
+
+def decode_response_header(buffer: Buffer, header_version: int) -> tuple[int, int]:
+    """The correlation id, and the offset of the response's body."""
+    try:
+        (correlation_id,) = _CORRELATION_ID.unpack_from(buffer)
+        if header_version == 0:
+            return correlation_id, 4
+        tags = buffer[4]
+        return correlation_id, skip_tags(buffer, 5, tags, len(buffer)) if tags else 5
+    except (struct.error, IndexError):
+        raise DecodeError("the response ends inside its header") from None

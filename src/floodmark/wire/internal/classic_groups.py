@@ -1,0 +1,63 @@
+"""classic_groups."""
+
+from uuid import UUID
+
+from floodmark.wire.schema import array, binary, int32, int64, message, string, struct, uuid
+
+
+@message(None, "data", versions="0", flexible=None)
+class LegacyOffsetCommitKey:
+    group: str = string()
+    topic: str = string()
+    partition: int = int32()
+
+
+@message(None, "data", versions="0", flexible=None)
+class LegacyOffsetCommitValue:
+    offset: int = int64()
+    metadata: str = string()
+    commit_timestamp: int = int64()
+
+
+@message(None, "data", versions="0", flexible=None)
+class OffsetCommitKey:
+    group: str = string()
+    topic: str = string()
+    partition: int = int32()
+
+
+@message(None, "data", versions="0-4", flexible="4+")
+class OffsetCommitValue:
+    offset: int = int64()
+    leader_epoch: int = int32("3+", default=-1, ignorable=True)
+    metadata: str = string()
+    commit_timestamp: int = int64()
+    expire_timestamp: int = int64("1", default=-1, ignorable=True)
+    topic_id: UUID = uuid("4+", tag=0, ignorable=True)
+
+
+@message(None, "data", versions="0", flexible=None)
+class GroupMetadataKey:
+    group: str = string()
+
+
+@struct
+class MemberMetadata:
+    member_id: str = string()
+    group_instance_id: str | None = string("3+", nullable="3+", default=None, ignorable=True)
+    client_id: str = string()
+    client_host: str = string()
+    rebalance_timeout: int = int32("1+", default=-1, ignorable=True)
+    session_timeout: int = int32()
+    subscription: bytes = binary()
+    assignment: bytes = binary()
+
+
+@message(None, "data", versions="0-4", flexible="4+")
+class GroupMetadataValue:
+    protocol_type: str = string()
+    generation: int = int32()
+    protocol: str | None = string(nullable="0+")
+    leader: str | None = string(nullable="0+")
+    current_state_timestamp: int = int64("2+", default=-1, ignorable=True)
+    members: list[MemberMetadata] = array(MemberMetadata)
