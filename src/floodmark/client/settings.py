@@ -1,0 +1,141 @@
+"""Settings of the clients: Kafka's names with dots swapped for underscores, Kafka's defaults where
+they make sense.
+
+Users build them by keyword; the CLI builds them from `--command-config` files and `-X name=value`
+pairs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, get_type_hints
+
+MIB = 1024 * 1024
+
+_TRUE = frozenset({"true", "yes", "on", "1"})
+_FALSE = frozenset({"false", "no", "off", "0"})
+
+
+class SettingsError(ValueError):
+    """A client setting has a value that cannot be used; the text says what is allowed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSettings:
+    """What every client needs to reach a cluster."""
+
+    client_id: str = "floodmark"
+    request_timeout_ms: int = 30_000
+    default_api_timeout_ms: int = 60_000
+    socket_connection_setup_timeout_ms: int = 10_000
+    connections_max_idle_ms: int = 540_000
+    metadata_max_age_ms: int = 300_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    allow_auto_create_topics: bool = True
+
+    # Kafka's spellings that are not the field's name with dots.
+    ALIASES: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> tuple[Self, list[str]]:
+        """Settings from Kafka's dotted names, and the names that mean nothing to this client."""
+        types = get_type_hints(cls)
+        fields = {field.name for field in dataclasses.fields(cls)}
+        values: dict[str, Any] = {}
+        unknown: list[str] = []
+        for name, text in properties.items():
+            field = cls.ALIASES.get(name, name.replace(".", "_").replace("-", "_"))
+            if field in fields:
+                values[field] = _parse(name, text, types[field])
+            else:
+                unknown.append(name)
+        return cls(**values), unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerSettings(ClientSettings):
+    """How records are gathered into batches and how hard the producer tries."""
+
+    acks: int = -1
+    batch_size: int = 16_384
+    linger_ms: float = 5
+    buffer_memory: int = 32 * MIB
+    max_request_size: int = MIB
+    max_block_ms: int = 60_000
+    delivery_timeout_ms: int = 120_000
+    max_in_flight_requests_per_connection: int = 5
+    compression_type: str = "none"
+    enable_idempotence: bool = True
+    retries: int = 2**31 - 1
+
+    def __post_init__(self) -> None:
+        _one_of("acks", self.acks, (-1, 0, 1))
+        _one_of("compression.type", self.compression_type, COMPRESSION_TYPES)
+        if self.batch_size < 0 or self.buffer_memory < 1 or self.linger_ms < 0:
+            raise SettingsError("batch.size, buffer.memory and linger.ms must not be negative")
+        if self.max_in_flight_requests_per_connection < 1:
+            raise SettingsError("max.in.flight.requests.per.connection must be at least 1")
+
+    @property
+    def idempotent(self) -> bool:
+        """Idempotence needs acks=all and retries; asking for less turns it off, as in Kafka."""
+        return self.enable_idempotence and self.acks == -1 and self.retries > 0
+
+
+COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerSettings(ClientSettings):
+    """How much is fetched ahead, what is visible, and where to start without a position."""
+
+    fetch_min_bytes: int = 1
+    fetch_max_bytes: int = 50 * MIB
+    fetch_max_wait_ms: int = 500
+    max_partition_fetch_bytes: int = MIB
+    max_poll_records: int = 500
+    isolation_level: str = "read_uncommitted"
+    auto_offset_reset: str = "latest"
+    check_crcs: bool = True
+    allow_auto_create_topics: bool = False
+
+    def __post_init__(self) -> None:
+        _one_of("isolation.level", self.isolation_level, ("read_uncommitted", "read_committed"))
+        _one_of("auto.offset.reset", self.auto_offset_reset, ("earliest", "latest", "none"))
+
+    @property
+    def read_committed(self) -> bool:
+        return self.isolation_level == "read_committed"
+
+
+def _one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
+    if value not in allowed:
+        choices = ", ".join(str(item) for item in allowed)
+        raise SettingsError(f"{name}={value} is not possible: use one of {choices}")
+
+
+def _parse(name: str, text: str, kind: type) -> int | float | bool | str:
+    text = text.strip()
+    if name in ("acks", "request.required.acks") and text == "all":
+        return -1
+    try:
+        if kind is bool:
+            return _parse_bool(text)
+        if kind is int:
+            return int(text)
+        if kind is float:
+            return float(text)
+    except ValueError:
+        raise SettingsError(f"{name}={text} is not possible: a {kind.__name__} is needed") from None
+    return text
+
+
+def _parse_bool(text: str) -> bool:
+    if text.lower() in _TRUE:
+        return True
+    if text.lower() in _FALSE:
+        return False
+    raise ValueError(text)
