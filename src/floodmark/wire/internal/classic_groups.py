@@ -1,4 +1,10 @@
-"""classic_groups."""
+"""Records of `__consumer_offsets` that hold committed offsets and classic groups.
+
+Used by the group coordinator. Values up to version 3 are what Kafka writes by default; version 4
+is flexible and exists so that later fields can be tagged. Of OffsetCommitValue, version 1 had an
+expiry time of its own, 3 added the leader epoch, 4 the topic id; of GroupMetadataValue, 1 added
+the rebalance timeout, 2 the time of the last state change, 3 the group instance id.
+"""
 
 from uuid import UUID
 

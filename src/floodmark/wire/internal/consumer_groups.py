@@ -1,4 +1,10 @@
-"""consumer_groups."""
+"""Records of `__consumer_offsets` that hold groups of the new consumer protocol (KIP-848).
+
+Used by the group coordinator. A group is many records: its epoch, a record for each member, the
+target assignment as a whole and for each member, what each member owns now, and the topics that
+each regular expression resolved to. Kafka 4.1 replaced the partition metadata record by a hash in
+the group's own record (KIP-1101); it is here for logs that still have it.
+"""
 
 from uuid import UUID
 

@@ -1,4 +1,10 @@
-"""consumer_protocol."""
+"""What consumers say to each other through the coordinator: subscription and assignment.
+
+Used by the client's assignors, and by the group coordinator where it has to look inside: the
+topics that a group subscribes to, and groups that move to the new protocol. Version 1 added the
+owned partitions (KIP-429), 2 the generation (KIP-792), 3 the rack (KIP-881). These bytes travel
+inside JoinGroup and SyncGroup, with their version in front.
+"""
 
 from floodmark.wire.schema import array, binary, int32, message, string, struct
 

@@ -1,4 +1,9 @@
-"""transaction_log."""
+"""Records of `__transaction_state`: one per transactional id, the last one counts.
+
+Used by the transaction coordinator. Version 1 is flexible and adds, as tags, the producer ids and
+the epoch around an epoch overflow and the client's transaction version (KIP-890). The key's record
+type is 0.
+"""
 
 from floodmark.wire.schema import array, int8, int16, int32, int64, message, string, struct
 
