@@ -1,0 +1,59 @@
+"""Settings: what there is, what it means, and what it is set to. Pure: no IO, no clock.
+
+Everybody reads settings through this package; `settings/` holds the definitions by area.
+"""
+
+from __future__ import annotations
+
+from floodmark.config.broker_config import BrokerConfig
+from floodmark.config.checks import connection_limits
+from floodmark.config.describe import (
+    ConfigEntry,
+    ConfigSource,
+    ConfigSynonym,
+    describe_broker,
+    describe_cluster_default,
+    describe_topic,
+)
+from floodmark.config.dynamic import validate_dynamic_overrides
+from floodmark.config.errors import ConfigError
+from floodmark.config.listeners import Listener
+from floodmark.config.loaders import (
+    merge_sources,
+    parse_environment,
+    parse_pairs,
+    parse_properties,
+    parse_toml,
+)
+from floodmark.config.setting import Setting, UpdateMode
+from floodmark.config.settings import BROKER_SETTINGS_BY_NAME, TOPIC_SETTINGS_BY_NAME
+from floodmark.config.topic_config import TopicConfig, topic_config, validate_topic_overrides
+from floodmark.config.values import Value, ValueType
+
+__all__ = [
+    "BROKER_SETTINGS_BY_NAME",
+    "TOPIC_SETTINGS_BY_NAME",
+    "BrokerConfig",
+    "ConfigEntry",
+    "ConfigError",
+    "ConfigSource",
+    "ConfigSynonym",
+    "Listener",
+    "Setting",
+    "TopicConfig",
+    "UpdateMode",
+    "Value",
+    "ValueType",
+    "connection_limits",
+    "describe_broker",
+    "describe_cluster_default",
+    "describe_topic",
+    "merge_sources",
+    "parse_environment",
+    "parse_pairs",
+    "parse_properties",
+    "parse_toml",
+    "topic_config",
+    "validate_dynamic_overrides",
+    "validate_topic_overrides",
+]

@@ -1,0 +1,277 @@
+"""Settings of a topic, each with the broker settings that stand in when the topic has none of
+its own.
+"""
+
+from __future__ import annotations
+
+from floodmark.config.setting import MEDIUM, UpdateMode
+from floodmark.config.setting import Synonym as Falls
+from floodmark.config.setting import TopicSetting as Topic
+from floodmark.config.settings.log import CLEANUP_POLICIES, TIMESTAMP_TYPES
+from floodmark.config.settings.server import COMPRESSION_TYPES
+from floodmark.config.validators import (
+    ListOf,
+    OneOf,
+    RangeOr,
+    ThrottledReplicas,
+    Validator,
+    at_least,
+    between,
+)
+from floodmark.config.values import LONG_MAX, Value, ValueType
+
+BOOLEAN, INT, LONG = ValueType.BOOLEAN, ValueType.INT, ValueType.LONG
+STRING, LIST, DOUBLE = ValueType.STRING, ValueType.LIST, ValueType.DOUBLE
+
+MINUTE_MS = 60_000
+HOUR_MS = 3_600_000
+
+
+def _topic(
+    name: str,
+    value_type: ValueType,
+    default: Value,
+    documentation: str,
+    validator: Validator | None,
+    *synonyms: str | Falls,
+) -> Topic:
+    """All topic settings are of medium importance and can change at any time."""
+    falls_to = tuple(Falls(item) if isinstance(item, str) else item for item in synonyms)
+    return Topic(
+        name, value_type, default, MEDIUM, documentation, validator, UpdateMode.CLUSTER_WIDE,
+        synonyms=falls_to,
+    )  # fmt: skip
+
+
+TOPIC_SETTINGS = (
+    _topic(
+        "cleanup.policy",
+        LIST,
+        ("delete",),
+        "What happens to old records: `delete` them by age and size, `compact` to the last of "
+        "each key, or both.",
+        ListOf(CLEANUP_POLICIES),
+        "log.cleanup.policy",
+    ),
+    _topic(
+        "compression.gzip.level",
+        INT,
+        -1,
+        "The gzip level when the broker compresses; -1 is the codec's default.",
+        RangeOr(1, 9, -1),
+        "compression.gzip.level",
+    ),
+    _topic(
+        "compression.lz4.level",
+        INT,
+        9,
+        "The lz4 level when the broker compresses.",
+        between(1, 17),
+        "compression.lz4.level",
+    ),
+    _topic(
+        "compression.type",
+        STRING,
+        "producer",
+        "The compression in which batches are stored; `producer` keeps what the producer chose.",
+        OneOf(COMPRESSION_TYPES),
+        "compression.type",
+    ),
+    _topic(
+        "compression.zstd.level",
+        INT,
+        3,
+        "The zstd level when the broker compresses.",
+        between(-131072, 22),
+        "compression.zstd.level",
+    ),
+    _topic(
+        "delete.retention.ms",
+        LONG,
+        86400000,
+        "How long the mark of a deleted key stays readable after compaction.",
+        at_least(0),
+        "log.cleaner.delete.retention.ms",
+    ),
+    _topic(
+        "file.delete.delay.ms",
+        LONG,
+        60000,
+        "How long a removed segment file stays on disk, so that readers can finish.",
+        at_least(0),
+        "log.segment.delete.delay.ms",
+    ),
+    _topic(
+        "flush.messages",
+        LONG,
+        LONG_MAX,
+        "After how many records the log is forced to disk; by default the operating system "
+        "decides.",
+        at_least(1),
+        "log.flush.interval.messages",
+    ),
+    _topic(
+        "flush.ms",
+        LONG,
+        LONG_MAX,
+        "The longest that records stay unforced.",
+        at_least(0),
+        "log.flush.interval.ms",
+        "log.flush.scheduler.interval.ms",
+    ),
+    _topic(
+        "follower.replication.throttled.replicas",
+        LIST,
+        (),
+        "The replicas whose fetching counts against the follower throttle; `*` for all.",
+        ThrottledReplicas(),
+    ),
+    _topic(
+        "index.interval.bytes",
+        INT,
+        4096,
+        "After how many bytes of records an index entry is made.",
+        at_least(0),
+        "log.index.interval.bytes",
+    ),
+    _topic(
+        "leader.replication.throttled.replicas",
+        LIST,
+        (),
+        "The replicas whose traffic counts against the leader throttle; `*` for all.",
+        ThrottledReplicas(),
+    ),
+    _topic(
+        "max.compaction.lag.ms",
+        LONG,
+        LONG_MAX,
+        "How long a record stays uncompacted at most.",
+        at_least(1),
+        "log.cleaner.max.compaction.lag.ms",
+    ),
+    _topic(
+        "max.message.bytes",
+        INT,
+        1048588,
+        "The largest record batch that is accepted, as it arrives (compressed).",
+        at_least(0),
+        "message.max.bytes",
+    ),
+    _topic(
+        "message.timestamp.after.max.ms",
+        LONG,
+        3600000,
+        "How far a producer's timestamp may lie in the future.",
+        at_least(0),
+        "log.message.timestamp.after.max.ms",
+    ),
+    _topic(
+        "message.timestamp.before.max.ms",
+        LONG,
+        LONG_MAX,
+        "How far a producer's timestamp may lie in the past.",
+        at_least(0),
+        "log.message.timestamp.before.max.ms",
+    ),
+    _topic(
+        "message.timestamp.type",
+        STRING,
+        "CreateTime",
+        "Whether a record carries its producer's time or the time at which it was appended.",
+        OneOf(TIMESTAMP_TYPES),
+        "log.message.timestamp.type",
+    ),
+    _topic(
+        "min.cleanable.dirty.ratio",
+        DOUBLE,
+        0.5,
+        "The share of the log that must be uncompacted before it is worth compacting.",
+        between(0, 1),
+        "log.cleaner.min.cleanable.ratio",
+    ),
+    _topic(
+        "min.compaction.lag.ms",
+        LONG,
+        0,
+        "How long a record stays uncompacted at least.",
+        at_least(0),
+        "log.cleaner.min.compaction.lag.ms",
+    ),
+    _topic(
+        "min.insync.replicas",
+        INT,
+        1,
+        "How many replicas must be in sync for a write with acks=all to be taken.",
+        at_least(1),
+        "min.insync.replicas",
+    ),
+    _topic(
+        "preallocate",
+        BOOLEAN,
+        False,
+        "Whether a new segment file gets its full size at once.",
+        None,
+        "log.preallocate",
+    ),
+    _topic(
+        "retention.bytes",
+        LONG,
+        -1,
+        "The size that a partition may reach before its oldest segments go; -1 for no limit.",
+        None,
+        "log.retention.bytes",
+    ),
+    _topic(
+        "retention.ms",
+        LONG,
+        604800000,
+        "How long records are kept; -1 for ever.",
+        at_least(-1),
+        "log.retention.ms",
+        Falls("log.retention.minutes", MINUTE_MS),
+        Falls("log.retention.hours", HOUR_MS),
+    ),
+    _topic(
+        "segment.bytes",
+        INT,
+        1073741824,
+        "The size at which a segment file is closed and the next one begun.",
+        at_least(1048576),
+        "log.segment.bytes",
+    ),
+    _topic(
+        "segment.index.bytes",
+        INT,
+        10485760,
+        "The largest size of an index file; a full index closes its segment.",
+        at_least(4),
+        "log.index.size.max.bytes",
+    ),
+    _topic(
+        "segment.jitter.ms",
+        LONG,
+        0,
+        "How much earlier, at random, a segment may be closed, so that not all close at once.",
+        at_least(0),
+        "log.roll.jitter.ms",
+        Falls("log.roll.jitter.hours", HOUR_MS),
+    ),
+    _topic(
+        "segment.ms",
+        LONG,
+        604800000,
+        "The age at which a segment is closed though it is not full.",
+        at_least(1),
+        "log.roll.ms",
+        Falls("log.roll.hours", HOUR_MS),
+    ),
+    _topic(
+        "unclean.leader.election.enable",
+        BOOLEAN,
+        False,
+        "Whether a replica that is not in sync may become leader when no other is left. Records "
+        "are then lost.",
+        None,
+        "unclean.leader.election.enable",
+    ),
+)
