@@ -32,6 +32,7 @@ class Case:
     title: str
     run: Callable[[Server, float], dict[str, float]]
     measures: dict[str, Measure]
+    warm_up_rounds: int = 2  # unmeasured: a JVM compiles what is hot
 
 
 def _batched_produce(
@@ -132,7 +133,7 @@ def _cpu(ratio: float | None = None) -> Measure:
 _RATE = Measure("messages per second, seen by the load", "/s")
 
 CASES: dict[str, Case] = {
-    "P1": Case("produce, batches of 100", p1_raw, {"cpu": _cpu(0.5), "rate": _RATE}),
+    "P1": Case("produce, batches of 100", p1_raw, {"cpu": _cpu(0.5), "rate": _RATE}, 4),
     "P1b": Case("the same, idempotent", p1b_idempotent, {"cpu": _cpu(0.5), "rate": _RATE}),
     "P1c": Case("the same, lz4", p1c_lz4, {"cpu": _cpu(0.5), "rate": _RATE}),
     "P1s-1": Case(
@@ -163,6 +164,7 @@ CASES: dict[str, Case] = {
             "idle_rss": Measure("idle memory", "MB", limit=60),
             "idle_cpu": Measure("idle CPU, share of a core", "%", limit=0.5),
         },
+        warm_up_rounds=0,  # a start is cold by its nature
     ),
     "P5": Case(
         "1,000 partitions in one request, each written once",

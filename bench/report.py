@@ -27,7 +27,7 @@ def markdown(results: Results, targets: list[str], rounds: int, command: str) ->
         "# Benchmarks",
         "",
         f"Made by `{command}` in one run on one machine: {_machine()}.",
-        f"Median of {rounds} rounds after one unmeasured round; the brokers took turns.",
+        f"Median of {rounds} rounds after unmeasured ones; the brokers took turns.",
         "What the cases do is in bench/README.md. In P1, P1b and P1c Floodmark checks a batch's",
         "header and CRC without decoding its records, which Kafka walks (docs/compatibility.md).",
         "",

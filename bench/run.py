@@ -37,10 +37,10 @@ def main() -> int:
 def _run_case(
     case: str, servers: list[Server], rounds: int, scale: float
 ) -> dict[str, list[dict[str, float]]]:
-    """One unmeasured round for each (a JVM compiles what is hot), then `rounds` in turn."""
+    """The unmeasured rounds for each, then `rounds` in turn."""
     measured: dict[str, list[dict[str, float]]] = {server.name: [] for server in servers}
-    if case != "P4":  # a start is cold by its nature
-        for server in servers:
+    for server in servers:
+        for _ in range(CASES[case].warm_up_rounds):
             CASES[case].run(server, scale)
     for _ in range(rounds):
         for server in servers:

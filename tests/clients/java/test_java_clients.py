@@ -1,0 +1,33 @@
+"""Apache Kafka's own Java client, the last of the 3.x line and today's."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from kit.broker import Broker
+from kit.jars import KAFKA_3, KAFKA_4, client_jars
+from kit.java_program import run_java
+from kit.tools import require_tool
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(180)]
+
+_STEPS = [
+    "create",
+    "produce",
+    "consume from the start",
+    "consume from an offset",
+    "consume from a time",
+    "list offsets",
+    "alter and describe",
+    "delete",
+]
+
+
+@pytest.mark.parametrize("version", [KAFKA_3, KAFKA_4])
+def test_java_client_passes_the_scenario(broker: Broker, topic: str, version: str) -> None:
+    require_tool("java", "javac", "mvn")
+    program = Path(__file__).with_name("ClientScenario.java")
+    base_ms = int(time.time() * 1000) - 3_600_000
+    output = run_java(program, client_jars(version), broker.bootstrap, topic, str(base_ms))
+    assert output.splitlines() == [f"passed: {step}" for step in _STEPS]

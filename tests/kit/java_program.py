@@ -1,0 +1,39 @@
+"""Compiles a single-file Java program against a set of jars, once, and runs it."""
+
+import hashlib
+import subprocess
+from pathlib import Path
+
+from kit.jars import cache_lock, classpath
+
+
+def run_java(source: Path, jars: Path, *arguments: str, timeout_s: float = 90) -> str:
+    """Run the class that `source` holds; returns its output, an exit code other than 0 raises."""
+    classes = _compiled(source, jars)
+    command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    command += ["-cp", f"{classes}:{classpath(jars)}", source.stem, *arguments]
+    return run_program(command, timeout_s)
+
+
+def run_program(command: list[str], timeout_s: float = 90, cwd: Path | None = None) -> str:
+    """Run a client program; what it printed is the message of the failure."""
+    try:
+        outcome = subprocess.run(
+            command, capture_output=True, text=True, timeout=timeout_s, check=False, cwd=cwd
+        )
+    except subprocess.TimeoutExpired as late:
+        raise AssertionError(
+            f"not over after {timeout_s} s: {late.stdout!r}"
+        ) from None
+    if outcome.returncode != 0:
+        raise AssertionError(f"exit {outcome.returncode}:\n{outcome.stdout}\n{outcome.stderr}")
+    return outcome.stdout
+
+
+def _compiled(source: Path, jars: Path) -> Path:
+    digest = hashlib.sha256(source.read_bytes() + str(jars).encode()).hexdigest()[:16]
+    with cache_lock(f"classes-{digest}") as folder:
+        if not (folder / f"{source.stem}.class").exists():
+            command = ["javac", "-cp", classpath(jars), "-d", str(folder), str(source)]
+            subprocess.run(command, check=True, capture_output=True, timeout=120)
+    return folder
