@@ -17,6 +17,10 @@ from floodmark.wire.compiler import Buffer
 from floodmark.wire.primitives import skip_tags
 from floodmark.wire.schema import DecodeError, EncodeError
 
+# Plain ints, because looking up an enum's member costs more than the rest of the comparison.
+_API_VERSIONS = int(ApiKey.API_VERSIONS)
+_CONTROLLED_SHUTDOWN = int(ApiKey.CONTROLLED_SHUTDOWN)
+
 _FIXED = struct.Struct(">hhi")
 _WITH_CLIENT_ID_LENGTH = struct.Struct(">hhih")
 _CORRELATION_ID = struct.Struct(">i")
@@ -35,11 +39,11 @@ def request_header_version(api_key: int, api_version: int) -> int:
     if api_version >= FIRST_FLEXIBLE_VERSION.get(api_key, NEVER_FLEXIBLE):
         return 2
     # ControlledShutdown v0 is older than client ids in headers.
-    return 0 if api_key == ApiKey.CONTROLLED_SHUTDOWN and api_version == 0 else 1
+    return 0 if api_key == _CONTROLLED_SHUTDOWN and api_version == 0 else 1
 
 
 def response_header_version(api_key: int, api_version: int) -> int:
-    if api_key == ApiKey.API_VERSIONS:
+    if api_key == _API_VERSIONS:
         return 0
     return 1 if api_version >= FIRST_FLEXIBLE_VERSION.get(api_key, NEVER_FLEXIBLE) else 0
 
@@ -55,7 +59,7 @@ def decode_request_header(buffer: Buffer) -> tuple[RequestHeader, int]:
         raise DecodeError(f"a request of {size} bytes has no complete header")
     api_key, api_version, correlation_id = _FIXED.unpack_from(buffer)
     first_flexible = FIRST_FLEXIBLE_VERSION.get(api_key)
-    if first_flexible is None or (api_version == 0 and api_key == ApiKey.CONTROLLED_SHUTDOWN):
+    if first_flexible is None or (api_version == 0 and api_key == _CONTROLLED_SHUTDOWN):
         return RequestHeader(api_key, api_version, correlation_id), 8
     try:
         client_id, position = _client_id(buffer, size)
