@@ -1,0 +1,53 @@
+# Every target sets up what it needs: a virtual environment in .venv, with uv where there is one.
+PYTHON ?= python3
+BIN := .venv/bin
+PYTEST := $(BIN)/pytest
+
+.PHONY: setup run test test-clients test-crash check soak bench wheel conformance fuzz clean
+
+setup: .venv/ready
+
+.venv/ready: pyproject.toml
+	@test -x $(BIN)/python || { command -v uv >/dev/null && uv venv -q .venv || $(PYTHON) -m venv .venv; }
+	@if command -v uv >/dev/null; then uv pip install -q -p .venv -e '.[dev]'; \
+	else $(BIN)/python -m pip install -q -e '.[dev]'; fi
+	@touch $@
+
+run: setup
+	$(BIN)/floodmark up
+
+# Needs no other toolchain than Python; under five minutes on two cores.
+test: setup
+	$(PYTEST) -q -n 2 tests/unit tests/properties tests/simulation tests/regressions tests/clients/python
+	$(PYTEST) -q tests/crash tests/fuzz
+
+# Real clients in other languages, and Kafka's own tools: wants mvn, go, npm and kcat.
+test-clients: setup
+	$(PYTEST) -q --ignore=tests/clients/python tests/clients
+
+# 100 rounds of kill -9 under load.
+test-crash: setup
+	FLOODMARK_CRASH_ROUNDS=100 $(PYTEST) -q --timeout=900 tests/crash
+
+soak: setup
+	FLOODMARK_CRASH_ROUNDS=3000 FLOODMARK_FUZZ_REQUESTS=2000000 $(PYTEST) -q --timeout=0 tests/crash tests/fuzz
+
+# A structure-aware fuzz run of 200,000 requests against one broker, watching its memory.
+fuzz: setup
+	FLOODMARK_FUZZ_REQUESTS=200000 $(PYTEST) -q --timeout=1500 tests/fuzz
+
+check: setup
+	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests bench
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# Brings up Apache Kafka 4.3.0 beside us and runs the same load on both: see bench/README.md.
+bench: setup
+	$(BIN)/python bench/run.py
+
+wheel: setup
+	$(BIN)/python -m pip wheel -q --no-deps -w dist .
+
+clean:
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache

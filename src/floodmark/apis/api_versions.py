@@ -1,0 +1,62 @@
+"""ApiVersions (key 18), versions 0 to 4: what this broker serves, and its finalized features.
+
+- v1 throttle time; v3 flexible, the client's software name and version (KIP-511), features (KIP-584)
+- v4 features whose lowest version is 0
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from floodmark.apis.context import RequestContext
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+SOFTWARE_SINCE = 3
+FEATURES_FROM_ZERO_SINCE = 4
+SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    if context.api_version >= SOFTWARE_SINCE:
+        name, version = request.client_software_name, request.client_software_version
+        if not SOFTWARE_NAME.fullmatch(name) or not SOFTWARE_NAME.fullmatch(version):
+            return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
+        context.peer.client_software_name = name
+        context.peer.client_software_version = version
+    features = context.services.image.features
+    return ApiVersionsResponse(
+        ErrorCode.NONE,
+        _api_versions(context),
+        supported_features=[
+            SupportedFeatureKey(name, lowest, highest)
+            for name, (lowest, highest) in context.services.supported_features.items()
+            # Before v4 clients take a lowest version of 0 for an error (KAFKA-17011).
+            if lowest > 0 or context.api_version >= FEATURES_FROM_ZERO_SINCE
+        ],
+        finalized_features_epoch=features.epoch,
+        finalized_features=[
+            FinalizedFeatureKey(name, level, level)
+            for name, level in features.finalized.items()
+            if level > 0
+        ],
+    )
+
+
+def refuse_version(context: RequestContext, request: Any) -> ApiVersionsResponse:
+    """An unknown version is answered in the oldest form, with the ranges to choose from."""
+    return ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, _api_versions(context))
+
+
+def _api_versions(context: RequestContext) -> list[ApiVersion]:
+    return [
+        ApiVersion(key, lowest, highest)
+        for key, (lowest, highest) in context.services.api_versions.items()
+    ]

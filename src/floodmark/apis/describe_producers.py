@@ -1,0 +1,53 @@
+"""DescribeProducers (key 61), version 0: the idempotent producers that a partition remembers."""
+
+from __future__ import annotations
+
+from floodmark.apis.context import RequestContext
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+
+def handle(context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                topic.name,
+                [_partition(context, topic.name, index) for index in topic.partition_indexes],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _partition(context: RequestContext, topic: str, partition: int) -> PartitionResponse:
+    key = (topic, partition)
+    replica = context.services.replicas.find(key)
+    if replica is None:
+        return PartitionResponse(partition, context.services.replicas.missing(key))
+    if not replica.core.is_leader:
+        return PartitionResponse(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return PartitionResponse(
+        partition,
+        ErrorCode.NONE,
+        active_producers=[
+            ProducerState(
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                last_sequence=producer.last_sequence,
+                last_timestamp=producer.last_timestamp,
+                coordinator_epoch=producer.coordinator_epoch,
+                current_txn_start_offset=(
+                    -1
+                    if producer.transaction_first_offset is None
+                    else producer.transaction_first_offset
+                ),
+            )
+            for producer in replica.log.producers.active()
+        ],
+    )

@@ -1,0 +1,169 @@
+"""From the bytes of a request to the bytes of its answer.
+
+`SERVED` is the one list of what this broker can do: ApiVersions answers it, docs/compatibility.md
+is made from it, and a request outside it is refused. An API's module and its codecs are loaded when
+the first request for them comes, which keeps the start short.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Coroutine
+from importlib import import_module
+from typing import Any, NamedTuple, TypeAlias
+
+from floodmark.apis import api_versions, produce_before_v3
+from floodmark.apis.context import RequestContext, Services
+from floodmark.network.connection import Connection
+from floodmark.network.request_channel import CloseConnection, Outcome, Parked, Response
+from floodmark.network.transfer import Part
+from floodmark.wire import messages
+from floodmark.wire.api_keys import ApiKey
+from floodmark.wire.compiler import Encoder, decoder, encoder
+from floodmark.wire.headers import decode_request_header, encode_response_header
+from floodmark.wire.schema import DecodeError
+
+logger = logging.getLogger(__name__)
+
+
+class Served(NamedTuple):
+    lowest: int
+    highest: int
+
+
+SERVED: dict[ApiKey, Served] = {
+    ApiKey.PRODUCE: Served(3, 13),
+    ApiKey.FETCH: Served(4, 18),
+    ApiKey.LIST_OFFSETS: Served(1, 11),
+    ApiKey.METADATA: Served(0, 13),
+    ApiKey.API_VERSIONS: Served(0, 4),
+    ApiKey.CREATE_TOPICS: Served(2, 7),
+    ApiKey.DELETE_TOPICS: Served(1, 6),
+    ApiKey.DELETE_RECORDS: Served(0, 2),
+    ApiKey.INIT_PRODUCER_ID: Served(0, 5),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Served(2, 4),
+    ApiKey.DESCRIBE_ACLS: Served(1, 3),
+    ApiKey.DESCRIBE_CONFIGS: Served(1, 4),
+    ApiKey.ALTER_CONFIGS: Served(0, 2),
+    ApiKey.DESCRIBE_LOG_DIRS: Served(1, 4),
+    ApiKey.CREATE_PARTITIONS: Served(0, 3),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: Served(0, 1),
+    ApiKey.DESCRIBE_CLUSTER: Served(0, 2),
+    ApiKey.DESCRIBE_PRODUCERS: Served(0, 0),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: Served(0, 0),
+    ApiKey.LIST_CONFIG_RESOURCES: Served(0, 1),
+}
+
+Handle: TypeAlias = Callable[[RequestContext, Any], Any]
+
+
+class Route(NamedTuple):
+    """All that one API in one version needs, looked up once."""
+
+    api_key: ApiKey
+    version: int
+    handle: Handle
+    decode: Callable[[memoryview, int], tuple[Any, int]]
+    encode: Encoder
+
+
+class FaultSwitch:
+    """What `floodmark.testing` plugs in to make requests fail on purpose; does nothing itself."""
+
+    def intercept(self, route: Route, run: Callable[[], Outcome]) -> Outcome:
+        return run()
+
+
+class Dispatch:
+    """The request handler that the broker gives to the network."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._routes: dict[tuple[int, int], Route] = {}
+        self.faults: FaultSwitch | None = None
+        self.requests: dict[ApiKey, int] = dict.fromkeys(SERVED, 0)
+
+    def __call__(self, connection: Connection, frame: memoryview) -> Outcome:
+        try:
+            header, position = decode_request_header(frame)
+            api_key, version = header.api_key, header.api_version
+            route = self._routes.get((api_key, version)) or self._find_route(api_key, version)
+            request, _ = route.decode(frame, position)
+        except DecodeError as problem:
+            raise CloseConnection(f"cannot read a request: {problem}") from problem
+        self.requests[route.api_key] += 1
+        context = RequestContext(self._services, connection.peer, header)
+        if self.faults is not None:
+            return self.faults.intercept(route, lambda: self._run(route, context, request))
+        return self._run(route, context, request)
+
+    def _run(self, route: Route, context: RequestContext, request: Any) -> Outcome:
+        result = route.handle(context, request)
+        if result is None:
+            return None
+        if isinstance(result, asyncio.Future):
+            return Parked(result, lambda message: self._encode(route, context, message))
+        if inspect.iscoroutine(result):
+            return self._finish(route, context, result)
+        return self._encode(route, context, result)
+
+    async def _finish(
+        self, route: Route, context: RequestContext, work: Coroutine[Any, Any, Any]
+    ) -> Response:
+        return self._encode(route, context, await work)
+
+    def _encode(self, route: Route, context: RequestContext, message: Any) -> Response:
+        if message is None:
+            return None
+        header = encode_response_header(route.api_key, route.version, context.correlation_id)
+        parts: list[Part] = [header]
+        route.encode(message, parts)
+        return parts
+
+    def _find_route(self, api_key: int, version: int) -> Route:
+        try:
+            known_key = ApiKey(api_key)
+            served = SERVED[known_key]
+        except (ValueError, KeyError):
+            raise CloseConnection(f"API key {api_key} is not served") from None
+        if not served.lowest <= version <= served.highest:
+            return self._route_of_unserved(known_key, version)
+        return self._load(known_key, version)
+
+    def _load(self, api_key: ApiKey, version: int) -> Route:
+        module = import_module(f"floodmark.apis.{api_key.name.lower()}")
+        route = Route(
+            api_key,
+            version,
+            module.handle,
+            decoder(messages.request_class(api_key), version),
+            encoder(messages.response_class(api_key), version),
+        )
+        self._routes[(api_key, version)] = route
+        return route
+
+    def _route_of_unserved(self, api_key: ApiKey, version: int) -> Route:
+        """Two APIs answer versions they do not know; for all others the connection ends.
+
+        ApiVersions answers in its oldest form with UNSUPPORTED_VERSION and the ranges (KIP-511).
+        Produce below 3 is advertised for the sake of old librdkafka and refused in kind.
+        """
+        if api_key is ApiKey.API_VERSIONS:
+            return Route(
+                api_key,
+                0,
+                api_versions.refuse_version,
+                lambda frame, position: (None, position),
+                encoder(messages.response_class(api_key), 0),
+            )
+        if api_key is ApiKey.PRODUCE and version in produce_before_v3.VERSIONS:
+            return Route(
+                api_key,
+                version,
+                produce_before_v3.handle,
+                produce_before_v3.decode,
+                produce_before_v3.encode,
+            )
+        raise CloseConnection(f"{api_key.name} v{version} is not served")

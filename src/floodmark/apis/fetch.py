@@ -1,0 +1,164 @@
+"""Fetch (key 1), versions 4 to 18: read from several partitions, waiting for data if asked to.
+
+- v4 isolation level and aborted transactions; v5 log start offset; v7 incremental sessions (KIP-227)
+- v9 leader epoch fencing; v11 the reader's rack; v12 flexible, diverging epoch
+- v13 topics by id; v15 the replica's epoch; v16 node endpoints; v17 folder id; v18 high watermark
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from floodmark.apis.context import RequestContext
+from floodmark.replication.fetch_sessions import FetchPlan, FetchTarget, PartitionKey, Topic
+from floodmark.replication.replica import Isolation, ReadOutcome
+from floodmark.replication.replica_manager import FetchLimits
+from floodmark.replication.waiting import ReplicaKey
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
+from floodmark.wire.schema import ZERO_UUID
+
+TOPIC_IDS_SINCE = 13
+REPLICA_STATE_SINCE = 15
+
+
+class _Read(NamedTuple):
+    """A fetch under way: how it is planned, and the partitions in the order of its outcomes."""
+
+    plan: FetchPlan
+    targets: list[tuple[ReplicaKey | None, FetchTarget]]
+
+
+def handle(
+    context: RequestContext, request: FetchRequest
+) -> FetchResponse | asyncio.Future[FetchResponse]:
+    plan = _plan(context, request)
+    if plan.error_code is not ErrorCode.NONE:
+        return FetchResponse(error_code=plan.error_code)
+    read = _Read(plan, [(_replica_key(context, target), target) for target in plan.targets])
+    outcomes = context.services.replicas.fetch(read.targets, _limits(context, request))
+    if isinstance(outcomes, list):
+        return _response(context, read, outcomes)
+    answer: asyncio.Future[FetchResponse] = asyncio.get_running_loop().create_future()
+
+    def finish(done: asyncio.Future[list[ReadOutcome]]) -> None:
+        answer.set_result(_response(context, read, done.result()))
+
+    outcomes.add_done_callback(finish)
+    return answer
+
+
+def _plan(context: RequestContext, request: FetchRequest) -> FetchPlan:
+    uses_topic_ids = context.api_version >= TOPIC_IDS_SINCE
+    targets = [
+        FetchTarget(
+            topic.topic_id if uses_topic_ids else topic.topic,
+            partition.partition,
+            partition.fetch_offset,
+            partition.partition_max_bytes,
+            partition.current_leader_epoch,
+            partition.last_fetched_epoch,
+            partition.log_start_offset,
+        )
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+    forgotten: list[PartitionKey] = [
+        (topic.topic_id if uses_topic_ids else topic.topic, partition)
+        for topic in request.forgotten_topics_data
+        for partition in topic.partitions
+    ]
+    return context.services.fetch_sessions.plan(
+        request.session_id,
+        request.session_epoch,
+        targets,
+        forgotten,
+        uses_topic_ids=uses_topic_ids,
+        now_ms=context.services.clock.monotonic_ms(),
+    )
+
+
+def _replica_key(context: RequestContext, target: FetchTarget) -> ReplicaKey | None:
+    if isinstance(target.topic, str):
+        return (target.topic, target.partition)
+    name = context.services.topic_name(target.topic)
+    return None if name is None else (name, target.partition)
+
+
+def _limits(context: RequestContext, request: FetchRequest) -> FetchLimits:
+    replica_id = (
+        request.replica_state.replica_id
+        if context.api_version >= REPLICA_STATE_SINCE
+        else request.replica_id
+    )
+    return FetchLimits(
+        request.min_bytes,
+        min(request.max_bytes, context.services.fetch_max_bytes),
+        request.max_wait_ms,
+        Isolation.READ_COMMITTED if request.isolation_level == 1 else Isolation.READ_UNCOMMITTED,
+        is_follower=replica_id >= 0,
+    )
+
+
+def _response(context: RequestContext, read: _Read, outcomes: list[ReadOutcome]) -> FetchResponse:
+    plan = read.plan
+    by_topic: dict[Topic, FetchableTopicResponse] = {}
+    served = []
+    for (key, target), outcome in zip(read.targets, outcomes, strict=True):
+        if outcome.records is not None:
+            served.append(target)
+        is_news = target.is_news(
+            error=outcome.error_code is not ErrorCode.NONE or outcome.divergence is not None,
+            has_records=outcome.records is not None,
+            high_watermark=outcome.high_watermark,
+            log_start_offset=outcome.log_start_offset,
+            last_stable_offset=outcome.last_stable_offset,
+        )
+        if plan.is_incremental and not is_news:
+            continue
+        topic = by_topic.get(target.topic)
+        if topic is None:
+            topic = by_topic[target.topic] = _topic_response(target.topic)
+        topic.partitions.append(_partition_data(context, key, target.partition, outcome))
+    plan.sent(served)
+    return FetchResponse(session_id=plan.session_id, responses=list(by_topic.values()))
+
+
+def _topic_response(topic: Topic) -> FetchableTopicResponse:
+    if isinstance(topic, str):
+        return FetchableTopicResponse(topic, ZERO_UUID, [])
+    return FetchableTopicResponse("", topic, [])
+
+
+def _partition_data(
+    context: RequestContext, key: ReplicaKey | None, partition: int, outcome: ReadOutcome
+) -> PartitionData:
+    data = PartitionData(
+        partition,
+        outcome.error_code,
+        outcome.high_watermark,
+        outcome.last_stable_offset,
+        outcome.log_start_offset,
+        # Zero bytes, not null: some clients take null for an error.
+        records=b"" if outcome.records is None else outcome.records,
+    )
+    data.aborted_transactions = (
+        None
+        if outcome.aborted is None
+        else [AbortedTransaction(a.producer_id, a.first_offset) for a in outcome.aborted]
+    )
+    if outcome.divergence is not None:
+        data.diverging_epoch = EpochEndOffset(*outcome.divergence)
+    if outcome.error_code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
+        assert key is not None
+        data.current_leader = LeaderIdAndEpoch(*context.services.leader(*key))
+    return data

@@ -1,0 +1,98 @@
+"""ListOffsets (key 2), versions 1 to 11: the offset at a timestamp, or at an end of the log.
+
+Special timestamps: -1 latest, -2 earliest, -3 the largest timestamp, -4 earliest local, -5 latest
+tiered, -6 earliest not yet tiered. Nothing is tiered here, so -4 equals -2, and -5, -6 find nothing.
+
+- v2 isolation level; v4 leader epoch fencing; v6 flexible; v7, v8, v9, v11 bring -3, -4, -5, -6
+- v10 a timeout for tiered reads, of no use here
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from floodmark.apis.context import RequestContext
+from floodmark.replication.replica import Isolation, Replica
+from floodmark.storage.errors import StorageError
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+
+CONSUMER_REPLICA_ID = -1
+DEBUG_REPLICA_ID = -2
+
+NEEDS_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+
+
+class Found(NamedTuple):
+    timestamp: int = -1
+    offset: int = -1
+    leader_epoch: int = -1
+
+
+def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                topic.name,
+                [_partition(context, request, topic.name, p) for p in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _partition(
+    context: RequestContext, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
+) -> ListOffsetsPartitionResponse:
+    def refuse(error_code: ErrorCode) -> ListOffsetsPartitionResponse:
+        return ListOffsetsPartitionResponse(wanted.partition_index, error_code)
+
+    key = (topic, wanted.partition_index)
+    replica = context.services.replicas.find(key)
+    if replica is None:
+        return refuse(context.services.replicas.missing(key))
+    if not replica.core.is_leader and request.replica_id != DEBUG_REPLICA_ID:
+        return refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    fenced = replica.core.fence(wanted.current_leader_epoch)
+    if fenced is not ErrorCode.NONE:
+        return refuse(fenced)
+    if wanted.timestamp < EARLIEST_PENDING_UPLOAD or context.api_version < NEEDS_VERSION.get(
+        wanted.timestamp, 0
+    ):
+        return refuse(ErrorCode.UNSUPPORTED_VERSION)
+    isolation = Isolation(1 if request.isolation_level == 1 else 0)
+    end_offset = replica.readable_end(isolation, is_follower=request.replica_id >= 0)
+    try:
+        found = _find(replica, wanted.timestamp, end_offset)
+    except (StorageError, OSError):
+        return refuse(ErrorCode.KAFKA_STORAGE_ERROR)
+    return ListOffsetsPartitionResponse(wanted.partition_index, ErrorCode.NONE, *found)
+
+
+def _find(replica: Replica, timestamp: int, end_offset: int) -> Found:
+    log = replica.log
+    if timestamp == LATEST:
+        return Found(-1, end_offset, replica.core.leadership.leader_epoch)
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        epoch = log.leader_epochs.epoch_for_offset(log.log_start_offset)
+        return Found(-1, log.log_start_offset, -1 if epoch is None else epoch)
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return Found()
+    if timestamp == MAX_TIMESTAMP:
+        found = log.max_timestamp_offset(end_offset)
+    else:
+        found = log.offset_for_timestamp(timestamp, end_offset)
+    return Found() if found is None else Found(*found)

@@ -1,0 +1,47 @@
+"""OffsetForLeaderEpoch (key 23), versions 2 to 4: where a leader epoch ends in the leader's log.
+
+Followers and consumers find out with it where their log and the leader's part (KIP-101, KIP-320).
+
+- v2 fencing by the current leader epoch; v3 who asks; v4 flexible
+"""
+
+from __future__ import annotations
+
+from floodmark.apis.context import RequestContext
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+
+def handle(
+    context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic.topic, [_partition(context, topic.topic, p) for p in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _partition(
+    context: RequestContext, topic: str, wanted: OffsetForLeaderPartition
+) -> EpochEndOffset:
+    key = (topic, wanted.partition)
+    replica = context.services.replicas.find(key)
+    if replica is None:
+        return EpochEndOffset(context.services.replicas.missing(key), wanted.partition)
+    if not replica.core.is_leader:
+        return EpochEndOffset(ErrorCode.NOT_LEADER_OR_FOLLOWER, wanted.partition)
+    fenced = replica.core.fence(wanted.current_leader_epoch)
+    if fenced is not ErrorCode.NONE:
+        return EpochEndOffset(fenced, wanted.partition)
+    leader_epoch, end_offset = replica.log.end_offset_for_epoch(wanted.leader_epoch)
+    return EpochEndOffset(ErrorCode.NONE, wanted.partition, leader_epoch, end_offset)

@@ -1,0 +1,121 @@
+"""Produce (key 0), versions 3 to 13: append a batch to each of several partitions.
+
+acks=0 is never answered, acks=1 when the leader has it, acks=all when every in-sync replica does.
+
+- v3 record batches of magic 2, transactional id; v5 log start offset in the answer
+- v7 zstd; v8 which records were refused, with a text
+- v9 flexible; v10 the current leader in the answer after NOT_LEADER_OR_FOLLOWER
+- v11, v12 transactions of KIP-890; v13 topics by id
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from floodmark.apis.context import RequestContext
+from floodmark.network.request_channel import CloseConnection
+from floodmark.replication.replica import AppendOutcome
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+
+TOPIC_IDS_SINCE = 13
+VALID_ACKS = (-1, 0, 1)
+
+Outcomes = dict[tuple[str, int], AppendOutcome]
+
+
+def handle(
+    context: RequestContext, request: ProduceRequest
+) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
+    replicas = context.services.replicas
+    acks = request.acks
+    names = [_topic_name(context, topic) for topic in request.topic_data]
+    outcomes: Outcomes = {}
+    for name, topic in zip(names, request.topic_data, strict=True):
+        if name is None:
+            continue
+        for partition in topic.partition_data:
+            key = (name, partition.index)
+            if acks not in VALID_ACKS:
+                outcomes[key] = AppendOutcome(ErrorCode.INVALID_REQUIRED_ACKS)
+            else:
+                outcomes[key] = replicas.append(key, partition.records or b"", acks)
+    if acks == 0:
+        _end_unanswered(outcomes)
+        return None
+    waiting = replicas.acknowledged(outcomes, acks, request.timeout_ms)
+    if waiting is None:
+        return _response(context, request, names, outcomes)
+    answer: asyncio.Future[ProduceResponse] = asyncio.get_running_loop().create_future()
+
+    def finish(done: asyncio.Future[Outcomes]) -> None:
+        answer.set_result(_response(context, request, names, done.result()))
+
+    waiting.add_done_callback(finish)
+    return answer
+
+
+def _topic_name(context: RequestContext, topic: TopicProduceData) -> str | None:
+    if context.api_version >= TOPIC_IDS_SINCE:
+        return context.services.topic_name(topic.topic_id)
+    return topic.name
+
+
+def _end_unanswered(outcomes: Outcomes) -> None:
+    """With acks=0 the only way to say that something went wrong is to end the connection."""
+    for (topic, partition), outcome in outcomes.items():
+        if outcome.error_code is not ErrorCode.NONE:
+            raise CloseConnection(
+                f"produce with acks=0 to {topic}-{partition} failed: {outcome.error_code.name}"
+            )
+
+
+def _response(
+    context: RequestContext,
+    request: ProduceRequest,
+    names: Sequence[str | None],
+    outcomes: Outcomes,
+) -> ProduceResponse:
+    responses = []
+    for name, topic in zip(names, request.topic_data, strict=True):
+        if name is None:
+            partitions = [
+                PartitionProduceResponse(p.index, ErrorCode.UNKNOWN_TOPIC_ID, -1)
+                for p in topic.partition_data
+            ]
+        else:
+            partitions = [
+                _partition_response(context, name, p.index, outcomes[(name, p.index)])
+                for p in topic.partition_data
+            ]
+        responses.append(TopicProduceResponse(topic.name, topic.topic_id, partitions))
+    return ProduceResponse(responses)
+
+
+def _partition_response(
+    context: RequestContext, topic: str, partition: int, outcome: AppendOutcome
+) -> PartitionProduceResponse:
+    response = PartitionProduceResponse(
+        partition,
+        outcome.error_code,
+        outcome.base_offset,
+        outcome.log_append_time_ms,
+        outcome.log_start_offset,
+    )
+    if outcome.error_code is not ErrorCode.NONE:
+        response.error_message = outcome.error_message
+        response.record_errors = [
+            BatchIndexAndErrorMessage(index, text) for index, text in outcome.record_errors
+        ]
+        if outcome.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            response.current_leader = LeaderIdAndEpoch(*context.services.leader(topic, partition))
+    return response

@@ -1,0 +1,66 @@
+"""Produce versions 0 to 2, which are advertised and always refused.
+
+librdkafka before 2.4 looks at the advertised range of Produce to find out which message formats a
+broker knows, and misjudges one that starts at 3 (KAFKA-18659). So the range starts at 0; a request in
+those versions gets UNSUPPORTED_VERSION for each of its partitions. Their layout is not defined in
+`wire`, since nothing else needs it.
+"""
+
+from __future__ import annotations
+
+from struct import Struct, error
+from typing import Any
+
+from floodmark.apis.context import RequestContext
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.schema import DecodeError
+
+VERSIONS = range(3)
+
+_INT16 = Struct(">h")
+_INT32 = Struct(">i")
+_ACKS_AND_TIMEOUT = Struct(">hi")
+
+Topics = list[tuple[bytes, list[int]]]
+
+
+def handle(context: RequestContext, request: tuple[int, Topics]) -> tuple[int, Topics] | None:
+    acks, _ = request
+    return None if acks == 0 else (context.api_version, request[1])
+
+
+def decode(frame: memoryview, position: int) -> tuple[tuple[int, Topics], int]:
+    """acks, timeout, then an array of topics with their partitions; records are passed over."""
+    try:
+        acks, _timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, position)
+        position += _ACKS_AND_TIMEOUT.size
+        topics: Topics = []
+        (topic_count,) = _INT32.unpack_from(frame, position)
+        position += 4
+        for _ in range(topic_count):
+            (length,) = _INT16.unpack_from(frame, position)
+            name = bytes(frame[position + 2 : position + 2 + length])
+            position += 2 + length
+            (partition_count,) = _INT32.unpack_from(frame, position)
+            position += 4
+            partitions = []
+            for _ in range(partition_count):
+                partitions.append(_INT32.unpack_from(frame, position)[0])
+                position += 8 + max(0, _INT32.unpack_from(frame, position + 4)[0])
+            topics.append((name, partitions))
+    except error as problem:
+        raise DecodeError(f"a produce request ends too early: {problem}") from problem
+    return (acks, topics), position
+
+
+def encode(response: tuple[int, Topics], parts: list[Any]) -> None:
+    version, topics = response
+    parts.append(_INT32.pack(len(topics)))
+    for name, partitions in topics:
+        parts += [_INT16.pack(len(name)), name, _INT32.pack(len(partitions))]
+        for partition in partitions:
+            parts.append(Struct(">ihq").pack(partition, ErrorCode.UNSUPPORTED_VERSION, -1))
+            if version >= 2:  # log append time
+                parts.append(Struct(">q").pack(-1))
+    if version >= 1:  # throttle time
+        parts.append(_INT32.pack(0))

@@ -1,0 +1,12 @@
+"""`invariant`: what must hold, checked even under `python -O` (a plain assert would vanish there)."""
+
+from __future__ import annotations
+
+
+class InvariantViolation(AssertionError):
+    """The program is wrong, not its input: going on could damage data."""
+
+
+def invariant(condition: bool, message: str) -> None:
+    if not condition:
+        raise InvariantViolation(message)

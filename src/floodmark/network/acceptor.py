@@ -1,0 +1,194 @@
+"""Listens on one address and hands new connections round robin to the processors.
+
+Limits live here (SPEC N4): a connection above `max.connections.per.ip` is closed at once; when
+`max.connections` is reached the acceptor stops accepting until one closes, and the share of time
+that it was blocked is metered, as Kafka's acceptor does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from floodmark.clock import Clock
+from floodmark.network.connection import Peer
+from floodmark.network.processor import Processor
+
+logger = logging.getLogger(__name__)
+
+ACCEPTS_PER_WAKE_UP = 64
+"""Bounds how long a burst of new connections keeps the loop from serving old ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A name, a security protocol, and the address to bind. Port 0 takes a free one."""
+
+    name: str
+    security_protocol: str
+    host: str
+    port: int
+
+
+@dataclass(slots=True)
+class ConnectionLimits:
+    """Counts shared by all acceptors of a broker."""
+
+    max_connections: int
+    max_per_address: int
+    per_address_overrides: dict[str, int] = field(default_factory=dict)
+    total: int = 0
+    by_address: Counter[str] = field(default_factory=Counter)
+
+    def is_full(self) -> bool:
+        return self.total >= self.max_connections
+
+    def admits(self, address: str) -> bool:
+        limit = self.per_address_overrides.get(address, self.max_per_address)
+        return self.by_address[address] < limit
+
+    def count(self, address: str) -> None:
+        self.total += 1
+        self.by_address[address] += 1
+
+    def release(self, address: str) -> None:
+        self.total -= 1
+        self.by_address[address] -= 1
+        if self.by_address[address] <= 0:
+            del self.by_address[address]
+
+
+class Acceptor:
+    def __init__(
+        self,
+        listener: Listener,
+        processors: Sequence[Processor],
+        limits: ConnectionLimits,
+        clock: Clock,
+        *,
+        backlog: int,
+        on_room: Callable[[], None],
+    ) -> None:
+        self.listener = listener
+        self._processors = processors
+        self._limits = limits
+        self._clock = clock
+        self._on_room = on_room
+        self._accepted = 0
+        self._blocked_since_ms: float | None = None
+        self._blocked_ms = 0.0
+        self._measured_since_ms = clock.monotonic_ms()
+        self._opening: set[asyncio.Task[None]] = set()
+        self._socket = _bind(listener, backlog)
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def port(self) -> int:
+        return int(self._socket.getsockname()[1])
+
+    def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._socket.fileno(), self._accept_some)
+
+    def close(self) -> None:
+        if self._loop is not None:
+            self._loop.remove_reader(self._socket.fileno())
+        self._socket.close()
+        for task in list(self._opening):
+            task.cancel()
+
+    def blocked_share(self) -> float:
+        """Share of time since the last call in which `max.connections` kept this acceptor shut."""
+        now_ms = self._clock.monotonic_ms()
+        blocked = self._blocked_ms
+        if self._blocked_since_ms is not None:
+            blocked += now_ms - self._blocked_since_ms
+            self._blocked_since_ms = now_ms
+        share = blocked / max(now_ms - self._measured_since_ms, 1e-6)
+        self._blocked_ms, self._measured_since_ms = 0.0, now_ms
+        return min(share, 1.0)
+
+    def unblock(self) -> None:
+        """There is room again below `max.connections`."""
+        if self._blocked_since_ms is None or self._loop is None:
+            return
+        self._blocked_ms += self._clock.monotonic_ms() - self._blocked_since_ms
+        self._blocked_since_ms = None
+        self._loop.add_reader(self._socket.fileno(), self._accept_some)
+
+    def _block(self) -> None:
+        assert self._loop is not None
+        self._blocked_since_ms = self._clock.monotonic_ms()
+        self._loop.remove_reader(self._socket.fileno())
+        logger.warning(
+            "max.connections (%d) is reached: listener %s accepts no more until one closes",
+            self._limits.max_connections,
+            self.listener.name,
+        )
+
+    def _accept_some(self) -> None:
+        for _ in range(ACCEPTS_PER_WAKE_UP):
+            if self._limits.is_full():
+                self._block()
+                return
+            try:
+                client, address = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as problem:  # out of file descriptors: wait for the next wake-up
+                logger.error("listener %s cannot accept: %s", self.listener.name, problem)
+                return
+            self._admit(client, address[0], address[1])
+
+    def _admit(self, client: socket.socket, host: str, port: int) -> None:
+        if not self._limits.admits(host):
+            logger.warning("too many connections from %s (max.connections.per.ip): closed", host)
+            client.close()
+            return
+        client.setblocking(False)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        processor = self._processors[self._accepted % len(self._processors)]
+        local = client.getsockname()
+        peer = Peer(
+            connection_id=f"{local[0]}:{local[1]}-{host}:{port}-{self._accepted}",
+            host=host,
+            listener_name=self.listener.name,
+            security_protocol=self.listener.security_protocol,
+        )
+        self._accepted += 1
+        self._limits.count(host)
+        assert self._loop is not None
+        task = self._loop.create_task(self._open(client, processor, peer))
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
+
+    async def _open(self, client: socket.socket, processor: Processor, peer: Peer) -> None:
+        loop = asyncio.get_running_loop()
+        connection = processor.adopt(peer, lambda: self._released(peer.host))
+        try:
+            await loop.connect_accepted_socket(lambda: connection, client)
+        except OSError:
+            client.close()
+            processor.forget(connection)
+
+    def _released(self, host: str) -> None:
+        self._limits.release(host)
+        self._on_room()
+
+
+def _bind(listener: Listener, backlog: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((listener.host, listener.port))
+        bound.listen(backlog)
+        bound.setblocking(False)
+    except OSError:
+        bound.close()
+        raise
+    return bound

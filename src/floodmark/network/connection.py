@@ -1,0 +1,177 @@
+"""One client's connection: reads a request, is muted until its response is sent, reads the next.
+
+Created by `network.acceptor`, owned by a `network.processor.Processor`. The transport receives into
+the connection's `FrameBuffer`; a whole frame goes to the request channel. A connection has at most
+one request under way, which is what keeps responses in the order of requests (SPEC N2), and it
+stays muted while the peer does not take its response, so its memory is bounded by one request and
+one response.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+from floodmark.network.framing import FrameBuffer, FrameTooLarge
+from floodmark.network.request_channel import RequestChannel, Response
+from floodmark.network.transfer import write_response
+
+if TYPE_CHECKING:
+    from floodmark.network.processor import Processor
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Peer:
+    """Who is at the other end, for the APIs: they see this, never the socket."""
+
+    connection_id: str
+    host: str
+    listener_name: str
+    security_protocol: str
+    principal: str = "User:ANONYMOUS"
+    client_software_name: str = "unknown"
+    client_software_version: str = "unknown"
+    attributes: dict[str, object] = field(default_factory=dict)
+
+
+class Connection(asyncio.BufferedProtocol):
+    __slots__ = (
+        "_channel",
+        "_frames",
+        "_in_loop",
+        "_muted",
+        "_paused_reading",
+        "_paused_writing",
+        "_processor",
+        "_transport",
+        "_unsubmitted",
+        "last_active_ms",
+        "peer",
+    )
+
+    def __init__(
+        self, processor: Processor, peer: Peer, channel: RequestChannel, max_frame_bytes: int
+    ) -> None:
+        self.peer = peer
+        self._processor = processor
+        self._channel = channel
+        self._frames = FrameBuffer(max_frame_bytes)
+        self._transport: asyncio.Transport | None = None
+        self._muted = False
+        self._in_loop = False
+        self._paused_reading = False
+        self._paused_writing = False
+        self._unsubmitted: memoryview | None = None
+        self.last_active_ms = processor.clock.monotonic_ms()
+
+    @property
+    def connection_id(self) -> str:
+        return self.peer.connection_id
+
+    @property
+    def is_muted(self) -> bool:
+        return self._muted
+
+    # What the transport calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._processor.forget(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._frames.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._frames.received(nbytes)
+        if not self._muted:
+            self._advance()
+        if self._frames.is_full:
+            self._pause_reading()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._paused_writing = True
+
+    def resume_writing(self) -> None:
+        self._paused_writing = False
+        if not self._muted:
+            self._advance()
+
+    # What the request channel calls
+
+    def respond(self, response: Response) -> None:
+        """Sends the answer of the request under way and unmutes. A lost peer's is dropped."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if response is not None:
+            self._processor.bytes_out += write_response(transport, response)
+        self._processor.responses_under_way -= 1
+        self._frames.release()
+        self._muted = False
+        self.last_active_ms = self._processor.clock.monotonic_ms()
+        if not self._in_loop:
+            self._advance()
+
+    def abort(self, reason: str) -> None:
+        """Ends this connection, and only this one."""
+        logger.warning("closing the connection of %s: %s", self.connection_id, reason)
+        self.close()
+
+    def channel_has_room(self) -> None:
+        frame, self._unsubmitted = self._unsubmitted, None
+        if frame is not None and self._transport is not None:
+            self._submit(frame)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def give_back_memory(self) -> None:
+        """Called by the idle sweep."""
+        if not self._muted:
+            self._frames.shrink()
+
+    # The reading loop
+
+    def _advance(self) -> None:
+        """Submits frames until one has to wait, the peer stops taking answers, or none is left."""
+        self._in_loop = True
+        try:
+            while not self._muted and not self._paused_writing and self._transport is not None:
+                frame = self._frames.next_frame()
+                if frame is None:
+                    self._resume_reading()
+                    return
+                self._processor.bytes_in += len(frame)
+                self._processor.responses_under_way += 1
+                self._muted = True
+                self._submit(frame)
+        except FrameTooLarge as problem:
+            self.abort(str(problem))
+        finally:
+            self._in_loop = False
+
+    def _submit(self, frame: memoryview) -> None:
+        if not self._channel.submit(self, frame):
+            self._unsubmitted = frame
+            self._pause_reading()
+
+    def _pause_reading(self) -> None:
+        if not self._paused_reading and self._transport is not None:
+            self._transport.pause_reading()
+            self._paused_reading = True
+
+    def _resume_reading(self) -> None:
+        if self._paused_reading and self._transport is not None:
+            self._transport.resume_reading()
+            self._paused_reading = False

@@ -1,0 +1,112 @@
+"""Bytes in, whole frames out. PURE: no sockets, no loop.
+
+A `FrameBuffer` is the receive buffer of one connection. The transport receives straight into it and
+`network.connection` takes frames out of it as views, so that a produce request is never copied
+between the socket and the log file.
+
+Three rules keep it small and safe:
+
+- It starts small and grows with the bytes that really arrive, never with the length that a peer
+  claims: a lying length field costs nothing.
+- A frame that was handed out stays where it is until `release()`: the connection is muted
+  meanwhile, so at most one frame is out at a time.
+- After a large frame the room is kept for the next one and given back by `shrink()` when the
+  connection goes quiet.
+"""
+
+from __future__ import annotations
+
+INITIAL_BYTES = 4096
+"""Room of a fresh connection. Most requests fit; thousands of idle connections stay cheap."""
+
+LENGTH_BYTES = 4
+MINIMUM_GROWTH_BYTES = 64 * 1024
+
+
+class FrameTooLarge(ValueError):
+    """The peer announced a frame that is negative or above `socket.request.max.bytes`."""
+
+
+class FrameBuffer:
+    __slots__ = ("_buffer", "_end", "_held_end", "_max_frame_bytes", "_start", "_view")
+
+    def __init__(self, max_frame_bytes: int) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._allocate(INITIAL_BYTES)
+        self._start = 0
+        self._end = 0
+        self._held_end = 0
+
+    def room(self) -> memoryview:
+        """Where the transport may write next. Empty when `is_full`."""
+        return self._view[self._end :]
+
+    def received(self, size_bytes: int) -> None:
+        self._end += size_bytes
+
+    @property
+    def is_full(self) -> bool:
+        return self._end == len(self._buffer)
+
+    @property
+    def pending_bytes(self) -> int:
+        """Received and not yet handed out."""
+        return self._end - self._start
+
+    @property
+    def capacity_bytes(self) -> int:
+        return len(self._buffer)
+
+    def next_frame(self) -> memoryview | None:
+        """The next whole frame without its length field, or None when more bytes are needed.
+
+        The view stays valid until `release()`, which must come before the next call.
+        """
+        start = self._start
+        available = self._end - start
+        if available < LENGTH_BYTES:
+            self._make_room(LENGTH_BYTES)
+            return None
+        length = int.from_bytes(self._view[start : start + LENGTH_BYTES], "big", signed=True)
+        if not 0 <= length <= self._max_frame_bytes:
+            raise FrameTooLarge(
+                f"a frame of {length} bytes was announced, the limit is {self._max_frame_bytes}"
+            )
+        if available < LENGTH_BYTES + length:
+            self._make_room(LENGTH_BYTES + length)
+            return None
+        begin = start + LENGTH_BYTES
+        self._held_end = begin + length
+        return self._view[begin : begin + length]
+
+    def release(self) -> None:
+        """The frame handed out last is done with: its bytes may be overwritten."""
+        self._start = self._held_end
+        if self._start == self._end:
+            self._start = self._end = self._held_end = 0
+
+    def shrink(self) -> None:
+        """Gives back the room of large frames while nothing is in the buffer."""
+        if self._end == 0 and len(self._buffer) > INITIAL_BYTES:
+            self._allocate(INITIAL_BYTES)
+
+    def _make_room(self, frame_bytes: int) -> None:
+        """Ensures that receiving can go on: by moving what is there to the front, or by growing."""
+        capacity = len(self._buffer)
+        if self._start + frame_bytes <= capacity:
+            return
+        pending = self.pending_bytes
+        if frame_bytes <= capacity:
+            self._buffer[:pending] = self._buffer[self._start : self._end]
+        elif self._end == capacity:
+            growth = max(MINIMUM_GROWTH_BYTES, 2 * capacity)
+            received = bytes(self._view[self._start : self._end])
+            self._allocate(min(frame_bytes, growth))
+            self._buffer[:pending] = received
+        else:
+            return
+        self._start, self._end, self._held_end = 0, pending, 0
+
+    def _allocate(self, size_bytes: int) -> None:
+        self._buffer = bytearray(size_bytes)
+        self._view = memoryview(self._buffer)

@@ -1,0 +1,72 @@
+"""Owns a share of the connections: creates them, counts their traffic, sweeps the idle ones.
+
+A processor stands for one of Kafka's network threads (`num.network.threads`). Here all of them
+live on the broker's one loop; what remains of the idea is the round robin share and the meters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from floodmark.clock import Clock
+from floodmark.network.connection import Connection, Peer
+from floodmark.network.request_channel import RequestChannel
+
+SHRINK_AFTER_QUIET_MS = 5_000
+"""A connection that was quiet for this long gives back the room of its largest request."""
+
+
+class Processor:
+    def __init__(
+        self,
+        index: int,
+        channel: RequestChannel,
+        clock: Clock,
+        *,
+        max_frame_bytes: int,
+        max_idle_ms: int,
+    ) -> None:
+        self.index = index
+        self.clock = clock
+        self.connections: set[Connection] = set()
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.responses_under_way = 0
+        self._channel = channel
+        self._max_frame_bytes = max_frame_bytes
+        self._max_idle_ms = max_idle_ms
+        self._on_forget: dict[Connection, Callable[[], None]] = {}
+
+    def adopt(self, peer: Peer, on_closed: Callable[[], None]) -> Connection:
+        """Makes the protocol object of a connection that the acceptor has let in."""
+        connection = Connection(self, peer, self._channel, self._max_frame_bytes)
+        self.connections.add(connection)
+        self._on_forget[connection] = on_closed
+        return connection
+
+    def forget(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        if connection.is_muted:
+            self.responses_under_way -= 1
+        on_closed = self._on_forget.pop(connection, None)
+        if on_closed is not None:
+            on_closed()
+
+    def sweep(self) -> None:
+        """Closes connections idle beyond `connections.max.idle.ms`; shrinks the quiet ones.
+
+        A connection whose request is under way (a long poll, say) is not idle.
+        """
+        now_ms = self.clock.monotonic_ms()
+        for connection in list(self.connections):
+            quiet_ms = now_ms - connection.last_active_ms
+            if connection.is_muted:
+                continue
+            if 0 <= self._max_idle_ms < quiet_ms:
+                connection.close()
+            elif quiet_ms > SHRINK_AFTER_QUIET_MS:
+                connection.give_back_memory()
+
+    def close(self) -> None:
+        for connection in list(self.connections):
+            connection.close()

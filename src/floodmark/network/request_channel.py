@@ -1,0 +1,171 @@
+"""The one bounded queue between connections and handlers, and its meters.
+
+A handler slot stands for one of Kafka's request handler threads (`num.io.threads`). All slots live
+on the broker's one loop: `submit` runs a request at once when a slot is free, and queues it (up to
+`queued.max.requests`) when none is. When the queue is full too, the connection is told to stop
+reading until there is room: back-pressure instead of memory.
+
+What a handler returns says who owns the time until the answer:
+
+- a list of parts: the answer, now;
+- None: there is no answer (a produce with acks=0);
+- `Parked`: the request waits in purgatory. Its slot is free again, its connection stays muted;
+- a coroutine: the request is being worked on and keeps its slot until the coroutine ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from floodmark.clock import Clock
+from floodmark.network.transfer import Part
+
+logger = logging.getLogger(__name__)
+
+Response: TypeAlias = "list[Part] | None"
+
+
+class Parked(NamedTuple):
+    """A request that waits for an event: `encode` makes the answer of what the future brings."""
+
+    future: asyncio.Future[Any]
+    encode: Callable[[Any], Response]
+
+
+Outcome: TypeAlias = "Response | Parked | Coroutine[Any, Any, Response]"
+
+
+class CloseConnection(Exception):
+    """The request cannot be answered in its protocol: only ending the connection is left."""
+
+
+class Requester(Protocol):
+    """What the channel needs of a connection."""
+
+    @property
+    def connection_id(self) -> str: ...
+    def respond(self, response: Response) -> None: ...
+    def abort(self, reason: str) -> None: ...
+    def channel_has_room(self) -> None: ...
+
+
+Handler: TypeAlias = Callable[[Any, memoryview], Outcome]
+
+
+class RequestChannel:
+    """Runs requests in slots, queues what finds none, and measures how busy the slots are."""
+
+    def __init__(self, handler: Handler, *, slots: int, capacity: int, clock: Clock) -> None:
+        self._handler = handler
+        self._slots = slots
+        self._capacity = capacity
+        self._clock = clock
+        self._busy = 0
+        self._queue: deque[tuple[Requester, memoryview]] = deque()
+        self._refused: deque[Requester] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._started_ms = clock.monotonic_ms()
+        self._busy_ms = 0.0
+        self.requests_total = 0
+
+    @property
+    def queue_size(self) -> int:
+        return len(self._queue)
+
+    def resize(self, slots: int) -> None:
+        """`num.io.threads` is dynamic in Kafka: a change takes effect at once."""
+        self._slots = slots
+        self._drain()
+
+    def idle_share(self) -> float:
+        """1 - busy time of the slots since the last call (Kafka: RequestHandlerAvgIdlePercent)."""
+        now = self._clock.monotonic_ms()
+        elapsed = max(now - self._started_ms, 1e-6)
+        share = 1.0 - min(self._busy_ms / (elapsed * self._slots), 1.0)
+        self._started_ms, self._busy_ms = now, 0.0
+        return share
+
+    def submit(self, requester: Requester, frame: memoryview) -> bool:
+        """Takes the request, or returns False: then `channel_has_room` is called once there is."""
+        if self._busy < self._slots:
+            self._run(requester, frame)
+            return True
+        if len(self._queue) < self._capacity:
+            self._queue.append((requester, frame))
+            return True
+        self._refused.append(requester)
+        return False
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _run(self, requester: Requester, frame: memoryview) -> None:
+        self.requests_total += 1
+        begin = self._clock.monotonic_ms()
+        try:
+            outcome = self._handler(requester, frame)
+        except CloseConnection as problem:
+            requester.abort(str(problem))
+            return
+        except Exception as problem:  # noqa: BLE001 - the supervisor of requests
+            self._fail(requester, problem)
+            return
+        finally:
+            self._busy_ms += self._clock.monotonic_ms() - begin
+        if outcome is None or isinstance(outcome, list):
+            requester.respond(outcome)
+        elif isinstance(outcome, Parked):
+            self._park(requester, outcome)
+        else:
+            self._busy += 1
+            task = asyncio.get_running_loop().create_task(self._work(requester, outcome, begin))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _park(self, requester: Requester, parked: Parked) -> None:
+        def done(finished: asyncio.Future[Any]) -> None:
+            if finished.cancelled():
+                requester.abort("the broker is shutting down")
+                return
+            try:
+                requester.respond(parked.encode(finished.result()))
+            except Exception as problem:  # noqa: BLE001 - the supervisor of requests
+                self._fail(requester, problem)
+
+        parked.future.add_done_callback(done)
+
+    async def _work(
+        self, requester: Requester, work: Coroutine[Any, Any, Response], begin: float
+    ) -> None:
+        try:
+            requester.respond(await work)
+        except CloseConnection as problem:
+            requester.abort(str(problem))
+        except Exception as problem:  # noqa: BLE001 - the supervisor of requests
+            self._fail(requester, problem)
+        finally:
+            self._busy -= 1
+            self._busy_ms += self._clock.monotonic_ms() - begin
+            self._drain()
+
+    def _fail(self, requester: Requester, problem: BaseException) -> None:
+        """A defect of ours must cost one connection, never the broker, and must be loud."""
+        logger.error(
+            "request of %s failed inside the broker; closing that connection",
+            requester.connection_id,
+            exc_info=problem,
+        )
+        requester.abort("internal error")
+
+    def _drain(self) -> None:
+        while self._queue and self._busy < self._slots:
+            requester, frame = self._queue.popleft()
+            self._run(requester, frame)
+        while self._refused and len(self._queue) < self._capacity:
+            self._refused.popleft().channel_has_room()

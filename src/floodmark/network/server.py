@@ -1,0 +1,113 @@
+"""The network side as one thing to start and stop: acceptors, processors, channel, idle sweep.
+
+Made by `broker.broker`, which injects the request handler; nothing in this room knows the APIs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from floodmark.clock import Clock
+from floodmark.network.acceptor import Acceptor, ConnectionLimits, Listener
+from floodmark.network.processor import Processor
+from floodmark.network.request_channel import Handler, RequestChannel
+
+SWEEP_INTERVAL_S = 5.0
+"""How often idle connections are looked for: far below `connections.max.idle.ms`, nearly free."""
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkSettings:
+    network_threads: int = 3
+    io_threads: int = 8
+    queued_max_requests: int = 500
+    max_frame_bytes: int = 100 * 1024 * 1024
+    max_idle_ms: int = 600_000
+    max_connections: int = 2**31 - 1
+    max_connections_per_ip: int = 2**31 - 1
+    per_ip_overrides: dict[str, int] = field(default_factory=dict)
+    backlog: int = 50
+
+
+class NetworkServer:
+    def __init__(
+        self,
+        listeners: Sequence[Listener],
+        handler: Handler,
+        settings: NetworkSettings,
+        clock: Clock,
+    ) -> None:
+        self.channel = RequestChannel(
+            handler,
+            slots=settings.io_threads,
+            capacity=settings.queued_max_requests,
+            clock=clock,
+        )
+        self.processors = [
+            Processor(
+                index,
+                self.channel,
+                clock,
+                max_frame_bytes=settings.max_frame_bytes,
+                max_idle_ms=settings.max_idle_ms,
+            )
+            for index in range(settings.network_threads)
+        ]
+        self.limits = ConnectionLimits(
+            settings.max_connections,
+            settings.max_connections_per_ip,
+            dict(settings.per_ip_overrides),
+        )
+        self.acceptors: list[Acceptor] = []
+        try:
+            for listener in listeners:
+                self.acceptors.append(
+                    Acceptor(
+                        listener,
+                        self.processors,
+                        self.limits,
+                        clock,
+                        backlog=settings.backlog,
+                        on_room=self._unblock_acceptors,
+                    )
+                )
+        except OSError:
+            self._close_acceptors()
+            raise
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    def port(self, listener_name: str) -> int:
+        return next(a.port for a in self.acceptors if a.listener.name == listener_name)
+
+    def start(self) -> None:
+        """Starts accepting. The sockets were bound when the server was made."""
+        for acceptor in self.acceptors:
+            acceptor.start()
+        self._sweep()
+
+    def stop_accepting(self) -> None:
+        self._close_acceptors()
+
+    async def close(self) -> None:
+        self._close_acceptors()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        await self.channel.close()
+        for processor in self.processors:
+            processor.close()
+
+    def _sweep(self) -> None:
+        for processor in self.processors:
+            processor.sweep()
+        self._sweeper = asyncio.get_running_loop().call_later(SWEEP_INTERVAL_S, self._sweep)
+
+    def _unblock_acceptors(self) -> None:
+        for acceptor in self.acceptors:
+            acceptor.unblock()
+
+    def _close_acceptors(self) -> None:
+        for acceptor in self.acceptors:
+            acceptor.close()
+        self.acceptors = []

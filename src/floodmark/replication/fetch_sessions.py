@@ -1,0 +1,199 @@
+"""CORE: incremental fetch sessions (KIP-227).
+
+A client that fetches many partitions names them once; later requests carry only changes, and
+answers only what is new. `apis.fetch` opens a `FetchPlan` per request: which partitions to read,
+and which of the results to send.
+
+A partition is addressed by topic id from Fetch v13 on and by name before; a session keeps to the
+one it began with.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+from uuid import UUID
+
+from floodmark.wire.errors import ErrorCode
+
+NO_SESSION = 0
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+MAX_EPOCH = 2**31 - 1
+
+Topic: TypeAlias = str | UUID
+PartitionKey: TypeAlias = tuple[Topic, int]
+
+
+@dataclass(slots=True)
+class FetchTarget:
+    """What a client wants of one partition, and what it was told last."""
+
+    topic: Topic
+    partition: int
+    fetch_offset: int
+    max_bytes: int
+    current_leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+    log_start_offset: int = -1
+    told_high_watermark: int = -1
+    told_log_start_offset: int = -1
+    told_last_stable_offset: int = -1
+
+    @property
+    def key(self) -> PartitionKey:
+        return (self.topic, self.partition)
+
+    def take_request(self, newer: FetchTarget) -> None:
+        self.fetch_offset = newer.fetch_offset
+        self.max_bytes = newer.max_bytes
+        self.current_leader_epoch = newer.current_leader_epoch
+        self.last_fetched_epoch = newer.last_fetched_epoch
+        self.log_start_offset = newer.log_start_offset
+
+    def is_news(
+        self,
+        *,
+        error: bool,
+        has_records: bool,
+        high_watermark: int,
+        log_start_offset: int,
+        last_stable_offset: int,
+    ) -> bool:
+        """Whether an incremental answer must name this partition. Remembers what is told."""
+        news = (
+            error
+            or has_records
+            or high_watermark != self.told_high_watermark
+            or log_start_offset != self.told_log_start_offset
+            or last_stable_offset != self.told_last_stable_offset
+        )
+        # After an error the next answer has to be sent whatever it says.
+        self.told_high_watermark = -1 if error else high_watermark
+        self.told_log_start_offset = log_start_offset
+        self.told_last_stable_offset = last_stable_offset
+        return news
+
+
+@dataclass(slots=True)
+class FetchSession:
+    session_id: int
+    uses_topic_ids: bool
+    partitions: OrderedDict[PartitionKey, FetchTarget]
+    last_used_ms: float
+    next_epoch: int = 1
+
+
+@dataclass(slots=True)
+class FetchPlan:
+    """How one fetch request is to be answered."""
+
+    error_code: ErrorCode
+    session_id: int
+    targets: list[FetchTarget]
+    session: FetchSession | None = None
+    is_incremental: bool = False
+
+    def sent(self, targets_with_records: Iterable[FetchTarget]) -> None:
+        """Partitions that were just served go last, so that a size limit starves none of them."""
+        if self.session is not None:
+            for target in targets_with_records:
+                if target.key in self.session.partitions:
+                    self.session.partitions.move_to_end(target.key)
+
+
+class FetchSessions:
+    """The sessions of a broker, bounded in number.
+
+    When all `slots` are taken, the session unused for longest gives way if it has been idle for
+    `eviction_ms`; otherwise a new client is served without a session, which it must expect.
+    """
+
+    def __init__(self, slots: int, eviction_ms: int, new_id: Callable[[], int]) -> None:
+        self._slots = slots
+        self._eviction_ms = eviction_ms
+        self._new_id = new_id
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def partitions_cached(self) -> int:
+        return sum(len(session.partitions) for session in self._sessions.values())
+
+    def plan(
+        self,
+        session_id: int,
+        session_epoch: int,
+        targets: list[FetchTarget],
+        forgotten: list[PartitionKey],
+        *,
+        uses_topic_ids: bool,
+        now_ms: float,
+    ) -> FetchPlan:
+        if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            self._sessions.pop(session_id, None)
+            if session_epoch == FINAL_EPOCH:
+                return FetchPlan(ErrorCode.NONE, NO_SESSION, targets)
+            session = self._open(targets, uses_topic_ids, now_ms)
+            opened_id = NO_SESSION if session is None else session.session_id
+            return FetchPlan(ErrorCode.NONE, opened_id, targets, session)
+        return self._go_on(session_id, session_epoch, targets, forgotten, uses_topic_ids, now_ms)
+
+    def _go_on(
+        self,
+        session_id: int,
+        session_epoch: int,
+        targets: list[FetchTarget],
+        forgotten: list[PartitionKey],
+        uses_topic_ids: bool,
+        now_ms: float,
+    ) -> FetchPlan:
+        session = self._sessions.get(session_id)
+        if session is None:
+            return FetchPlan(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, NO_SESSION, [])
+        if session.next_epoch != session_epoch:
+            return FetchPlan(ErrorCode.INVALID_FETCH_SESSION_EPOCH, NO_SESSION, [])
+        if session.uses_topic_ids != uses_topic_ids:
+            return FetchPlan(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, NO_SESSION, [])
+        for target in targets:
+            known = session.partitions.get(target.key)
+            if known is None:
+                session.partitions[target.key] = target
+            else:
+                known.take_request(target)
+        for key in forgotten:
+            session.partitions.pop(key, None)
+        session.next_epoch = 1 if session_epoch == MAX_EPOCH else session_epoch + 1
+        session.last_used_ms = now_ms
+        self._sessions.move_to_end(session_id)
+        if not session.partitions:
+            del self._sessions[session_id]
+            return FetchPlan(ErrorCode.NONE, NO_SESSION, [])
+        return FetchPlan(
+            ErrorCode.NONE, session_id, list(session.partitions.values()), session, True
+        )
+
+    def _open(
+        self, targets: list[FetchTarget], uses_topic_ids: bool, now_ms: float
+    ) -> FetchSession | None:
+        if not targets or not self._make_room(now_ms):
+            return None
+        session_id = self._new_id()
+        while session_id in self._sessions or session_id == NO_SESSION:
+            session_id = self._new_id()
+        partitions = OrderedDict((target.key, target) for target in targets)
+        session = FetchSession(session_id, uses_topic_ids, partitions, now_ms)
+        self._sessions[session_id] = session
+        return session
+
+    def _make_room(self, now_ms: float) -> bool:
+        if len(self._sessions) < self._slots:
+            return True
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None or now_ms - oldest.last_used_ms < self._eviction_ms:
+            return False
+        del self._sessions[oldest.session_id]
+        return True

@@ -1,0 +1,182 @@
+"""CORE: what a replica of a partition knows and decides.
+
+Leader epoch, in-sync replicas, the followers' progress and the high watermark. It touches neither
+disk nor network: `replication.replica` joins it with the log, and a single broker uses it as a
+cluster would, with itself as the only in-sync replica.
+
+The rules (SPEC R3 to R6):
+
+- leader:   high_watermark = max(high_watermark, min(log end offsets of the in-sync replicas))
+- follower: high_watermark = min(the leader's high watermark, own log end offset)
+- the high watermark never goes back while a leader leads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from floodmark.invariant import invariant
+from floodmark.wire.errors import ErrorCode
+
+NO_LEADER = -1
+UNKNOWN_OFFSET = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    """What the controller decided for a partition: one line of LeaderAndIsr."""
+
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    in_sync_replicas: tuple[int, ...]
+    assigned_replicas: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class FollowerProgress:
+    """How far the leader knows a follower to be.
+
+    `last_caught_up_ms` is when the follower last had all that the leader had: its distance from
+    now, not the number of records it lacks, decides whether it leaves the in-sync replicas.
+    """
+
+    last_caught_up_ms: float
+    log_end_offset: int = UNKNOWN_OFFSET
+    last_fetch_ms: float = 0.0
+    leader_end_at_last_fetch: int = 0
+
+
+class Partition:
+    """The state of one replica. `broker_id` is the broker that this replica lives on."""
+
+    __slots__ = ("broker_id", "followers", "high_watermark", "leadership", "log_end_offset")
+
+    def __init__(self, broker_id: int, *, log_end_offset: int, high_watermark: int) -> None:
+        invariant(high_watermark >= 0, "a high watermark is never negative")
+        self.broker_id = broker_id
+        self.log_end_offset = log_end_offset
+        self.high_watermark = min(high_watermark, log_end_offset)
+        self.leadership = Leadership(NO_LEADER, -1, -1, (), ())
+        self.followers: dict[int, FollowerProgress] = {}
+
+    @property
+    def is_leader(self) -> bool:
+        return self.leadership.leader == self.broker_id
+
+    # What the controller says
+
+    def apply(self, leadership: Leadership, now_ms: float) -> bool:
+        """Takes over a decision of the controller; False when it is older than what is known."""
+        known = self.leadership
+        if (leadership.leader_epoch, leadership.partition_epoch) < (
+            known.leader_epoch,
+            known.partition_epoch,
+        ):
+            return False
+        leads_anew = (
+            leadership.leader == self.broker_id and leadership.leader_epoch > known.leader_epoch
+        )
+        self.leadership = leadership
+        if leadership.leader != self.broker_id:
+            self.followers = {}
+        else:
+            others = [r for r in leadership.assigned_replicas if r != self.broker_id]
+            kept = {} if leads_anew else self.followers
+            self.followers = {r: kept.get(r) or FollowerProgress(now_ms) for r in others}
+            self._advance_high_watermark()
+        return True
+
+    # What the leader sees
+
+    def appended(self, log_end_offset: int) -> bool:
+        """The leader's log has grown. Says whether the high watermark moved."""
+        self.log_end_offset = log_end_offset
+        if not self.followers:
+            self.high_watermark = log_end_offset
+            return True
+        return self._advance_high_watermark()
+
+    def fetched_by(self, follower: int, fetch_offset: int, now_ms: float) -> bool:
+        """A follower fetches at `fetch_offset`: all before it is on its disk (SPEC R5).
+
+        It counts as caught up now when it asks for the leader's end, and as caught up at its last
+        fetch when it asks for what was the end then: a follower that keeps pace with a busy leader
+        never sees the very end.
+        """
+        progress = self.followers.get(follower)
+        if progress is None:
+            return False
+        if fetch_offset >= self.log_end_offset:
+            progress.last_caught_up_ms = now_ms
+        elif fetch_offset >= progress.leader_end_at_last_fetch:
+            progress.last_caught_up_ms = max(progress.last_caught_up_ms, progress.last_fetch_ms)
+        progress.log_end_offset = fetch_offset
+        progress.last_fetch_ms = now_ms
+        progress.leader_end_at_last_fetch = self.log_end_offset
+        return self._advance_high_watermark()
+
+    def lagging(self, now_ms: float, max_lag_ms: float) -> tuple[int, ...]:
+        """In-sync followers that have not caught up for too long and should leave."""
+        return tuple(
+            replica
+            for replica in self.leadership.in_sync_replicas
+            if replica in self.followers
+            and self.followers[replica].log_end_offset != self.log_end_offset
+            and now_ms - self.followers[replica].last_caught_up_ms > max_lag_ms
+        )
+
+    def caught_up(self) -> tuple[int, ...]:
+        """Followers outside the in-sync replicas that have reached the high watermark."""
+        return tuple(
+            replica
+            for replica, progress in self.followers.items()
+            if replica not in self.leadership.in_sync_replicas
+            and progress.log_end_offset >= self.high_watermark
+        )
+
+    def has_enough_in_sync_replicas(self, min_in_sync_replicas: int) -> bool:
+        """With fewer assigned replicas than asked for, all of them are enough (KIP-966)."""
+        wanted = min(min_in_sync_replicas, len(self.leadership.assigned_replicas))
+        return len(self.leadership.in_sync_replicas) >= wanted
+
+    def _advance_high_watermark(self) -> bool:
+        ends: Sequence[int] = [
+            self.log_end_offset
+            if replica == self.broker_id
+            else self.followers[replica].log_end_offset
+            for replica in self.leadership.in_sync_replicas
+            if replica == self.broker_id or replica in self.followers
+        ]
+        candidate = min(ends, default=self.high_watermark)
+        if candidate <= self.high_watermark:
+            return False
+        self.high_watermark = candidate
+        return True
+
+    # What a follower sees
+
+    def followed(self, log_end_offset: int, leader_high_watermark: int) -> bool:
+        """A follower copied data and learned the leader's high watermark."""
+        self.log_end_offset = log_end_offset
+        candidate = min(leader_high_watermark, log_end_offset)
+        moved = candidate > self.high_watermark
+        self.high_watermark = max(candidate, self.high_watermark)
+        return moved
+
+    def truncated(self, log_end_offset: int) -> None:
+        """A follower cut its log by leader epoch; its high watermark may not lie beyond the end."""
+        self.log_end_offset = log_end_offset
+        self.high_watermark = min(self.high_watermark, log_end_offset)
+
+    # Fencing (KIP-320)
+
+    def fence(self, current_leader_epoch: int) -> ErrorCode:
+        """Compares a request's idea of the leader epoch with ours; -1 asks for no check."""
+        known = self.leadership.leader_epoch
+        if current_leader_epoch == -1 or current_leader_epoch == known:
+            return ErrorCode.NONE
+        if current_leader_epoch < known:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        return ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -1,0 +1,99 @@
+"""CORE: operations that wait for an event or for their deadline.
+
+A fetch that found too little and a produce that followers have not copied yet wait here. Whoever
+changes a partition calls `check(key)`; the shell calls `expire(now_ms)` when `next_deadline_ms()`
+has come. An operation ends once, by whichever comes first.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Hashable, Iterable
+from itertools import count
+from typing import Generic, Protocol, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+Watched = TypeVar("Watched", bound=Hashable, contravariant=True)
+
+
+class Operation(Protocol[Watched]):
+    def try_complete(self, key: Watched) -> bool:
+        """`key` has changed: ends the operation if that suffices, and says whether it did."""
+
+    def expire(self) -> None:
+        """The deadline has come: ends the operation with what there is."""
+
+
+class _Entry(Generic[Key]):
+    __slots__ = ("keys", "operation")
+
+    def __init__(self, operation: Operation[Key], keys: tuple[Key, ...]) -> None:
+        self.operation: Operation[Key] | None = operation
+        self.keys = keys
+
+
+MINIMUM_SWEEP = 1000
+"""Ended operations stay in the deadline heap until it holds this many and most of it is ended."""
+
+
+class Purgatory(Generic[Key]):
+    def __init__(self) -> None:
+        self._watchers: dict[Key, dict[_Entry[Key], None]] = {}
+        self._deadlines: list[tuple[float, int, _Entry[Key]]] = []
+        self._sequence = count()
+        self._waiting = 0
+
+    def __len__(self) -> int:
+        return self._waiting
+
+    def next_deadline_ms(self) -> float | None:
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def watch(self, operation: Operation[Key], keys: Iterable[Key], deadline_ms: float) -> None:
+        entry = _Entry(operation, tuple(keys))
+        for key in entry.keys:
+            self._watchers.setdefault(key, {})[entry] = None
+        heapq.heappush(self._deadlines, (deadline_ms, next(self._sequence), entry))
+        self._waiting += 1
+        self._drop_ended()
+
+    def check(self, key: Key) -> None:
+        """Something happened to `key`: ends the operations that it satisfies."""
+        watchers = self._watchers.get(key)
+        if not watchers:
+            return
+        for entry in list(watchers):
+            if entry.operation is not None and entry.operation.try_complete(key):
+                self._forget(entry)
+
+    def expire(self, now_ms: float) -> None:
+        while self._deadlines and self._deadlines[0][0] <= now_ms:
+            entry = heapq.heappop(self._deadlines)[2]
+            operation = entry.operation
+            if operation is not None:
+                self._forget(entry)
+                operation.expire()
+
+    def expire_all(self) -> None:
+        """Shutdown: whoever waits gets an answer now."""
+        self.expire(float("inf"))
+
+    def _forget(self, entry: _Entry[Key]) -> None:
+        if entry.operation is None:
+            return
+        entry.operation = None
+        self._waiting -= 1
+        for key in entry.keys:
+            watchers = self._watchers.get(key)
+            if watchers is not None:
+                watchers.pop(entry, None)
+                if not watchers:
+                    del self._watchers[key]
+
+    def _drop_ended(self) -> None:
+        if len(self._deadlines) < MINIMUM_SWEEP or len(self._deadlines) < 2 * self._waiting:
+            return
+        self._deadlines = [item for item in self._deadlines if item[2].operation is not None]
+        heapq.heapify(self._deadlines)

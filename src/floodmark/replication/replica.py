@@ -1,0 +1,212 @@
+"""A partition of this broker: the pure `Partition` joined with its log on disk.
+
+`replication.replica_manager` holds one of these per partition. Append and read are direct calls,
+without a hop and without a look at single records.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+from uuid import UUID
+
+from floodmark.records.errors import InvalidBatch
+from floodmark.records.validation import ProduceRules, prepare_produce
+from floodmark.replication.partition import Leadership, Partition
+from floodmark.storage.errors import AppendRefused, OffsetOutOfRange
+from floodmark.storage.files import FileSlice
+from floodmark.storage.partition_log import PartitionLog
+from floodmark.storage.transaction_index import AbortedTransaction
+from floodmark.wire.errors import ErrorCode
+
+ACKS_ALL = -1
+NO_OFFSET = -1
+NO_TIMESTAMP = -1
+
+
+class Isolation(IntEnum):
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+class AppendOutcome(NamedTuple):
+    """What became of one partition of a produce request.
+
+    `required_offset` is what the acknowledgement waits for: all before it must be acknowledgeable.
+    """
+
+    error_code: ErrorCode
+    base_offset: int = NO_OFFSET
+    log_append_time_ms: int = NO_TIMESTAMP
+    log_start_offset: int = NO_OFFSET
+    required_offset: int = 0
+    record_errors: list[tuple[int, str]] = []  # noqa: RUF012 - never changed
+    error_message: str | None = None
+
+
+class Divergence(NamedTuple):
+    """Where a follower's log and ours part: it must truncate to this (KIP-595's way of KIP-101)."""
+
+    leader_epoch: int
+    end_offset: int
+
+
+class ReadOutcome(NamedTuple):
+    """What one partition of a fetch request gets."""
+
+    error_code: ErrorCode
+    high_watermark: int = NO_OFFSET
+    last_stable_offset: int = NO_OFFSET
+    log_start_offset: int = NO_OFFSET
+    records: FileSlice | None = None
+    aborted: list[AbortedTransaction] | None = None
+    divergence: Divergence | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        return 0 if self.records is None else self.records.size_bytes
+
+
+class Replica:
+    __slots__ = (
+        "core",
+        "flush_due_offset",
+        "key",
+        "log",
+        "min_in_sync_replicas",
+        "rules",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        core: Partition,
+        log: PartitionLog,
+        topic_id: UUID,
+        rules: ProduceRules,
+        min_in_sync_replicas: int,
+    ) -> None:
+        self.key = (log.topic, log.partition)
+        self.core = core
+        self.log = log
+        self.topic_id = topic_id
+        self.rules = rules
+        self.min_in_sync_replicas = min_in_sync_replicas
+        self.flush_due_offset: int | None = None
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self.log.last_stable_offset(self.core.high_watermark)
+
+    def lead_or_follow(self, leadership: Leadership, now_ms: float) -> bool:
+        """Applies the controller's decision to core and log; False when it is an old one."""
+        epoch_before = self.core.leadership.leader_epoch
+        if not self.core.apply(leadership, now_ms):
+            return False
+        if self.core.is_leader and leadership.leader_epoch > epoch_before:
+            # A new leader writes its epoch down at once, even before its first record (KIP-101).
+            self.log.leader_epochs.assign(leadership.leader_epoch, self.log.log_end_offset)
+            self.core.appended(self.log.log_end_offset)
+        return True
+
+    def append(self, records: memoryview | bytes, acks: int, now_ms: int) -> AppendOutcome:
+        """Appends what a producer sent; refusals are outcomes, a failing disk raises StorageError."""
+        core = self.core
+        if not core.is_leader:
+            return AppendOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if acks == ACKS_ALL and not core.has_enough_in_sync_replicas(self.min_in_sync_replicas):
+            return AppendOutcome(ErrorCode.NOT_ENOUGH_REPLICAS)
+        log = self.log
+        try:
+            batch, header = prepare_produce(records, self.rules, now_ms)
+            result = log.append(batch, header, core.leadership.leader_epoch, now_ms)
+        except InvalidBatch as problem:
+            return AppendOutcome(
+                problem.error_code,
+                record_errors=problem.record_errors,
+                error_message=problem.text,
+            )
+        except AppendRefused as problem:
+            return AppendOutcome(problem.error_code, error_message=str(problem))
+        if not result.duplicate:
+            self.appended()
+        return AppendOutcome(
+            ErrorCode.NONE,
+            result.base_offset,
+            result.log_append_time_ms,
+            log.log_start_offset,
+            result.last_offset + 1,
+        )
+
+    def appended(self) -> None:
+        """The log has grown: moves the high watermark, unless a flush has to come first."""
+        log = self.log
+        if log.is_flush_due or self.flush_due_offset is not None:
+            self.flush_due_offset = log.log_end_offset
+        else:
+            self.core.appended(log.log_end_offset)
+
+    def is_acknowledgeable(self, required_offset: int, acks: int) -> bool:
+        if acks == ACKS_ALL:
+            return self.core.high_watermark >= required_offset
+        return self.core.log_end_offset >= required_offset
+
+    def readable_end(self, isolation: Isolation, *, is_follower: bool) -> int:
+        if is_follower:
+            return self.log.log_end_offset
+        if isolation is Isolation.READ_COMMITTED:
+            return self.last_stable_offset
+        return self.core.high_watermark
+
+    def read(
+        self,
+        fetch_offset: int,
+        max_bytes: int,
+        isolation: Isolation,
+        *,
+        is_follower: bool,
+        min_one_batch: bool,
+        last_fetched_epoch: int = -1,
+    ) -> ReadOutcome:
+        core, log = self.core, self.log
+        if not core.is_leader:
+            return ReadOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        high_watermark = core.high_watermark
+        last_stable_offset = log.last_stable_offset(high_watermark)
+        if last_fetched_epoch >= 0:
+            epoch, end_offset = log.end_offset_for_epoch(last_fetched_epoch)
+            if epoch < last_fetched_epoch or end_offset < fetch_offset:
+                return ReadOutcome(
+                    ErrorCode.NONE,
+                    high_watermark,
+                    last_stable_offset,
+                    log.log_start_offset,
+                    divergence=Divergence(epoch, end_offset),
+                )
+        if is_follower:
+            end_offset = log.log_end_offset
+        elif isolation is Isolation.READ_COMMITTED:
+            end_offset = last_stable_offset
+        else:
+            end_offset = high_watermark
+        try:
+            records = log.read(
+                fetch_offset, max_bytes, end_offset=end_offset, min_one_batch=min_one_batch
+            )
+        except OffsetOutOfRange:
+            return ReadOutcome(ErrorCode.OFFSET_OUT_OF_RANGE)
+        aborted = None
+        if isolation is Isolation.READ_COMMITTED and not is_follower:
+            aborted = (
+                []
+                if records is None
+                else log.aborted_transactions(fetch_offset, last_stable_offset)
+            )
+        return ReadOutcome(
+            ErrorCode.NONE,
+            high_watermark,
+            last_stable_offset,
+            log.log_start_offset,
+            records,
+            aborted,
+        )

@@ -1,0 +1,297 @@
+"""The partitions of this broker: append, read, wait.
+
+The APIs come here with what a client asked for; the controller's decisions come here as deltas.
+This is the shell around `Replica`s: it owns the purgatory and its timer, the flusher, and what
+happens when a disk fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
+from typing import NamedTuple
+
+from floodmark.clock import Clock
+from floodmark.replication.fetch_sessions import FetchTarget
+from floodmark.replication.flusher import Flusher
+from floodmark.replication.purgatory import Purgatory
+from floodmark.replication.replica import (
+    AppendOutcome,
+    Isolation,
+    ReadOutcome,
+    Replica,
+)
+from floodmark.replication.waiting import ReplicaKey, WaitingFetch, WaitingProduce
+from floodmark.storage.errors import DiskFull, StorageError
+from floodmark.wire.errors import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+
+class FetchLimits(NamedTuple):
+    """The bounds of one fetch request."""
+
+    min_bytes: int
+    max_bytes: int
+    max_wait_ms: int
+    isolation: Isolation
+    is_follower: bool = False
+
+
+class ReplicaManager:
+    def __init__(
+        self,
+        clock: Clock,
+        executor: Executor,
+        on_disk_failure: Callable[[Replica, StorageError | OSError], None],
+    ) -> None:
+        self._clock = clock
+        self._replicas: dict[ReplicaKey, Replica] = {}
+        self._offline: set[ReplicaKey] = set()
+        self._on_disk_failure = on_disk_failure
+        self._flusher = Flusher(executor, self._flushed, self._disk_failed)
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due_ms = float("inf")
+        self.produces: Purgatory[ReplicaKey] = Purgatory()
+        self.fetches: Purgatory[ReplicaKey] = Purgatory()
+
+    # The partitions
+
+    def __iter__(self) -> Iterable[Replica]:
+        return iter(list(self._replicas.values()))
+
+    def __len__(self) -> int:
+        return len(self._replicas)
+
+    @property
+    def replicas(self) -> list[Replica]:
+        return list(self._replicas.values())
+
+    @property
+    def offline(self) -> frozenset[ReplicaKey]:
+        return frozenset(self._offline)
+
+    def find(self, key: ReplicaKey) -> Replica | None:
+        return self._replicas.get(key)
+
+    def add(self, replica: Replica) -> None:
+        self._replicas[replica.key] = replica
+        self._offline.discard(replica.key)
+
+    def remove(self, key: ReplicaKey) -> Replica | None:
+        """Whoever waits for this partition learns that it is gone."""
+        self._offline.discard(key)
+        replica = self._replicas.pop(key, None)
+        self.changed(key)
+        return replica
+
+    def take_offline(self, keys: Iterable[ReplicaKey]) -> None:
+        """Their log folder failed: they answer KAFKA_STORAGE_ERROR from now on."""
+        for key in keys:
+            if self._replicas.pop(key, None) is not None:
+                self._offline.add(key)
+                self.changed(key)
+
+    def missing(self, key: ReplicaKey) -> ErrorCode:
+        """Why `find` found nothing."""
+        if key in self._offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    # Append
+
+    def append(self, key: ReplicaKey, records: memoryview | bytes, acks: int) -> AppendOutcome:
+        replica = self._replicas.get(key)
+        if replica is None:
+            return AppendOutcome(self.missing(key))
+        try:
+            outcome = replica.append(records, acks, self._clock.now_ms())
+        except (StorageError, OSError) as problem:
+            self._disk_failed(replica, problem)
+            return AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR, error_message=str(problem))
+        if outcome.error_code is ErrorCode.NONE:
+            if replica.flush_due_offset is not None:
+                self._flusher.request(replica)
+            else:
+                self.fetches.check(key)
+        return outcome
+
+    def acknowledged(
+        self, outcomes: dict[ReplicaKey, AppendOutcome], acks: int, timeout_ms: int
+    ) -> asyncio.Future[dict[ReplicaKey, AppendOutcome]] | None:
+        """None when all may be acknowledged now; else a future that brings the final outcomes."""
+        for key, outcome in outcomes.items():
+            if outcome.error_code is ErrorCode.NONE:
+                replica = self._replicas.get(key)
+                if replica is None or not replica.is_acknowledgeable(outcome.required_offset, acks):
+                    break
+        else:
+            return None
+        future: asyncio.Future[dict[ReplicaKey, AppendOutcome]] = (
+            asyncio.get_running_loop().create_future()
+        )
+        operation = WaitingProduce(outcomes, acks, self.find, future)
+        if operation.is_done():
+            future.set_result(outcomes)
+        else:
+            deadline_ms = self._clock.monotonic_ms() + timeout_ms
+            self.produces.watch(operation, outcomes, deadline_ms)
+            self._schedule(deadline_ms)
+        return future
+
+    # Fetch
+
+    def fetch(
+        self, targets: Sequence[tuple[ReplicaKey | None, FetchTarget]], limits: FetchLimits
+    ) -> list[ReadOutcome] | asyncio.Future[list[ReadOutcome]]:
+        """The outcomes in the order of the targets, now or when there is enough to read.
+
+        A target whose topic id is unknown comes without a key.
+        """
+
+        def read() -> list[ReadOutcome]:
+            return self._read(targets, limits)
+
+        outcomes = read()
+        if limits.max_wait_ms <= 0 or not targets or _is_enough(outcomes, limits.min_bytes):
+            return outcomes
+        future: asyncio.Future[list[ReadOutcome]] = asyncio.get_running_loop().create_future()
+        wants: dict[ReplicaKey, Callable[[], int]] = {}
+        already: dict[ReplicaKey, int] = {}
+        for (key, target), outcome in zip(targets, outcomes, strict=True):
+            if key is not None:
+                wants[key] = self._measure(key, target, limits)
+                already[key] = outcome.size_bytes
+        operation = WaitingFetch(wants, limits.min_bytes, already, read, future)
+        deadline_ms = self._clock.monotonic_ms() + limits.max_wait_ms
+        self.fetches.watch(operation, wants, deadline_ms)
+        self._schedule(deadline_ms)
+        return future
+
+    def _read(
+        self, targets: Sequence[tuple[ReplicaKey | None, FetchTarget]], limits: FetchLimits
+    ) -> list[ReadOutcome]:
+        outcomes: list[ReadOutcome] = []
+        left_bytes = limits.max_bytes
+        nothing_yet = True
+        for key, target in targets:
+            if key is None:
+                outcomes.append(ReadOutcome(ErrorCode.UNKNOWN_TOPIC_ID))
+                continue
+            outcome = self._read_one(key, target, limits, left_bytes, nothing_yet)
+            size_bytes = outcome.size_bytes
+            if size_bytes:
+                left_bytes = max(0, left_bytes - size_bytes)
+                nothing_yet = False
+            outcomes.append(outcome)
+        return outcomes
+
+    def _read_one(
+        self,
+        key: ReplicaKey,
+        target: FetchTarget,
+        limits: FetchLimits,
+        left_bytes: int,
+        min_one_batch: bool,
+    ) -> ReadOutcome:
+        replica = self._replicas.get(key)
+        if replica is None:
+            return ReadOutcome(self.missing(key))
+        fenced = replica.core.fence(target.current_leader_epoch)
+        if fenced is not ErrorCode.NONE:
+            return ReadOutcome(fenced)
+        try:
+            return replica.read(
+                target.fetch_offset,
+                min(target.max_bytes, left_bytes),
+                limits.isolation,
+                is_follower=limits.is_follower,
+                # A batch larger than every limit is still returned when it comes first (KIP-74).
+                min_one_batch=min_one_batch,
+                last_fetched_epoch=target.last_fetched_epoch,
+            )
+        except (StorageError, OSError) as problem:
+            self._disk_failed(replica, problem)
+            return ReadOutcome(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def _measure(
+        self, key: ReplicaKey, target: FetchTarget, limits: FetchLimits
+    ) -> Callable[[], int]:
+        """How many bytes this target could get now; -1 when the fetch must end at once."""
+
+        def measure() -> int:
+            replica = self._replicas.get(key)
+            if replica is None or not replica.core.is_leader:
+                return -1
+            end_offset = replica.readable_end(limits.isolation, is_follower=limits.is_follower)
+            if end_offset <= target.fetch_offset:
+                return 0
+            if limits.min_bytes <= 1:
+                return -1
+            outcome = self._read_one(key, target, limits, limits.max_bytes, True)
+            return outcome.size_bytes if outcome.error_code is ErrorCode.NONE else -1
+
+        return measure
+
+    # Events
+
+    def changed(self, key: ReplicaKey) -> None:
+        """A partition's offsets or leadership changed by something else than a client's append."""
+        self.produces.check(key)
+        self.fetches.check(key)
+
+    def grown(self, replica: Replica) -> None:
+        """The broker itself appended to this log: a coordinator's record, a marker."""
+        replica.appended()
+        if replica.flush_due_offset is not None:
+            self._flusher.request(replica)
+        self.changed(replica.key)
+
+    async def close(self) -> None:
+        self.produces.expire_all()
+        self.fetches.expire_all()
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._flusher.close()
+
+    def _flushed(self, replica: Replica) -> None:
+        self.changed(replica.key)
+
+    def _disk_failed(self, replica: Replica, problem: StorageError | OSError) -> None:
+        """A full disk passes, and the log stands as it stood; any other failure takes the folder."""
+        if isinstance(problem, DiskFull):
+            logger.error("no space left for %s-%d: %s", *replica.key, problem)
+            return
+        logger.error("disk failure at %s-%d: %s", *replica.key, problem)
+        self._on_disk_failure(replica, problem)
+
+    def _schedule(self, deadline_ms: float) -> None:
+        """One timer serves both purgatories: it stands at the earliest deadline known."""
+        if deadline_ms >= self._timer_due_ms:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_due_ms = deadline_ms
+        delay_s = max(0.0, deadline_ms - self._clock.monotonic_ms()) / 1000
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._expire)
+
+    def _expire(self) -> None:
+        self._timer, self._timer_due_ms = None, float("inf")
+        now_ms = self._clock.monotonic_ms()
+        for purgatory in (self.produces, self.fetches):
+            purgatory.expire(now_ms)
+            next_deadline_ms = purgatory.next_deadline_ms()
+            if next_deadline_ms is not None:
+                self._schedule(next_deadline_ms)
+
+
+def _is_enough(outcomes: list[ReadOutcome], min_bytes: int) -> bool:
+    """An error or a divergence is answered at once: the client has to act on it."""
+    size_bytes = 0
+    for outcome in outcomes:
+        if outcome.error_code is not ErrorCode.NONE or outcome.divergence is not None:
+            return True
+        size_bytes += outcome.size_bytes
+    return size_bytes >= min_bytes

@@ -1,0 +1,108 @@
+"""The two operations that wait in purgatory: a produce for its followers, a fetch for its data.
+
+Made by `replication.replica_manager`. Each ends a future that the request channel has parked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeAlias
+
+from floodmark.replication.replica import AppendOutcome, ReadOutcome, Replica
+from floodmark.wire.errors import ErrorCode
+
+ReplicaKey: TypeAlias = tuple[str, int]
+
+
+class WaitingProduce:
+    """Done when every appended partition is acknowledgeable; at the deadline the rest time out."""
+
+    def __init__(
+        self,
+        outcomes: dict[ReplicaKey, AppendOutcome],
+        acks: int,
+        find: Callable[[ReplicaKey], Replica | None],
+        future: asyncio.Future[dict[ReplicaKey, AppendOutcome]],
+    ) -> None:
+        self._outcomes = outcomes
+        self._acks = acks
+        self._find = find
+        self._future = future
+        self._open = {k for k, outcome in outcomes.items() if outcome.error_code is ErrorCode.NONE}
+
+    def is_done(self) -> bool:
+        for key in list(self._open):
+            self._settle(key)
+        return not self._open
+
+    def try_complete(self, key: ReplicaKey) -> bool:
+        if key in self._open:
+            self._settle(key)
+        if self._open:
+            return False
+        self._finish()
+        return True
+
+    def expire(self) -> None:
+        for key in self._open:
+            self._outcomes[key] = AppendOutcome(ErrorCode.REQUEST_TIMED_OUT)
+        self._finish()
+
+    def _settle(self, key: ReplicaKey) -> None:
+        replica = self._find(key)
+        outcome = self._outcomes[key]
+        if replica is None or not replica.core.is_leader:
+            self._outcomes[key] = AppendOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        elif not replica.is_acknowledgeable(outcome.required_offset, self._acks):
+            return
+        elif self._acks == -1 and not replica.core.has_enough_in_sync_replicas(
+            replica.min_in_sync_replicas
+        ):
+            self._outcomes[key] = AppendOutcome(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+        self._open.discard(key)
+
+    def _finish(self) -> None:
+        if not self._future.done():
+            self._future.set_result(self._outcomes)
+
+
+class WaitingFetch:
+    """Done when enough bytes can be read; at the deadline with what there is.
+
+    Most clients ask for one byte, so the first partition that has grown beyond its fetch offset
+    ends the wait. With a larger minimum the partitions that changed are measured, never all.
+    """
+
+    def __init__(
+        self,
+        wants: dict[ReplicaKey, Callable[[], int]],
+        min_bytes: int,
+        already_bytes: dict[ReplicaKey, int],
+        read: Callable[[], list[ReadOutcome]],
+        future: asyncio.Future[list[ReadOutcome]],
+    ) -> None:
+        self._wants = wants
+        self._min_bytes = min_bytes
+        self._sizes = already_bytes
+        self._read = read
+        self._future = future
+
+    def try_complete(self, key: ReplicaKey) -> bool:
+        measure = self._wants.get(key)
+        if measure is None:
+            return False
+        available = measure()
+        if available >= 0:
+            self._sizes[key] = available
+            if sum(self._sizes.values()) < self._min_bytes:
+                return False
+        self._finish()
+        return True
+
+    def expire(self) -> None:
+        self._finish()
+
+    def _finish(self) -> None:
+        if not self._future.done():
+            self._future.set_result(self._read())
