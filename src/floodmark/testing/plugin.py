@@ -1,0 +1,1 @@
+"""The pytest plugin that installs with the package."""
