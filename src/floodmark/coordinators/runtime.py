@@ -1,0 +1,390 @@
+"""Runs shards: load, append, replay, wait for the high watermark, answer, unload.
+
+The shell of both coordinators: `coordinators.groups.service` and
+`coordinators.transactions.service` own one each, and the broker tells it which partitions it leads.
+Everything happens on the loop. With one replica an append is committed at once, so `submit` and
+`query` answer without a task or a future.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, TypeVar, cast
+
+from floodmark.clock import Clock
+from floodmark.coordinators.loading import load_log
+from floodmark.coordinators.ports import (
+    CoordinatorError,
+    CoordinatorLog,
+    NotCoordinator,
+)
+from floodmark.coordinators.shard import Producer, Shard, TimerOperation, Timers, Write
+from floodmark.coordinators.timers import TimerQueue
+from floodmark.records.compression import Compression
+from floodmark.records.record import Record, encode_batch
+from floodmark.wire.errors import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+S = TypeVar("S", bound=Shard[Any])
+T = TypeVar("T")
+
+TIMER_RETRY_MS = 500
+"""A timer whose records could not be appended (too few replicas, a full disk) tries again."""
+
+_NO_HEADERS: list[tuple[str, bytes | None]] = []
+
+
+class _Pending:
+    """An answer that waits for the high watermark."""
+
+    __slots__ = ("answer", "end_offset", "future", "on_error", "then")
+
+    def __init__(
+        self,
+        end_offset: int,
+        answer: Any,
+        then: Callable[[CoordinatorError | None], None] | None,
+        future: asyncio.Future[Any],
+        on_error: Callable[[CoordinatorError], Any],
+    ) -> None:
+        self.end_offset = end_offset
+        self.answer = answer
+        self.then = then
+        self.future = future
+        self.on_error = on_error
+
+    def succeed(self) -> None:
+        if self.then is not None:
+            self.then(None)
+        if not self.future.done():
+            self.future.set_result(self.answer)
+
+    def fail(self, error: CoordinatorError) -> None:
+        if self.then is not None:
+            self.then(error)
+        if not self.future.done():
+            self.future.set_result(self.on_error(error))
+
+
+class _Loaded(Generic[S]):
+    """One partition that is led here: its shard, and what waits for its log."""
+
+    __slots__ = ("active", "last_written_offset", "load_task", "pending", "shard", "wait_task")
+
+    def __init__(self, shard: S) -> None:
+        self.shard = shard
+        self.active = False
+        self.last_written_offset = 0
+        self.pending: deque[_Pending] = deque()
+        self.load_task: asyncio.Task[None] | None = None
+        self.wait_task: asyncio.Task[None] | None = None
+
+
+class CoordinatorRuntime(Generic[S]):
+    def __init__(
+        self,
+        log: CoordinatorLog,
+        clock: Clock,
+        make_shard: Callable[[int, Timers], S],
+        *,
+        compression: Compression = Compression.NONE,
+    ) -> None:
+        self.log = log
+        self._clock = clock
+        self._make_shard = make_shard
+        self._compression = compression
+        self._loaded: dict[int, _Loaded[S]] = {}
+        self._timers: TimerQueue[tuple[int, str], TimerOperation] = TimerQueue()
+        self._timer_handle: asyncio.TimerHandle | None = None
+        self._timer_due_ms = float("inf")
+
+    # Partitions
+
+    def load(self, partition: int) -> None:
+        """This broker leads the partition now. Loading a partition again changes nothing."""
+        if partition in self._loaded:
+            return
+        shard = self._make_shard(partition, _ShardTimers(self, partition))
+        loaded = self._loaded[partition] = _Loaded(shard)
+        if self.log.log_end_offset(partition) == 0:
+            self._activate(partition, loaded)
+        else:
+            loaded.load_task = asyncio.get_running_loop().create_task(self._load(partition, loaded))
+
+    def unload(self, partition: int) -> None:
+        """Leadership is gone: whoever waits is sent to the new coordinator."""
+        loaded = self._loaded.pop(partition, None)
+        if loaded is None:
+            return
+        for task in (loaded.load_task, loaded.wait_task):
+            if task is not None:
+                task.cancel()
+        for key in self._timers.keys():  # noqa: SIM118 - a copy: cancelling changes the queue
+            if key[0] == partition:
+                self._timers.cancel(key)
+        error = NotCoordinator()
+        while loaded.pending:
+            loaded.pending.popleft().fail(error)
+        loaded.shard.unloaded()
+
+    def close(self) -> None:
+        for partition in list(self._loaded):
+            self.unload(partition)
+        if self._timer_handle is not None:
+            self._timer_handle.cancel()
+            self._timer_handle = None
+
+    @property
+    def active_partitions(self) -> list[int]:
+        return [partition for partition, loaded in self._loaded.items() if loaded.active]
+
+    def is_loading(self) -> bool:
+        return any(not loaded.active for loaded in self._loaded.values())
+
+    async def until_loaded(self) -> None:
+        """For the start of a broker, and for tests."""
+        tasks = [loaded.load_task for loaded in self._loaded.values() if loaded.load_task]
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _load(self, partition: int, loaded: _Loaded[S]) -> None:
+        try:
+            await load_log(self.log.read(partition), loaded.shard, self._clock)
+        except CoordinatorError as error:
+            # The controller will name another leader, or this one again with the disk back.
+            logger.error("%s-%d could not be loaded: %s", self.log.topic, partition, error)
+            return
+        finally:
+            loaded.load_task = None
+        self._activate(partition, loaded)
+
+    def _activate(self, partition: int, loaded: _Loaded[S]) -> None:
+        loaded.last_written_offset = self.log.log_end_offset(partition)
+        loaded.active = True
+        loaded.shard.loaded(self._clock.now_ms())
+
+    # Operations
+
+    def shard(self, partition: int) -> S:
+        """The active shard; NotCoordinator or COORDINATOR_LOAD_IN_PROGRESS when there is none."""
+        return self._active(partition).shard
+
+    def submit(
+        self,
+        partition: int,
+        handler: Callable[[S, int], Write[T]],
+        on_error: Callable[[CoordinatorError], T],
+    ) -> T | asyncio.Future[T]:
+        """Run a handler; its answer comes now when it is committed now, else as a future.
+
+        Whatever goes wrong becomes an answer through `on_error`: what the handler raises, an
+        append that failed, leadership that was lost while waiting.
+        """
+        try:
+            loaded = self._active(partition)
+            write = handler(loaded.shard, self._clock.now_ms())
+            if write.records:
+                self._append(partition, loaded, write)
+        except CoordinatorError as error:
+            return on_error(error)
+        return self._answer(partition, loaded, write.answer, write.then, on_error)
+
+    def query(
+        self,
+        partition: int,
+        handler: Callable[[S, int], T],
+        on_error: Callable[[CoordinatorError], T],
+    ) -> T | asyncio.Future[T]:
+        """Run a handler that writes nothing; what it saw is committed when the answer comes."""
+        try:
+            loaded = self._active(partition)
+            answer = handler(loaded.shard, self._clock.now_ms())
+        except CoordinatorError as error:
+            return on_error(error)
+        return self._answer(partition, loaded, answer, None, on_error)
+
+    async def write(self, partition: int, handler: Callable[[S, int], Write[T]]) -> T:
+        """`submit` for callers that are coroutines; raises CoordinatorError."""
+        return cast(T, await _settled(self.submit(partition, handler, _raise_later)))
+
+    async def read(self, partition: int, handler: Callable[[S, int], T]) -> T:
+        """`query` for callers that are coroutines; raises CoordinatorError."""
+        return cast(T, await _settled(self.query(partition, handler, _raise_later)))
+
+    def marker(
+        self, partition: int, producer_id: int, producer_epoch: int, *, committed: bool
+    ) -> None:
+        """A marker was appended to the partition just now, before anything else ran on the loop.
+
+        While the partition loads, the marker is found in the log instead.
+        """
+        loaded = self._loaded.get(partition)
+        if loaded is None or not loaded.active:
+            return
+        loaded.last_written_offset = self.log.log_end_offset(partition)
+        loaded.shard.end_transaction(Producer(producer_id, producer_epoch), committed=committed)
+
+    def _active(self, partition: int) -> _Loaded[S]:
+        loaded = self._loaded.get(partition)
+        if loaded is None:
+            raise NotCoordinator()
+        if not loaded.active:
+            raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return loaded
+
+    def _append(self, partition: int, loaded: _Loaded[S], write: Write[Any]) -> None:
+        shard = loaded.shard
+        now_ms = self._clock.now_ms()
+        producer = write.producer
+        records = []
+        for record in write.records:
+            key, value = shard.encode(record)
+            records.append(Record(0, now_ms, key, value, _NO_HEADERS))
+        if producer is None:
+            batch = encode_batch(records, compression=self._compression)
+        else:
+            batch = encode_batch(
+                records,
+                compression=self._compression,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                is_transactional=True,
+            )
+        try:
+            end_offset = self.log.append(partition, batch)
+        except CoordinatorError as error:
+            if write.then is not None:
+                write.then(error)
+            raise
+        loaded.last_written_offset = end_offset
+        if write.replay:
+            offset = end_offset - len(records)
+            for record in write.records:
+                shard.replay(record, offset, producer)
+                offset += 1
+
+    def _answer(
+        self,
+        partition: int,
+        loaded: _Loaded[S],
+        answer: T,
+        then: Callable[[CoordinatorError | None], None] | None,
+        on_error: Callable[[CoordinatorError], T],
+    ) -> T | asyncio.Future[T]:
+        end_offset = loaded.last_written_offset
+        if not loaded.pending and self.log.high_watermark(partition) >= end_offset:
+            if then is not None:
+                then(None)
+            return answer
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        loaded.pending.append(_Pending(end_offset, answer, then, future, on_error))
+        if loaded.wait_task is None:
+            loaded.wait_task = loop.create_task(self._wait(partition, loaded))
+        return future
+
+    async def _wait(self, partition: int, loaded: _Loaded[S]) -> None:
+        """One task per partition, while anything waits for its high watermark."""
+        pending = loaded.pending
+        try:
+            while pending:
+                failure: CoordinatorError | None = None
+                try:
+                    await self.log.committed(partition, pending[0].end_offset)
+                except TimeoutError:
+                    failure = CoordinatorError(ErrorCode.REQUEST_TIMED_OUT)
+                except CoordinatorError as error:
+                    failure = error
+                if failure is not None:
+                    pending.popleft().fail(failure)
+                high_watermark = self.log.high_watermark(partition)
+                while pending and pending[0].end_offset <= high_watermark:
+                    pending.popleft().succeed()
+        finally:
+            loaded.wait_task = None
+
+    # Timers
+
+    def schedule(
+        self, partition: int, key: str, delay_ms: float, operation: TimerOperation
+    ) -> None:
+        """Run `operation(shard, now_ms) -> Write` on the partition's shard after the delay."""
+        deadline_ms = self._clock.monotonic_ms() + delay_ms
+        self._timers.schedule((partition, key), deadline_ms, operation)
+        if deadline_ms < self._timer_due_ms:
+            self._set_timer(deadline_ms)
+
+    def cancel(self, partition: int, key: str) -> None:
+        self._timers.cancel((partition, key))
+
+    def is_scheduled(self, partition: int, key: str) -> bool:
+        return (partition, key) in self._timers
+
+    def run_timers(self) -> None:
+        """Run what is due; the loop calls this, and tests do after they moved a virtual clock."""
+        self._timer_due_ms = float("inf")
+        while (due := self._timers.pop_due(self._clock.monotonic_ms())) is not None:
+            (partition, key), operation = due
+            self._run_timer(partition, key, operation)
+        next_ms = self._timers.next_deadline_ms()
+        if next_ms < self._timer_due_ms:
+            self._set_timer(next_ms)
+
+    def _run_timer(self, partition: int, key: str, operation: TimerOperation) -> None:
+        def failed(error: CoordinatorError) -> None:
+            if partition in self._loaded and not isinstance(error, NotCoordinator):
+                logger.warning("timer %s of %s-%d: %s", key, self.log.topic, partition, error)
+                if not self.is_scheduled(partition, key):
+                    self.schedule(partition, key, TIMER_RETRY_MS, operation)
+
+        self.submit(partition, operation, failed)
+
+    def _set_timer(self, deadline_ms: float) -> None:
+        if self._timer_handle is not None:
+            self._timer_handle.cancel()
+        self._timer_due_ms = deadline_ms
+        delay_s = max(0.0, deadline_ms - self._clock.monotonic_ms()) / 1000
+        self._timer_handle = asyncio.get_running_loop().call_later(delay_s, self.run_timers)
+
+
+class _ShardTimers:
+    """`Timers` for one shard."""
+
+    __slots__ = ("_partition", "_runtime")
+
+    def __init__(self, runtime: CoordinatorRuntime[Any], partition: int) -> None:
+        self._runtime = runtime
+        self._partition = partition
+
+    def schedule(self, key: str, delay_ms: float, operation: TimerOperation) -> None:
+        self._runtime.schedule(self._partition, key, delay_ms, operation)
+
+    def cancel(self, key: str) -> None:
+        self._runtime.cancel(self._partition, key)
+
+    def is_scheduled(self, key: str) -> bool:
+        return self._runtime.is_scheduled(self._partition, key)
+
+
+class _Failed:
+    """Carries an error through `submit` to a coroutine that raises it."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: CoordinatorError) -> None:
+        self.error = error
+
+
+def _raise_later(error: CoordinatorError) -> Any:
+    return _Failed(error)
+
+
+async def _settled(outcome: Any) -> Any:
+    if isinstance(outcome, asyncio.Future):
+        outcome = await cast(Awaitable[Any], outcome)
+    if isinstance(outcome, _Failed):
+        raise outcome.error
+    return outcome

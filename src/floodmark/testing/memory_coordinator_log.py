@@ -1,0 +1,73 @@
+"""An internal topic in memory, for tests of coordinators: appends, held-back commits, failures."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+from floodmark.coordinators.ports import CoordinatorError
+from floodmark.records.batch import patch, read_header
+
+
+class MemoryCoordinatorLog:
+    """A `CoordinatorLog`. The high watermark follows every append unless `hold` is set."""
+
+    def __init__(self, topic: str = "__consumer_offsets", partition_count: int = 50) -> None:
+        self.topic = topic
+        self._partition_count = partition_count
+        self._batches: dict[int, list[bytes]] = {}
+        self._end_offsets: dict[int, int] = {}
+        self._high_watermarks: dict[int, int] = {}
+        self._moved = asyncio.Event()
+        self.hold = False
+        self.fail_with: CoordinatorError | None = None
+        self.lose_with: CoordinatorError | TimeoutError | None = None
+
+    @property
+    def partition_count(self) -> int:
+        return self._partition_count
+
+    async def ensure_topic(self) -> None:
+        return
+
+    def append(self, partition: int, batch: bytearray) -> int:
+        if self.fail_with is not None:
+            raise self.fail_with
+        base_offset = self.log_end_offset(partition)
+        patch(batch, 0, base_offset=base_offset, leader_epoch=0)
+        end_offset = base_offset + read_header(batch).last_offset_delta + 1
+        self._batches.setdefault(partition, []).append(bytes(batch))
+        self._end_offsets[partition] = end_offset
+        if not self.hold:
+            self._high_watermarks[partition] = end_offset
+        return end_offset
+
+    def high_watermark(self, partition: int) -> int:
+        return self._high_watermarks.get(partition, 0)
+
+    def log_end_offset(self, partition: int) -> int:
+        return self._end_offsets.get(partition, 0)
+
+    async def committed(self, partition: int, offset: int) -> None:
+        while self.high_watermark(partition) < offset:
+            if self.lose_with is not None:
+                raise self.lose_with
+            self._moved.clear()
+            await self._moved.wait()
+
+    def read(self, partition: int) -> Iterator[bytes | memoryview]:
+        position = 0
+        while position < len(self._batches.get(partition, ())):
+            yield self._batches[partition][position]
+            position += 1
+
+    def commit_all(self) -> None:
+        """Let the high watermarks reach the log ends, as followers do."""
+        self.hold = False
+        self._high_watermarks.update(self._end_offsets)
+        self._moved.set()
+
+    def lose(self, error: CoordinatorError | TimeoutError) -> None:
+        """Whoever waits for the high watermark is told this instead."""
+        self.lose_with = error
+        self._moved.set()

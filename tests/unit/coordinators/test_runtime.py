@@ -1,0 +1,208 @@
+"""The runtime against a toy shard: a register of counters."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from floodmark.coordinators.ports import (
+    AppendRefused,
+    CoordinatorError,
+    NotCoordinator,
+)
+from floodmark.coordinators.runtime import TIMER_RETRY_MS, CoordinatorRuntime
+from floodmark.coordinators.shard import Producer, Timers, Write
+from floodmark.records.control import ControlType, EndTransactionMarker, encode_marker
+from floodmark.testing.memory_coordinator_log import MemoryCoordinatorLog
+from floodmark.testing.virtual_clock import VirtualClock
+from floodmark.wire.errors import ErrorCode
+
+Entry = tuple[str, int]
+
+
+class Counters:
+    def __init__(self, timers: Timers) -> None:
+        self.timers = timers
+        self.values: dict[str, int] = {}
+        self.open: dict[int, list[Entry]] = {}
+        self.was_unloaded = False
+
+    def encode(self, record: Entry) -> tuple[bytes, bytes | None]:
+        return record[0].encode(), str(record[1]).encode()
+
+    def decode(self, key: bytes, value: bytes | None) -> Entry | None:
+        return None if value is None else (key.decode(), int(value))
+
+    def replay(self, record: Entry, offset: int, producer: Producer | None) -> None:
+        if producer is not None:
+            self.open.setdefault(producer.producer_id, []).append(record)
+        else:
+            self.values[record[0]] = record[1]
+
+    def end_transaction(self, producer: Producer, *, committed: bool) -> None:
+        for name, value in self.open.pop(producer.producer_id, []):
+            if committed:
+                self.values[name] = value
+
+    def loaded(self, now_ms: int) -> None:
+        self.loaded_ms = now_ms
+
+    def unloaded(self) -> None:
+        self.was_unloaded = True
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.log = MemoryCoordinatorLog()
+        self.runtime = self.new_runtime()
+
+    def new_runtime(self) -> CoordinatorRuntime[Counters]:
+        return CoordinatorRuntime(self.log, self.clock, lambda _, timers: Counters(timers))
+
+    def advance(self, elapsed_ms: int) -> None:
+        self.clock.advance(elapsed_ms)
+        self.runtime.run_timers()
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    bench = Bench()
+    bench.runtime.load(0)
+    yield bench
+    bench.runtime.close()
+
+
+def increment(shard: Counters, now_ms: int) -> Write[int]:
+    value = shard.values.get("a", 0) + 1
+    return Write(value, [("a", value)])
+
+
+def code(error: CoordinatorError) -> ErrorCode:
+    return error.error_code
+
+
+async def test_a_write_is_answered_at_once_when_the_append_commits(bench: Bench) -> None:
+    assert bench.runtime.submit(0, increment, code) == 1
+    assert bench.runtime.submit(0, increment, code) == 2
+    assert bench.runtime.query(0, lambda shard, _: dict(shard.values), code) == {"a": 2}
+
+
+async def test_an_answer_waits_for_the_high_watermark_and_so_does_a_read(bench: Bench) -> None:
+    bench.log.hold = True
+    done: list[CoordinatorError | None] = []
+    answer = bench.runtime.submit(
+        0, lambda shard, _: Write("written", [("a", 1)], then=done.append), str
+    )
+    read = bench.runtime.query(0, lambda shard, _: shard.values["a"], code)
+    assert isinstance(answer, asyncio.Future)
+    assert isinstance(read, asyncio.Future)
+    await asyncio.sleep(0)
+    assert not answer.done() and not read.done() and not done
+    bench.log.commit_all()
+    assert await answer == "written"
+    assert await read == 1
+    assert done == [None]
+
+
+async def test_a_failing_append_changes_nothing(bench: Bench) -> None:
+    bench.log.fail_with = AppendRefused(ErrorCode.NOT_ENOUGH_REPLICAS)
+    with pytest.raises(AppendRefused):
+        await bench.runtime.write(0, increment)
+    assert bench.runtime.shard(0).values == {}
+
+
+async def test_a_lost_leader_answers_the_waiting_with_not_coordinator(bench: Bench) -> None:
+    bench.log.hold = True
+    waiting = asyncio.ensure_future(bench.runtime.write(0, increment))
+    await asyncio.sleep(0)
+    shard = bench.runtime.shard(0)
+    bench.runtime.unload(0)
+    with pytest.raises(NotCoordinator):
+        await waiting
+    assert shard.was_unloaded
+    assert bench.runtime.submit(0, increment, code) == ErrorCode.NOT_COORDINATOR
+
+
+async def test_a_commit_that_takes_too_long_times_out(bench: Bench) -> None:
+    bench.log.hold = True
+    waiting = asyncio.ensure_future(bench.runtime.write(0, increment))
+    await asyncio.sleep(0)
+    bench.log.lose(TimeoutError())
+    with pytest.raises(CoordinatorError) as caught:
+        await waiting
+    assert caught.value.error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+async def test_loading_replays_the_log_with_its_markers(bench: Bench) -> None:
+    for producer_id, name in ((7, "committed"), (8, "aborted"), (9, "open")):
+        bench.runtime.submit(
+            0,
+            lambda shard, _, name=name, producer_id=producer_id: Write(
+                None, [(name, 1)], producer=Producer(producer_id, 0)
+            ),
+            code,
+        )
+    for producer_id, control_type in ((7, ControlType.COMMIT), (8, ControlType.ABORT)):
+        marker = EndTransactionMarker(control_type, 0)
+        bench.log.append(
+            0, encode_marker(marker, producer_id=producer_id, producer_epoch=0, timestamp_ms=1)
+        )
+        committed = control_type is ControlType.COMMIT
+        bench.runtime.marker(0, producer_id, 0, committed=committed)
+    before = bench.runtime.shard(0)
+
+    other = bench.new_runtime()
+    other.load(0)
+    assert other.submit(0, increment, code) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    await other.until_loaded()
+    after = other.shard(0)
+    assert after.values == before.values == {"committed": 1}
+    assert after.open == before.open == {9: [("open", 1)]}
+    other.close()
+
+
+async def test_a_timer_runs_once_when_its_time_has_come(bench: Bench) -> None:
+    shard = bench.runtime.shard(0)
+    shard.timers.schedule("t", 1000, increment)
+    shard.timers.schedule("t", 2000, increment)
+    bench.advance(1500)
+    assert shard.values == {}
+    bench.advance(500)
+    bench.advance(5000)
+    assert shard.values == {"a": 1}
+
+
+async def test_a_timer_moved_forward_runs_early_and_a_cancelled_one_never(bench: Bench) -> None:
+    shard = bench.runtime.shard(0)
+    shard.timers.schedule("t", 1000, increment)
+    shard.timers.schedule("t", 10, increment)
+    shard.timers.schedule("u", 10, increment)
+    shard.timers.cancel("u")
+    bench.advance(20)
+    assert shard.values == {"a": 1}
+    bench.advance(2000)
+    assert shard.values == {"a": 1}
+
+
+async def test_a_timer_whose_append_fails_tries_again(bench: Bench) -> None:
+    shard = bench.runtime.shard(0)
+    shard.timers.schedule("t", 10, increment)
+    bench.log.fail_with = AppendRefused(ErrorCode.NOT_ENOUGH_REPLICAS)
+    bench.advance(10)
+    bench.log.fail_with = None
+    bench.advance(TIMER_RETRY_MS)
+    assert shard.values == {"a": 1}
+
+
+async def test_the_loop_runs_timers_by_itself(bench: Bench) -> None:
+    ran = asyncio.Event()
+
+    def operation(shard: Counters, now_ms: int) -> Write[None]:
+        ran.set()
+        return Write(None)
+
+    bench.runtime.shard(0).timers.schedule("t", 0, operation)
+    await asyncio.wait_for(ran.wait(), 5)
