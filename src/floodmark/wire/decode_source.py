@@ -78,7 +78,9 @@ class DecodeSource(Source):
             if codes == "B":
                 self.line(f"{targets} = buf[p]")
             else:
-                self.line(f"{targets}{',' * (len(codes) == 1)} = {self.unpacker(codes)}(buf, p)")
+                self.line(
+                    f"{targets}{',' * (len(self.pending) == 1)} = {self.unpacker(codes)}(buf, p)"
+                )
             self.line(f"p += {struct.calcsize('>' + codes)}")
             self.pending.clear()
         for line in self.after_flush:
