@@ -1,5 +1,6 @@
 """One broker for all the client tests of a worker; each test makes topics of its own."""
 
+import time
 import uuid
 from collections.abc import Iterator
 
@@ -20,3 +21,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def topic() -> str:
     """A topic name that no other test uses."""
     return f"clients-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def base_ms() -> int:
+    """The timestamp of record 0: an hour ago, so that retention lets the records be."""
+    return int(time.time() * 1000) - 3_600_000

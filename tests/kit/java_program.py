@@ -22,9 +22,7 @@ def run_program(command: list[str], timeout_s: float = 90, cwd: Path | None = No
             command, capture_output=True, text=True, timeout=timeout_s, check=False, cwd=cwd
         )
     except subprocess.TimeoutExpired as late:
-        raise AssertionError(
-            f"not over after {timeout_s} s: {late.stdout!r}"
-        ) from None
+        raise AssertionError(f"not over after {timeout_s} s: {late.stdout!r}") from None
     if outcome.returncode != 0:
         raise AssertionError(f"exit {outcome.returncode}:\n{outcome.stdout}\n{outcome.stderr}")
     return outcome.stdout

@@ -43,10 +43,22 @@ def value_bytes(index: int) -> bytes:
     return bytes((index * 7 + position) % 256 for position in range(300 + index))
 
 
-def runs() -> list[tuple[str, bool, range]]:
-    """(codec, idempotent, record numbers) of each producer, in the order they send."""
+@dataclass(frozen=True)
+class Run:
+    """What one producer sends, all of it to partition 0."""
+
+    codec: str
+    idempotent: bool
+    numbers: range
+    records: list[Expected]
+
+
+def runs(base_timestamp_ms: int) -> list[Run]:
+    """The producers in the order they send; record numbers are the offsets they must get."""
     kinds = [(codec, idempotent) for idempotent in (False, True) for codec in CODECS]
-    return [
-        (codec, idempotent, range(at * RECORDS_PER_RUN, (at + 1) * RECORDS_PER_RUN))
-        for at, (codec, idempotent) in enumerate(kinds)
-    ]
+    made = []
+    for at, (codec, idempotent) in enumerate(kinds):
+        numbers = range(at * RECORDS_PER_RUN, (at + 1) * RECORDS_PER_RUN)
+        records = [expected_record(number, base_timestamp_ms) for number in numbers]
+        made.append(Run(codec, idempotent, numbers, records))
+    return made
