@@ -1,0 +1,1 @@
+"""What the cluster knows about itself: the image in memory, the store that keeps it."""
