@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
-from wire_kit.classes import cases
-from wire_kit.strategies import TAME_VALUES, messages, quick
 
 from floodmark.wire.compiler import decode, decode_exact, encode
 from floodmark.wire.schema import schema_of
+from wire_kit.classes import cases
+from wire_kit.strategies import TAME_VALUES, messages, quick
 
 CASES = cases()
 

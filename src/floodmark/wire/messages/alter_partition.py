@@ -28,7 +28,7 @@ class RequestTopicData:
     partitions: list[RequestPartitionData] = array(RequestPartitionData)
 
 
-@message(ApiKey.ALTER_PARTITION, "request", versions="2-3", flexible="2+")
+@message(ApiKey.ALTER_PARTITION, "request", versions="2-3", flexible="0+")
 class AlterPartitionRequest:
     broker_id: int = int32()
     broker_epoch: int = int64(default=-1)
@@ -52,7 +52,7 @@ class ResponseTopicData:
     partitions: list[ResponsePartitionData] = array(ResponsePartitionData)
 
 
-@message(ApiKey.ALTER_PARTITION, "response", versions="2-3", flexible="2+")
+@message(ApiKey.ALTER_PARTITION, "response", versions="2-3", flexible="0+")
 class AlterPartitionResponse:
     throttle_time_ms: int = int32()
     error_code: int = int16()
