@@ -5,7 +5,7 @@ adoption tests open the data folders it leaves behind.
 """
 
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from kit.jars import KAFKA_3, KAFKA_4, classpath, kafka_jars
 from kit.probe import broker_answers
 from kit.process import ServerProcess, free_port
 
+_QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 # The JVM settings of Kafka's own start script, heap apart.
 _JVM = [
     "-server",
@@ -22,10 +23,11 @@ _JVM = [
     "-XX:InitiatingHeapOccupancyPercent=35",
     "-XX:+ExplicitGCInvokesConcurrent",
     "-Djava.awt.headless=true",
-    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    _QUIET,
 ]
 _CLUSTER_ID = "Zmxvb2RtYXJrLXRlc3QtMQ"
-_SMALL_TOOL_HEAP = "-Xmx256m"
+# A tool runs for a second or two: start fast, compile little.
+_TOOL_JVM = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", _QUIET]
 
 # One node: every internal topic has one replica, and nothing waits for members to come.
 _ONE_NODE = {
@@ -37,12 +39,10 @@ _ONE_NODE = {
 }
 
 
-def java(
-    version: str, main_class: str, arguments: Sequence[str], heap: str = _SMALL_TOOL_HEAP
-) -> list[str]:
-    """The command line that runs a class of Apache Kafka's broker or tools."""
+def tool_command(version: str, main_class: str, *arguments: str) -> list[str]:
+    """The command line that runs one of Apache Kafka's tools."""
     jars = classpath(kafka_jars(version))
-    return ["java", heap, *_JVM, "-cp", jars, main_class, *arguments]
+    return ["java", *_TOOL_JVM, "-cp", jars, main_class, *arguments]
 
 
 def prepare_kraft(
@@ -94,9 +94,8 @@ def zookeeper_broker(
 
 
 def _broker_command(version: str, config: Path, folder: Path, heap: str) -> list[str]:
-    command = java(version, "kafka.Kafka", [str(config)], heap=f"-Xmx{heap}")
-    command[2:2] = [f"-Xms{heap}", *_log4j(folder)]
-    return command
+    flags = [f"-Xms{heap}", f"-Xmx{heap}", *_JVM, *_log4j(folder)]
+    return ["java", *flags, "-cp", classpath(kafka_jars(version)), "kafka.Kafka", str(config)]
 
 
 @contextmanager
@@ -116,8 +115,8 @@ def _zookeeper(folder: Path, port: int) -> Iterator[None]:
     }
     config = _write_properties(folder / "zookeeper.properties", properties)
     main_class = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-    command = java(KAFKA_3, main_class, [str(config)])
-    command[2:2] = _log4j(folder)
+    command = tool_command(KAFKA_3, main_class, str(config))
+    command[1:1] = _log4j(folder)
     with ServerProcess(command, folder / "zookeeper.out"):
         # Kafka itself waits for ZooKeeper (zookeeper.connection.timeout.ms), so we need not.
         yield
@@ -137,7 +136,7 @@ def _log4j(folder: Path) -> list[str]:
 
 def _format(config: Path) -> None:
     arguments = ["format", "-t", _CLUSTER_ID, "-c", str(config)]
-    command = java(KAFKA_4, "kafka.tools.StorageTool", arguments)
+    command = tool_command(KAFKA_4, "kafka.tools.StorageTool", *arguments)
     subprocess.run(command, check=True, capture_output=True, timeout=60)
 
 

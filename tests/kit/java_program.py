@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 from kit.jars import cache_lock, classpath
+from kit.programs import run_program
 
 
 def run_java(source: Path, jars: Path, *arguments: str, timeout_s: float = 90) -> str:
@@ -13,19 +14,6 @@ def run_java(source: Path, jars: Path, *arguments: str, timeout_s: float = 90) -
     command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
     command += ["-cp", f"{classes}:{classpath(jars)}", source.stem, *arguments]
     return run_program(command, timeout_s)
-
-
-def run_program(command: list[str], timeout_s: float = 90, cwd: Path | None = None) -> str:
-    """Run a client program; what it printed is the message of the failure."""
-    try:
-        outcome = subprocess.run(
-            command, capture_output=True, text=True, timeout=timeout_s, check=False, cwd=cwd
-        )
-    except subprocess.TimeoutExpired as late:
-        raise AssertionError(f"not over after {timeout_s} s: {late.stdout!r}") from None
-    if outcome.returncode != 0:
-        raise AssertionError(f"exit {outcome.returncode}:\n{outcome.stdout}\n{outcome.stderr}")
-    return outcome.stdout
 
 
 def _compiled(source: Path, jars: Path) -> Path:
