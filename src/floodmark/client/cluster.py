@@ -154,7 +154,7 @@ class Cluster:
             if (
                 not wanted <= self._wanted
                 or not wanted <= self.view.topics.keys()
-                or self._is_old()
+                or self.is_old(self.clock.monotonic_ms())
             ):
                 self._wanted |= wanted
                 await self.refresh()
@@ -188,6 +188,12 @@ class Cluster:
         self, partition: TopicPartition, leader: int, leader_epoch: int, broker: Broker | None
     ) -> None:
         self.view = self.view.with_leader(partition, leader, leader_epoch, broker)
+
+    def is_old(self, now_ms: float) -> bool:
+        """Whether `metadata.max.age.ms` has gone by since the last refresh."""
+        if self._refreshed_ms is None:
+            return True
+        return now_ms - self._refreshed_ms > self.settings.metadata_max_age_ms
 
     # --- requests ---
 
@@ -294,11 +300,6 @@ class Cluster:
         raise_for_code(response.error_code, "the broker could not give metadata")
         self.view = self.view.merge(response, complete=topics is None)
         self._refreshed_ms = self.clock.monotonic_ms()
-
-    def _is_old(self) -> bool:
-        if self._refreshed_ms is None:
-            return True
-        return self.clock.monotonic_ms() - self._refreshed_ms > self.settings.metadata_max_age_ms
 
     def _raise_missing(self, name: str) -> None:
         code = self.view.topic_errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -1,0 +1,87 @@
+"""What a fetch brought for one partition, unpacked batch by batch as the consumer asks. PURE.
+
+Skips what lies before the position, control batches, and under read_committed what was aborted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from floodmark.client.errors import KafkaError
+from floodmark.records.batch import BatchHeader, Buffer, crc_ok, iter_headers
+from floodmark.records.control import ControlType, decode_marker
+from floodmark.records.errors import CorruptRecord
+from floodmark.records.record import Record, decode_records
+from floodmark.wire.errors import ErrorCode
+
+
+class FetchedRecords:
+    """An iterator over records with the offset to continue at, which may lie behind the last
+    record.
+    """
+
+    def __init__(
+        self,
+        data: Buffer,
+        position: int,
+        *,
+        aborted: Iterable[tuple[int, int]] = (),
+        check_crcs: bool = True,
+    ) -> None:
+        """`aborted` has (first offset, producer id) of each aborted transaction in reach."""
+        self.position = position
+        self._data = data
+        self._check_crcs = check_crcs
+        self._batches = iter_headers(data)
+        self._aborted = sorted(aborted, reverse=True)
+        self._aborting: set[int] = set()
+        self._records: Iterator[Record] = iter(())
+        self._after_batch = position
+        self.exhausted = False
+
+    def take(self, limit: int) -> list[Record]:
+        """The next records, at most this many; `exhausted` is set when none are left."""
+        taken: list[Record] = []
+        while len(taken) < limit:
+            some = list(islice(self._records, limit - len(taken)))
+            taken += some
+            if some:
+                self.position = some[-1].offset + 1
+            elif not self._next_batch():
+                self.exhausted = True
+                break
+        return taken
+
+    def _next_batch(self) -> bool:
+        self.position = max(self.position, self._after_batch)
+        try:
+            at, header = next(self._batches)
+            if self._check_crcs and not crc_ok(self._data, at, header):
+                raise CorruptRecord(f"the checksum of the batch at {header.base_offset} is wrong")
+            self._after_batch = header.next_offset
+            if self._is_visible(at, header):
+                self._records = iter(self._from_position(decode_records(self._data, at)))
+        except StopIteration:
+            return False
+        except CorruptRecord as error:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+        return True
+
+    def _from_position(self, records: list[Record]) -> list[Record]:
+        """A fetch returns whole batches, so the first may begin before the offset asked for."""
+        if records and records[0].offset < self.position:
+            return [record for record in records if record.offset >= self.position]
+        return records
+
+    def _is_visible(self, at: int, header: BatchHeader) -> bool:
+        while self._aborted and self._aborted[-1][0] <= header.last_offset:
+            self._aborting.add(self._aborted.pop()[1])
+        if header.is_control:
+            marker = decode_marker(self._data, at)
+            if marker is not None and marker.control_type is ControlType.ABORT:
+                self._aborting.discard(header.producer_id)
+            return False
+        if header.last_offset < self.position:
+            return False
+        return not (header.is_transactional and header.producer_id in self._aborting)

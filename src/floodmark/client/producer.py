@@ -1,0 +1,197 @@
+"""The producer: records in, batches out to the leaders, a promise back for each record.
+
+For users, the CLI and pipelines. `send` puts a record into the open batch of its partition's lane;
+`sender.py` runs in the background and takes batches from the lanes when they are full or have
+lingered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Self
+
+from floodmark.client.batch import Delivery, RecordMetadata, record_size_bytes
+from floodmark.client.cluster import Cluster
+from floodmark.client.errors import ClientClosed, KafkaError, RequestTimedOut
+from floodmark.client.lane import Lane
+from floodmark.client.partitioner import StickyPartitioner, partition_for_key
+from floodmark.client.sender import Sender
+from floodmark.client.settings import ProducerSettings
+from floodmark.client.view import NO_LEADER, TopicPartition, TopicView
+from floodmark.records.batch import HEADER_BYTES
+from floodmark.records.record import Header, Record
+from floodmark.wire.errors import ErrorCode
+
+
+class Producer:
+    """Use it with `async with Producer("127.0.0.1:9092") as producer`."""
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str] | Cluster,
+        settings: ProducerSettings | None = None,
+    ) -> None:
+        self.settings = settings or ProducerSettings()
+        self._owns_cluster = not isinstance(bootstrap, Cluster)
+        self.cluster = (
+            bootstrap if isinstance(bootstrap, Cluster) else Cluster(bootstrap, self.settings)
+        )
+        self._sticky = StickyPartitioner()
+        self._lanes: dict[TopicPartition, Lane] = {}
+        self._sender = Sender(self.cluster, self.settings, self._lanes)
+        self._topics: set[str] = set()
+        self._used_bytes = 0
+        self._space = asyncio.Event()
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        await self.cluster.connect()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        headers: Iterable[Header] = (),
+        timestamp_ms: int | None = None,
+    ) -> Delivery:
+        """Put a record on its way; waits only for metadata and for room in `buffer.memory`."""
+        if self._closed:
+            raise ClientClosed("the producer is closed")
+        record_headers = list(headers)
+        size_bytes = record_size_bytes(key, value, record_headers)
+        self._check_size(size_bytes)
+        if topic not in self._topics:
+            await self.cluster.topics_of([topic], timeout_ms=self.settings.max_block_ms)
+            self._topics.add(topic)
+        if self._used_bytes + size_bytes > self.settings.buffer_memory:
+            await self._wait_for_space(size_bytes)
+        target = self._choose(topic, key, partition, size_bytes)
+        if timestamp_ms is None:
+            timestamp_ms = self.cluster.clock.now_ms()
+        record = Record(0, timestamp_ms, key, value, record_headers)
+        return await self._append(target, record, size_bytes)
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        headers: Iterable[Header] = (),
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        """Send one record and wait until it is acknowledged."""
+        return await (
+            await self.send(
+                topic,
+                value,
+                key=key,
+                partition=partition,
+                headers=headers,
+                timestamp_ms=timestamp_ms,
+            )
+        )
+
+    async def flush(self) -> None:
+        """Send everything at once and wait until the outcome of all of it is known.
+
+        Failures are not raised here: they belong to the deliveries.
+        """
+        await self._sender.flush()
+
+    async def close(self) -> None:
+        """Flush, then stop."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            await self._sender.flush()
+        finally:
+            await self._sender.stop()
+            if self._owns_cluster:
+                await self.cluster.close()
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        view = await self.cluster.topics_of([topic], timeout_ms=self.settings.max_block_ms)
+        return sorted(view.topics[topic].partitions)
+
+    async def _append(self, target: TopicPartition, record: Record, size_bytes: int) -> Delivery:
+        lane = self._lanes.get(target)
+        if lane is None:
+            lane = self._lanes[target] = Lane(
+                target, batch_size=self.settings.batch_size, idempotent=self.settings.idempotent
+            )
+        delivery, opened = lane.append(record, size_bytes, self.cluster.clock.monotonic_ms())
+        self._used_bytes += size_bytes
+        if opened:
+            batch = lane.batches[-1]
+            batch.on_done(lambda: self._release(batch.size_bytes - HEADER_BYTES))
+            self._sender.wake()
+            # A caller that sends in a tight loop would otherwise keep the sender from running.
+            await asyncio.sleep(0)
+        return delivery
+
+    def _check_size(self, size_bytes: int) -> None:
+        limit = min(self.settings.max_request_size, self.settings.buffer_memory)
+        if size_bytes > limit:
+            raise KafkaError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"the record takes {size_bytes} bytes, more than max.request.size or "
+                f"buffer.memory ({limit}) allows",
+            )
+
+    def _choose(
+        self, topic: str, key: bytes | None, partition: int | None, size_bytes: int
+    ) -> TopicPartition:
+        view = self.cluster.view.topics.get(topic)
+        if view is None:
+            self._topics.discard(topic)
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} is gone")
+        if partition is not None:
+            if partition not in view.partitions:
+                raise KafkaError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    f"topic {topic} has no partition {partition}, "
+                    f"only 0 to {len(view.partitions) - 1}",
+                )
+            return TopicPartition(topic, partition)
+        if key is not None:
+            return TopicPartition(topic, partition_for_key(key, len(view.partitions)))
+        return self._choose_sticky(view, size_bytes)
+
+    def _choose_sticky(self, view: TopicView, size_bytes: int) -> TopicPartition:
+        available = [p.partition for p in view.partitions.values() if p.leader != NO_LEADER]
+        candidates = available or list(view.partitions)
+        target = TopicPartition(view.name, self._sticky.current(view.name, candidates))
+        lane = self._lanes.get(target)
+        if lane is not None and not lane.has_room(size_bytes):
+            self._sticky.advance(view.name)
+            target = TopicPartition(view.name, self._sticky.current(view.name, candidates))
+        return target
+
+    async def _wait_for_space(self, size_bytes: int) -> None:
+        """Back-pressure: the caller waits while `buffer.memory` is full of what is not yet sent."""
+        try:
+            async with asyncio.timeout(self.settings.max_block_ms / 1000):
+                while self._used_bytes + size_bytes > self.settings.buffer_memory:
+                    self._space.clear()
+                    self._sender.hurry()
+                    await self._space.wait()
+        except TimeoutError:
+            raise RequestTimedOut(
+                f"buffer.memory ({self.settings.buffer_memory} bytes) stayed full for "
+                f"{self.settings.max_block_ms} ms: the brokers take records slower than they come"
+            ) from None
+
+    def _release(self, size_bytes: int) -> None:
+        self._used_bytes -= size_bytes
+        self._space.set()

@@ -1,0 +1,335 @@
+"""The producer's background: takes ready batches from the lanes, sends them to their leaders, and
+deals with what comes back.
+
+Belongs to `producer.py`. One task looks for work; each request to a broker is a task of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Mapping
+from functools import partial
+
+from floodmark.client.batch import UNKNOWN_OFFSET, ProducerBatch
+from floodmark.client.cluster import Cluster
+from floodmark.client.errors import ConnectionFailed, KafkaError, RequestTimedOut
+from floodmark.client.lane import Lane, ProducerIdentity
+from floodmark.client.produce import encode_batch_of, produce_request, read_answers
+from floodmark.client.settings import ProducerSettings
+from floodmark.client.view import TopicPartition
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+
+# The broker has not appended the batch, and it can be numbered anew (KIP-360).
+_NUMBERING_CODES = frozenset(
+    {
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+    }
+)
+NO_TRANSACTION_TIMEOUT_MS = 2**31 - 1
+
+
+class Sender:
+    def __init__(
+        self, cluster: Cluster, settings: ProducerSettings, lanes: Mapping[TopicPartition, Lane]
+    ) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._lanes = lanes
+        self._identity = ProducerIdentity()
+        self._wakeup = asyncio.Event()
+        self._hurry = False
+        self._flushes = 0
+        self._stale = False
+        self._loop_task: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._requests_to: dict[int, int] = defaultdict(int)
+        self._background: asyncio.Task[None] | None = None
+        self._background_failures = 0
+
+    def wake(self) -> None:
+        """There is something new to look at."""
+        if self._loop_task is None:
+            self._loop_task = asyncio.create_task(self._run(), name="floodmark-sender")
+        elif self._loop_task.done():
+            # It never ends by itself: show whoever sends next why it did.
+            self._loop_task.result()
+        self._wakeup.set()
+
+    def hurry(self) -> None:
+        """Do not linger for what is there now: somebody waits for room."""
+        self._hurry = True
+        self.wake()
+
+    async def flush(self) -> None:
+        pending = [batch for lane in self._lanes.values() for batch in lane.batches]
+        if not pending:
+            return
+        all_done = asyncio.Event()
+        left = len(pending)
+
+        def count_down() -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                all_done.set()
+
+        for batch in pending:
+            batch.on_done(count_down)
+        self._flushes += 1
+        try:
+            self.wake()
+            await all_done.wait()
+        finally:
+            self._flushes -= 1
+
+    async def stop(self) -> None:
+        tasks = [t for t in (self._loop_task, self._background, *self._tasks) if t is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        closed = ConnectionFailed("the producer was closed before the record was acknowledged")
+        for lane in self._lanes.values():
+            for batch in lane.batches:
+                batch.fail(closed)
+
+    # --- the loop ---
+
+    async def _run(self) -> None:
+        while True:
+            self._wakeup.clear()
+            next_ms = self._dispatch()
+            await self._sleep_until(next_ms)
+
+    async def _sleep_until(self, next_ms: float | None) -> None:
+        if next_ms is None:
+            await self._wakeup.wait()
+            return
+        delay_ms = next_ms - self._cluster.clock.monotonic_ms()
+        if delay_ms <= 0:
+            await asyncio.sleep(0)
+            return
+        try:
+            async with asyncio.timeout(delay_ms / 1000):
+                await self._wakeup.wait()
+        except TimeoutError:
+            return
+
+    def _dispatch(self) -> float | None:
+        """Send all that may go now; gives the time at which to look again."""
+        now_ms = self._cluster.clock.monotonic_ms()
+        hurry = self._hurry or self._flushes > 0
+        self._hurry = False
+        ready: dict[int, list[Lane]] = defaultdict(list)
+        next_ms: float | None = None
+        for lane in self._lanes.values():
+            if lane.is_empty:
+                continue
+            self._expire(lane, now_ms)
+            at_ms = self._ready_at_ms(lane, hurry=hurry)
+            if at_ms is None:
+                continue
+            if at_ms > now_ms:
+                next_ms = at_ms if next_ms is None else min(next_ms, at_ms)
+            else:
+                self._add_to_leader(lane, ready)
+        for leader, lanes in ready.items():
+            self._send_to(leader, lanes)
+        self._start_background(now_ms)
+        return self._next_look_ms(next_ms, now_ms)
+
+    def _ready_at_ms(self, lane: Lane, *, hurry: bool) -> float | None:
+        if self._settings.idempotent:
+            if not self._identity.is_known:
+                return None
+            if lane.can_number_anew():
+                self._bump_epoch(lane)
+                if not self._identity.is_known:
+                    return None
+            if lane.needs_identity(self._identity):
+                lane.begin_epoch(self._identity)
+            elif lane.identity != self._identity and not lane.head_is_numbered:
+                return None
+        return lane.ready_at_ms(self._settings.linger_ms, hurry=hurry)
+
+    def _bump_epoch(self, lane: Lane) -> None:
+        if lane.identity == self._identity:
+            self._identity = self._identity.bumped()
+        if self._identity.is_known:
+            lane.begin_epoch(self._identity)
+
+    def _add_to_leader(self, lane: Lane, ready: dict[int, list[Lane]]) -> None:
+        try:
+            ready[self._cluster.leader_of(lane.partition)].append(lane)
+        except KafkaError:
+            self._stale = True
+
+    def _next_look_ms(self, next_ms: float | None, now_ms: float) -> float | None:
+        """Besides linger and retry times, wake up to expire what can never be sent."""
+        oldest = min(
+            (b.created_ms for lane in self._lanes.values() for b in lane.batches[:1]), default=None
+        )
+        if oldest is None:
+            return None
+        expiry_ms = max(oldest + self._settings.delivery_timeout_ms, now_ms + 100)
+        return expiry_ms if next_ms is None else min(next_ms, expiry_ms)
+
+    def _send_to(self, leader: int, lanes: list[Lane]) -> None:
+        """One request with a batch of each lane, as far as size and requests in flight allow."""
+        limit = self._settings.max_in_flight_requests_per_connection
+        queue = deque(lanes)
+        while queue and self._requests_to[leader] < limit:
+            batches: list[ProducerBatch] = []
+            left_bytes = self._settings.max_request_size
+            while queue and (not batches or queue[0].head_size_bytes <= left_bytes):
+                batch = queue.popleft().take()
+                left_bytes -= batch.size_bytes
+                batches.append(batch)
+            self._requests_to[leader] += 1
+            task = asyncio.create_task(self._exchange(leader, batches))
+            self._tasks.add(task)
+            task.add_done_callback(partial(self._exchanged, leader, batches))
+
+    def _exchanged(
+        self, leader: int, batches: list[ProducerBatch], task: asyncio.Task[None]
+    ) -> None:
+        """The end of a request, foreseen or not: whoever waits for a record must be told."""
+        self._tasks.discard(task)
+        self._requests_to[leader] -= 1
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            for batch in batches:
+                if not batch.is_done:
+                    self._give_up(batch, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, repr(error)))
+        self.wake()
+
+    async def _exchange(self, leader: int, batches: list[ProducerBatch]) -> None:
+        try:
+            await self._produce(leader, batches)
+        except KafkaError as error:
+            for batch in batches:
+                self._settle(batch, error)
+
+    async def _produce(self, leader: int, batches: list[ProducerBatch]) -> None:
+        connection = await self._cluster.connection_to(leader, "produce")
+        for batch in batches:
+            if batch.encoded is None:
+                identity = self._lanes[batch.partition].identity
+                batch.encoded = encode_batch_of(batch, identity, self._settings)
+        request, max_version = produce_request(
+            self._cluster.view, connection, batches, self._settings
+        )
+        if self._settings.acks == 0:
+            await connection.send(request, max_version=max_version)
+            for batch in batches:
+                self._succeed(batch, UNKNOWN_OFFSET)
+            return
+        response = await connection.request(request, max_version=max_version)
+        answers = read_answers(self._cluster, response)
+        for batch in batches:
+            answer = answers.get(batch.partition)
+            if answer is None:
+                self._settle(batch, ConnectionFailed(f"no answer for {batch.partition}"))
+            elif isinstance(answer, KafkaError):
+                self._settle(batch, answer)
+            else:
+                self._succeed(batch, *answer)
+
+    # --- outcomes ---
+
+    def _succeed(self, batch: ProducerBatch, base_offset: int, append_time_ms: int = -1) -> None:
+        self._lanes[batch.partition].finished(batch)
+        batch.succeed(base_offset, append_time_ms)
+
+    def _settle(self, batch: ProducerBatch, error: KafkaError) -> None:
+        """Try again, number anew, split, or give up."""
+        lane = self._lanes[batch.partition]
+        now_ms = self._cluster.clock.monotonic_ms()
+        self._stale = self._stale or error.stale_metadata
+        if error.code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            # It was appended by an earlier attempt, too long ago for the broker to say where.
+            self._succeed(batch, UNKNOWN_OFFSET)
+        elif error.code == ErrorCode.MESSAGE_TOO_LARGE and len(batch.records) > 1:
+            lane.replace_by_halves(batch)
+        elif self._may_retry(batch, error, now_ms):
+            if error.code in _NUMBERING_CODES and lane.is_oldest(batch):
+                lane.needs_new_epoch = True
+            delay_ms = self._cluster.backoff.delay_ms(batch.attempts)
+            lane.put_back(batch, now_ms + delay_ms)
+        else:
+            self._give_up(batch, error)
+
+    def _give_up(self, batch: ProducerBatch, error: KafkaError) -> None:
+        self._lanes[batch.partition].finished(batch)
+        batch.fail(error)
+
+    def _may_retry(self, batch: ProducerBatch, error: KafkaError, now_ms: float) -> bool:
+        if batch.created_ms + self._settings.delivery_timeout_ms < now_ms:
+            return False
+        if batch.attempts > self._settings.retries:
+            return False
+        numbering = self._settings.idempotent and error.code in _NUMBERING_CODES
+        return error.retriable or numbering
+
+    def _expire(self, lane: Lane, now_ms: float) -> None:
+        for batch in lane.expire(now_ms - self._settings.delivery_timeout_ms):
+            batch.fail(
+                RequestTimedOut(
+                    f"{len(batch.records)} records for {batch.partition} could not be delivered "
+                    f"in delivery.timeout.ms ({self._settings.delivery_timeout_ms})"
+                )
+            )
+
+    # --- metadata and producer id, asked for beside the loop ---
+
+    def _start_background(self, now_ms: float) -> None:
+        needs_id = self._settings.idempotent and not self._identity.is_known
+        if self._background is not None or not (
+            needs_id or self._stale or self._cluster.is_old(now_ms)
+        ):
+            return
+        self._background = asyncio.create_task(self._look_after_cluster(needs_id=needs_id))
+
+    async def _look_after_cluster(self, *, needs_id: bool) -> None:
+        try:
+            self._stale = False
+            if needs_id:
+                self._identity = await self._init_producer_id()
+            else:
+                await self._cluster.refresh()
+            self._background_failures = 0
+        except KafkaError as error:
+            if not error.retriable:
+                self._fail_everything(error)
+            self._stale = True
+            self._background_failures += 1
+        # Even a success may show the same old leader, so never ask without a pause.
+        delay_ms = self._cluster.backoff.delay_ms(max(1, self._background_failures))
+        if self._background_failures or not needs_id:
+            self.wake()
+            await asyncio.sleep(delay_ms / 1000)
+        self._background = None
+        self.wake()
+
+    async def _init_producer_id(self) -> ProducerIdentity:
+        message = InitProducerIdRequest(
+            transactional_id=None, transaction_timeout_ms=NO_TRANSACTION_TIMEOUT_MS
+        )
+        response: InitProducerIdResponse = await self._cluster.request(message)
+        if response.error_code:
+            raise KafkaError(response.error_code, "the broker gave no producer id")
+        return ProducerIdentity(response.producer_id, response.producer_epoch)
+
+    def _fail_everything(self, error: KafkaError) -> None:
+        """No producer id or metadata for good: nothing that waits can ever be sent."""
+        for lane in self._lanes.values():
+            for batch in lane.expire(float("inf")):
+                batch.fail(error)
