@@ -10,12 +10,21 @@ import shutil
 import zipfile
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import LAST_VERSION, ZERO_UUID, parse_versions
 from kit.jars import KAFKA_3, KAFKA_4, jars
+
+ONLY_IN_KAFKA_3 = {
+    ApiKey.LEADER_AND_ISR,
+    ApiKey.STOP_REPLICA,
+    ApiKey.UPDATE_METADATA,
+    ApiKey.CONTROLLED_SHUTDOWN,
+}
 
 ARTIFACTS = {
     KAFKA_3: ["kafka-clients"],
@@ -30,13 +39,16 @@ def require_maven() -> None:
         pytest.skip("Maven is needed to fetch Kafka's jars")
 
 
+def message_jars(kafka_version: str) -> Path:
+    """The folder of jars that hold the release's message classes and definitions."""
+    require_maven()
+    return jars(*(f"org.apache.kafka:{name}:{kafka_version}" for name in ARTIFACTS[kafka_version]))
+
+
 @cache
 def definitions(kafka_version: str) -> dict[str, dict[str, Any]]:
     """Definitions by message name."""
-    require_maven()
-    folder = jars(
-        *(f"org.apache.kafka:{name}:{kafka_version}" for name in ARTIFACTS[kafka_version])
-    )
+    folder = message_jars(kafka_version)
     found = {}
     for name in ARTIFACTS[kafka_version]:
         with zipfile.ZipFile(folder / f"{name}-{kafka_version}.jar") as jar:

@@ -23,6 +23,25 @@ def sample(cls: type, version: int) -> Any:
     return cls(**{field.name: _sample(field, version) for field in fields})
 
 
+def nulls(cls: type, version: int) -> Any:
+    """A message whose nullable fields are null, and whose other fields are set."""
+    fields = [field for field in schema_of(cls).fields if field.exists_in(version)]
+    return cls(
+        **{
+            field.name: None if field.nullable_in(version) else _with_nulls(field, version)
+            for field in fields
+        }
+    )
+
+
+def _with_nulls(field: Field, version: int) -> Any:
+    if field.kind == "struct":
+        return nulls(field.element, version)
+    if field.kind == "array" and isinstance(field.element, type):
+        return [nulls(field.element, version)]
+    return _sample(field, version)
+
+
 def _sample(field: Field, version: int) -> Any:
     if field.kind == "struct":
         return sample(field.element, version)

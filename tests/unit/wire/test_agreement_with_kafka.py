@@ -10,14 +10,8 @@ from floodmark.wire.internal.consumer_offsets import KEY_CLASSES, VALUE_CLASSES
 from floodmark.wire.schema import Field, parse_versions, schema_of
 from kit.jars import KAFKA_3, KAFKA_4
 from wire_kit.classes import api_classes, class_versions, internal_classes
-from wire_kit.kafka_definitions import absent_fields, definitions, fields_in
+from wire_kit.kafka_definitions import ONLY_IN_KAFKA_3, absent_fields, definitions, fields_in
 
-ONLY_IN_KAFKA_3 = {
-    ApiKey.LEADER_AND_ISR,
-    ApiKey.STOP_REPLICA,
-    ApiKey.UPDATE_METADATA,
-    ApiKey.CONTROLLED_SHUTDOWN,
-}
 UNSTABLE = {"InitProducerIdRequest": 6, "InitProducerIdResponse": 6}
 """Versions that Kafka 4.3.0 defines but does not offer."""
 
