@@ -1,0 +1,188 @@
+"""The small text files beside the logs, in Kafka's own formats.
+
+Offset checkpoints (`recovery-point-offset-checkpoint` and its kin), the leader epochs of a
+partition, `partition.metadata`, `meta.properties` and the clean-shutdown mark. Called by
+log_manager.py and leader_epochs.py.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from floodmark.storage.files import Files
+
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
+CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+META_PROPERTIES: Final = "meta.properties"
+PARTITION_METADATA: Final = "partition.metadata"
+
+TopicPartition = tuple[str, int]
+
+
+class CorruptCheckpoint(Exception):
+    """The file is not in the format that its name promises."""
+
+
+def _entries(files: Files, path: Path) -> list[str] | None:
+    """The entry lines of a version 0 checkpoint file; None when it is missing or empty."""
+    if not files.exists(path):
+        return None
+    try:
+        lines = files.read_file(path).decode().splitlines()
+        if not lines:
+            return None
+        if int(lines[0]) != 0:
+            raise CorruptCheckpoint(f"{path.name} has version {lines[0]}, only 0 is known")
+        if len(lines) < 2 or int(lines[1]) != len(lines) - 2:
+            raise CorruptCheckpoint(f"{path.name} does not have as many entries as it says")
+    except ValueError as error:
+        raise CorruptCheckpoint(f"{path.name} is not a checkpoint file") from error
+    return lines[2:]
+
+
+def _encode(lines: list[str]) -> bytes:
+    return "".join(f"{line}\n" for line in ["0", str(len(lines)), *lines]).encode()
+
+
+def read_pairs(files: Files, path: Path) -> list[tuple[int, int]] | None:
+    """The two numbers of each line; None when there is no such file or it is empty."""
+    lines = _entries(files, path)
+    if lines is None:
+        return None
+    try:
+        return [(int(first), int(second)) for first, second in map(str.split, lines)]
+    except ValueError as error:
+        raise CorruptCheckpoint(f"{path.name} has a malformed line") from error
+
+
+def write_pairs(
+    files: Files, path: Path, pairs: Iterable[tuple[int, int]], *, sync: bool = True
+) -> None:
+    lines = [f"{first} {second}" for first, second in pairs]
+    files.write_file_atomic(path, _encode(lines), sync=sync)
+
+
+def read_offsets(files: Files, path: Path) -> dict[TopicPartition, int]:
+    """Offsets by partition; nothing when there is no such file."""
+    lines = _entries(files, path) or []
+    try:
+        return {
+            (topic, int(partition)): int(offset)
+            for topic, partition, offset in (line.rsplit(" ", 2) for line in lines)
+        }
+    except ValueError as error:
+        raise CorruptCheckpoint(f"{path.name} has a malformed line") from error
+
+
+def write_offsets(files: Files, path: Path, offsets: Mapping[TopicPartition, int]) -> None:
+    lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
+    files.write_file_atomic(path, _encode(lines))
+
+
+def encode_uuid(value: UUID) -> str:
+    """Kafka writes ids as base64 for addresses, without padding."""
+    return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
+
+
+def decode_uuid(text: str) -> UUID:
+    try:
+        return UUID(bytes=base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    except (ValueError, binascii.Error) as error:
+        raise CorruptCheckpoint(f"{text!r} is not an id") from error
+
+
+def read_topic_id(files: Files, directory: Path) -> UUID | None:
+    """The topic id in a partition's folder; None when the folder does not have one yet."""
+    path = directory / PARTITION_METADATA
+    if not files.exists(path):
+        return None
+    fields = dict(
+        line.split(":", 1) for line in files.read_file(path).decode().splitlines() if ":" in line
+    )
+    if "topic_id" not in fields:
+        return None
+    return decode_uuid(fields["topic_id"].strip())
+
+
+def write_topic_id(files: Files, directory: Path, topic_id: UUID, *, sync: bool = True) -> None:
+    text = f"version: 0\ntopic_id: {encode_uuid(topic_id)}"
+    files.write_file_atomic(directory / PARTITION_METADATA, text.encode(), sync=sync)
+
+
+@dataclass(slots=True, frozen=True)
+class MetaProperties:
+    """Whose log folder this is. Version 0 is Kafka's ZooKeeper form, version 1 KRaft's."""
+
+    version: int
+    cluster_id: str | None
+    node_id: int | None
+    directory_id: UUID | None = None
+
+
+def read_meta_properties(files: Files, log_dir: Path) -> MetaProperties | None:
+    path = log_dir / META_PROPERTIES
+    if not files.exists(path):
+        return None
+    fields: dict[str, str] = {}
+    for line in files.read_file(path).decode().splitlines():
+        name, separator, value = line.partition("=")
+        if separator and not name.lstrip().startswith(("#", "!")):
+            # Java's Properties escapes these two; nothing else occurs in ids and numbers.
+            fields[name.strip()] = value.strip().replace("\\=", "=").replace("\\:", ":")
+    try:
+        version = int(fields.get("version", "0"))
+        node = fields.get("node.id" if version == 1 else "broker.id")
+        node_id = None if node is None else int(node)
+    except ValueError as error:
+        raise CorruptCheckpoint(f"{path.name}: {error}") from error
+    directory = fields.get("directory.id")
+    return MetaProperties(
+        version,
+        fields.get("cluster.id"),
+        node_id,
+        None if directory is None else decode_uuid(directory),
+    )
+
+
+def write_meta_properties(files: Files, log_dir: Path, properties: MetaProperties) -> None:
+    lines = [f"version={properties.version}"]
+    if properties.cluster_id is not None:
+        lines.append(f"cluster.id={properties.cluster_id}")
+    if properties.node_id is not None:
+        name = "node.id" if properties.version == 1 else "broker.id"
+        lines.append(f"{name}={properties.node_id}")
+    if properties.directory_id is not None:
+        lines.append(f"directory.id={encode_uuid(properties.directory_id)}")
+    text = "".join(f"{line}\n" for line in lines)
+    files.write_file_atomic(log_dir / META_PROPERTIES, text.encode())
+
+
+def write_clean_shutdown(files: Files, log_dir: Path, broker_epoch: int) -> None:
+    text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+    files.write_file_atomic(log_dir / CLEAN_SHUTDOWN, text.encode())
+
+
+def take_clean_shutdown(files: Files, log_dir: Path) -> tuple[bool, int]:
+    """Whether the last stop was clean and in which broker epoch (-1 unknown); the mark is gone
+    afterwards."""
+    path = log_dir / CLEAN_SHUTDOWN
+    if not files.exists(path):
+        return False, -1
+    try:
+        broker_epoch = int(json.loads(files.read_file(path))["brokerEpoch"])
+    except (ValueError, KeyError, TypeError):
+        # Before Kafka 3.8 the mark was an empty file.
+        broker_epoch = -1
+    files.remove(path)
+    files.fsync_dir(log_dir)
+    return True, broker_epoch

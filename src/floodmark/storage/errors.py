@@ -1,0 +1,76 @@
+"""What the log refuses and what a disk can do to it.
+
+Raised by this room, turned into answers by replication and the APIs: each carries the error code
+that Kafka gives.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from floodmark.wire.errors import ErrorCode
+
+
+class StorageError(Exception):
+    """The disk did not do what the log asked of it."""
+
+    error_code: ClassVar[ErrorCode] = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+class DiskFull(StorageError):
+    """No space left; the log stands as it stood before and goes on when there is space again."""
+
+
+class LogDirFailure(StorageError):
+    """A log folder cannot be trusted any more; its partitions go offline, others stay."""
+
+    def __init__(self, directory: Path, text: str) -> None:
+        super().__init__(f"{directory}: {text}")
+        self.directory = directory
+
+
+class LogDirLocked(StorageError):
+    """Another process uses the log folder."""
+
+
+class OffsetOutOfRange(Exception):
+    """A read below the log start or above the log end."""
+
+    error_code: ClassVar[ErrorCode] = ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+class OffsetsOutOfOrder(Exception):
+    """A leader sent a follower batches that do not follow the end of its log."""
+
+    error_code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+class AppendRefused(Exception):
+    """The producer's state forbids this batch."""
+
+    error_code: ClassVar[ErrorCode]
+
+
+class OutOfOrderSequence(AppendRefused):
+    """A gap or a step back in a producer's sequence numbers."""
+
+    error_code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+class InvalidProducerEpoch(AppendRefused):
+    """A newer producer with the same id has written here."""
+
+    error_code = ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+class InvalidTransactionState(AppendRefused):
+    """A batch outside a transaction from a producer whose transaction is open here."""
+
+    error_code = ErrorCode.INVALID_TXN_STATE
+
+
+class CoordinatorFenced(AppendRefused):
+    """A marker of a transaction coordinator that has been replaced."""
+
+    error_code = ErrorCode.TRANSACTION_COORDINATOR_FENCED

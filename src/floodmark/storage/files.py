@@ -1,0 +1,231 @@
+"""PORT: every touch of the disk goes through here.
+
+RealFiles is the operating system; testing.memory_files has a twin that forgets, tears and fills up.
+Calls block and know no threads: who may not block calls them from a thread.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+class File(Protocol):
+    """An open file that is only ever appended to, cut, and read at positions."""
+
+    @property
+    def path(self) -> Path: ...
+    def append(self, data: Buffer) -> None:
+        """All of it or OSError; after an error the file may hold a part, which the caller cuts
+        off."""
+
+    def append_parts(self, parts: Sequence[Buffer]) -> None:
+        """Like append, of several pieces in one call."""
+
+    def pread(self, size: int, position: int) -> bytes:
+        """Up to size bytes; fewer only at the end of the file."""
+
+    def truncate(self, size: int) -> None: ...
+    def size(self) -> int: ...
+    def fsync(self) -> None:
+        """The data, and what is needed to read it, is on the disk when this returns."""
+
+    def fileno(self) -> int: ...
+    def close(self) -> None: ...
+
+
+class Lock(Protocol):
+    """A held lock file; released by close or by the end of the process."""
+
+    def close(self) -> None: ...
+
+
+class Files(Protocol):
+    """The file system as the log needs it."""
+
+    def open(self, path: Path, *, create: bool = True) -> File: ...
+    def listdir(self, path: Path) -> list[str]: ...
+    def exists(self, path: Path) -> bool: ...
+    def is_dir(self, path: Path) -> bool: ...
+    def size(self, path: Path) -> int: ...
+    def modified_ms(self, path: Path) -> int: ...
+    def mkdir(self, path: Path) -> None: ...
+    def rename(self, source: Path, target: Path) -> None:
+        """Atomic; an existing target file is replaced."""
+
+    def remove(self, path: Path) -> None:
+        """A missing file is no error: removal is repeated after a crash."""
+
+    def remove_tree(self, path: Path) -> None: ...
+    def fsync_dir(self, path: Path) -> None:
+        """Names made, moved and removed in this folder survive a power loss after this."""
+
+    def read_file(self, path: Path) -> bytes: ...
+    def write_file_atomic(self, path: Path, data: Buffer, *, sync: bool = True) -> None:
+        """Readers see the old or the new content. Without sync a power loss may leave either, or an
+        empty file."""
+
+    def lock(self, path: Path) -> Lock | None:
+        """Take the lock file for this process; None when another process has it."""
+
+
+class RealFile:
+    """A file of the operating system, opened with O_APPEND so that a write can never land in the
+    middle."""
+
+    __slots__ = ("_fd", "path")
+
+    def __init__(self, path: Path, *, create: bool) -> None:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        self.path = path
+        self._fd = os.open(path, flags, 0o644)
+
+    def append(self, data: Buffer) -> None:
+        written = os.write(self._fd, data)
+        if written != len(data):
+            self._append_rest(data, written)
+
+    def append_parts(self, parts: Sequence[Buffer]) -> None:
+        written = os.writev(self._fd, parts)
+        if written != sum(map(len, parts)):
+            self._append_rest(b"".join(parts), written)
+
+    def _append_rest(self, data: Buffer, written: int) -> None:
+        """A short write means a signal or a full disk; the next write tells which by raising."""
+        view = memoryview(data)
+        while written < len(view):
+            written += os.write(self._fd, view[written:])
+
+    def pread(self, size: int, position: int) -> bytes:
+        data = os.pread(self._fd, size, position)
+        if len(data) == size or not data:
+            return data
+        parts = [data]
+        got = len(data)
+        while got < size and (data := os.pread(self._fd, size - got, position + got)):
+            parts.append(data)
+            got += len(data)
+        return b"".join(parts)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def fsync(self) -> None:
+        os.fdatasync(self._fd)
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class RealLock:
+    """An flock on a lock file."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class RealFiles:
+    """The operating system's file system."""
+
+    def open(self, path: Path, *, create: bool = True) -> RealFile:
+        return RealFile(path, create=create)
+
+    def listdir(self, path: Path) -> list[str]:
+        return sorted(entry.name for entry in path.iterdir())
+
+    def exists(self, path: Path) -> bool:
+        return path.exists()
+
+    def is_dir(self, path: Path) -> bool:
+        return path.is_dir()
+
+    def size(self, path: Path) -> int:
+        return path.stat().st_size
+
+    def modified_ms(self, path: Path) -> int:
+        return path.stat().st_mtime_ns // 1_000_000
+
+    def mkdir(self, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+
+    def rename(self, source: Path, target: Path) -> None:
+        source.replace(target)
+
+    def remove(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+
+    def remove_tree(self, path: Path) -> None:
+        shutil.rmtree(path)
+
+    def fsync_dir(self, path: Path) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def read_file(self, path: Path) -> bytes:
+        return path.read_bytes()
+
+    def write_file_atomic(self, path: Path, data: Buffer, *, sync: bool = True) -> None:
+        temporary = path.with_name(path.name + ".tmp")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        fd = os.open(temporary, flags, 0o644)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view) :]
+            if sync:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        temporary.replace(path)
+        if sync:
+            self.fsync_dir(path.parent)
+
+    def lock(self, path: Path) -> RealLock | None:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            return None
+        return RealLock(fd)
+
+
+class FileSlice:
+    """A stretch of a log file: what a fetch returns as records until network.transfer reads it."""
+
+    __slots__ = ("file", "position", "size_bytes")
+
+    def __init__(self, file: File, position: int, size_bytes: int) -> None:
+        self.file = file
+        self.position = position
+        self.size_bytes = size_bytes
+
+    def __len__(self) -> int:
+        return self.size_bytes
+
+    def read(self) -> bytes:
+        return self.file.pread(self.size_bytes, self.position)

@@ -1,0 +1,65 @@
+"""What the two sparse indexes share: entries kept in memory, appended to the file in batches.
+
+The file is opened only to load and to append, so that a partition holds one descriptor and not
+three. Entries not yet written are lost in a crash and rebuilt from the log by recovery.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from floodmark.storage.files import Files
+
+# As much as one page: a syscall per few megabytes of log instead of one per entry.
+FLUSH_BYTES: Final = 4096
+
+
+class CorruptIndex(Exception):
+    """The index file does not fit its segment; it is rebuilt from the log."""
+
+
+class IndexFile:
+    """The bytes of an index on disk: how much is written and how more is added."""
+
+    __slots__ = ("files", "path", "written_bytes")
+
+    def __init__(self, files: Files, path: Path) -> None:
+        self.files = files
+        self.path = path
+        self.written_bytes = 0
+
+    def load(self, entry_bytes: int) -> bytes:
+        data = self.files.read_file(self.path) if self.files.exists(self.path) else None
+        if data is None:
+            raise CorruptIndex(f"{self.path.name} is missing")
+        if len(data) % entry_bytes:
+            raise CorruptIndex(f"{self.path.name} has {len(data)} bytes, entries {entry_bytes}")
+        self.written_bytes = len(data)
+        return data
+
+    def append(self, data: bytes) -> None:
+        file = self.files.open(self.path)
+        try:
+            # What an earlier failed write left behind the known end goes first.
+            if file.size() != self.written_bytes:
+                file.truncate(self.written_bytes)
+            file.append(data)
+        finally:
+            file.close()
+        self.written_bytes += len(data)
+
+    def truncate(self, size_bytes: int) -> None:
+        file = self.files.open(self.path)
+        try:
+            file.truncate(size_bytes)
+        finally:
+            file.close()
+        self.written_bytes = size_bytes
+
+    def fsync(self) -> None:
+        file = self.files.open(self.path)
+        try:
+            file.fsync()
+        finally:
+            file.close()

@@ -1,0 +1,139 @@
+"""Which leader epoch began at which offset: followers truncate by it (KIP-101, KIP-279).
+
+Called by partition_log.py. Kept in memory, written to `leader-epoch-checkpoint` on every change;
+not synced then, because what is lost is in the batches above the recovery point, and fsync of the
+log syncs this file before it moves that point.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from floodmark.storage.checkpoints import CorruptCheckpoint, read_pairs, write_pairs
+from floodmark.storage.files import Files
+
+FILE_NAME: Final = "leader-epoch-checkpoint"
+UNDEFINED_EPOCH: Final = -1
+UNDEFINED_OFFSET: Final = -1
+
+
+class EpochEndOffset(NamedTuple):
+    leader_epoch: int
+    end_offset: int
+
+
+class LeaderEpochs:
+    """Epochs with their start offsets, both rising."""
+
+    __slots__ = ("_dirty", "_files", "_path", "epochs", "latest", "start_offsets")
+
+    def __init__(self, files: Files, directory: Path) -> None:
+        self._files = files
+        self._path = directory / FILE_NAME
+        self._dirty = False
+        self.epochs: list[int] = []
+        self.start_offsets: list[int] = []
+        # Read once per append, hence a field.
+        self.latest = UNDEFINED_EPOCH
+
+    def load(self) -> bool:
+        """Read the file; False when it is missing or broken and the epochs must come from the
+        log."""
+        try:
+            pairs = read_pairs(self._files, self._path)
+        except CorruptCheckpoint:
+            return False
+        if pairs is None:
+            return False
+        self.epochs = [leader_epoch for leader_epoch, _ in pairs]
+        self.start_offsets = [start_offset for _, start_offset in pairs]
+        self._changed(write=False)
+        return True
+
+    def moved_to(self, directory: Path) -> None:
+        self._path = directory / FILE_NAME
+
+    def assign(self, leader_epoch: int, start_offset: int) -> None:
+        """Note that an epoch begins at this offset; an epoch known already keeps its start.
+
+        Entries that the new one contradicts go: those of later epochs, and those that start at or
+        after its offset.
+        """
+        if leader_epoch < 0 or (leader_epoch <= self.latest and leader_epoch in self.epochs):
+            return
+        keep = len(self.epochs)
+        while keep and (
+            self.epochs[keep - 1] >= leader_epoch or self.start_offsets[keep - 1] >= start_offset
+        ):
+            keep -= 1
+        del self.epochs[keep:], self.start_offsets[keep:]
+        self.epochs.append(leader_epoch)
+        self.start_offsets.append(start_offset)
+        self._changed()
+
+    def end_offset_for(self, leader_epoch: int, log_end_offset: int) -> EpochEndOffset:
+        """The largest epoch at or below the asked one, and where it ends; (-1, -1) when it is not
+        known."""
+        if leader_epoch == UNDEFINED_EPOCH or not self.epochs or leader_epoch > self.latest:
+            return EpochEndOffset(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
+        if leader_epoch == self.latest:
+            return EpochEndOffset(leader_epoch, log_end_offset)
+        above = bisect_right(self.epochs, leader_epoch)
+        if above == 0:
+            # Older than all we know: what the asker has of it ends where our first epoch begins.
+            return EpochEndOffset(leader_epoch, self.start_offsets[0])
+        return EpochEndOffset(self.epochs[above - 1], self.start_offsets[above])
+
+    def epoch_for(self, offset: int) -> int:
+        """The epoch in which this offset was written, -1 when that is before all we know."""
+        slot = bisect_right(self.start_offsets, offset) - 1
+        return self.epochs[slot] if slot >= 0 else UNDEFINED_EPOCH
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Drop epochs that begin at or after the new end of the log."""
+        keep = len(self.epochs)
+        while keep and self.start_offsets[keep - 1] >= end_offset:
+            keep -= 1
+        if keep < len(self.epochs):
+            del self.epochs[keep:], self.start_offsets[keep:]
+            self._changed()
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Drop epochs that end at or before the new log start; the one that spans it begins
+        there."""
+        slot = bisect_right(self.start_offsets, start_offset) - 1
+        if slot < 0 or (slot == 0 and self.start_offsets[0] == start_offset):
+            return
+        del self.epochs[:slot], self.start_offsets[:slot]
+        self.start_offsets[0] = start_offset
+        self._changed()
+
+    def clear(self) -> None:
+        self.epochs = []
+        self.start_offsets = []
+        self._changed()
+
+    def _changed(self, *, write: bool = True) -> None:
+        self.latest = self.epochs[-1] if self.epochs else UNDEFINED_EPOCH
+        if write:
+            pairs = zip(self.epochs, self.start_offsets, strict=True)
+            write_pairs(self._files, self._path, pairs, sync=False)
+            self._dirty = True
+
+    def fsync(self) -> bool:
+        """Make the file durable if it changed; True when the folder needs a sync, too.
+
+        Runs in the thread of the log's fsync: it reopens the file and does not write it, because
+        the loop may replace it at the same time.
+        """
+        if not self._dirty:
+            return False
+        self._dirty = False
+        file = self._files.open(self._path)
+        try:
+            file.fsync()
+        finally:
+            file.close()
+        return True

@@ -1,0 +1,650 @@
+"""The log of one partition: segments, producer state, leader epochs.
+
+Called by replication on the loop, one call at a time; only `fsync` runs in a thread beside appends.
+Reads return slices of files, never bytes. An append is one write and some integers.
+"""
+
+from __future__ import annotations
+
+import errno
+import threading
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+from struct import Struct
+from typing import Final, NamedTuple
+
+from floodmark.records.batch import (
+    CONTROL_BIT,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_BIT,
+    BatchHeader,
+    Buffer,
+    crc_ok,
+    iter_headers,
+)
+from floodmark.records.control import EndTransactionMarker, decode_marker
+from floodmark.records.errors import CorruptRecord
+from floodmark.storage.errors import (
+    DiskFull,
+    LogDirFailure,
+    OffsetOutOfRange,
+    OffsetsOutOfOrder,
+    StorageError,
+)
+from floodmark.storage.files import Files, FileSlice
+from floodmark.storage.leader_epochs import EpochEndOffset
+from floodmark.storage.log_config import LogConfig
+from floodmark.storage.producer_replay import note_batch, rebuild_producers, replay_batch
+from floodmark.storage.producer_snapshot import encode_snapshot, snapshot_offsets, snapshot_path
+from floodmark.storage.producer_state import AppendOrigin
+from floodmark.storage.recovery import DELETED_SUFFIX, LoadedLog, load_log
+from floodmark.storage.segment import MAX_RELATIVE_OFFSET, Segment, TimestampedOffset
+from floodmark.storage.transaction_index import AbortedTransaction
+
+# Base offset, length and leader epoch: what a leader stamps, in front of the checksum.
+_FRONT: Final = Struct(">qii")
+_BASE_OFFSET: Final = Struct(">q")
+_LEADER_EPOCH: Final = Struct(">i")
+_FULL_DISK: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+# Consumers and followers at the end of a log: each offset they wait at is remembered.
+_TAIL_POSITIONS_KEPT: Final = 32
+
+
+class AppendResult(NamedTuple):
+    """Where a batch lies; for a duplicate, where it has been since the first time."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    duplicate: bool
+
+
+class PartitionLog:
+    """One partition's log. Offsets are exclusive ends: log_end_offset is the next one to be
+    written."""
+
+    __slots__ = (
+        "_base_offsets",
+        "_directory_dirty",
+        "_files",
+        "_lock",
+        "_retired",
+        "_snapshots",
+        "_sync_lock",
+        "_tail_positions",
+        "_truncations",
+        "active",
+        "config",
+        "directory",
+        "last_flush_ms",
+        "leader_epochs",
+        "log_end_offset",
+        "log_start_offset",
+        "partition",
+        "producers",
+        "recovery_point",
+        "segments",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        files: Files,
+        directory: Path,
+        config: LogConfig,
+        loaded: LoadedLog,
+        now_ms: int,
+    ) -> None:
+        """For `open` alone, which has read the folder."""
+        self._files = files
+        self.directory = directory
+        self.topic, self.partition = parse_directory_name(directory.name)
+        self.config = config
+        self.segments = loaded.segments
+        self._base_offsets = [segment.base_offset for segment in loaded.segments]
+        self.active = loaded.segments[-1]
+        self.producers = loaded.producers
+        self.leader_epochs = loaded.leader_epochs
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self.recovery_point = loaded.recovery_point
+        self.last_flush_ms = now_ms
+        self._snapshots = snapshot_offsets(files, directory)
+        self._tail_positions: dict[int, int] = {}
+        # Guards the recovery point against a truncation while fsync runs in its thread.
+        self._lock = threading.Lock()
+        self._truncations = 0
+        # Held while fsync uses file descriptors, so that none is closed under it.
+        self._sync_lock = threading.Lock()
+        self._directory_dirty = True
+        # Out of the log, but perhaps still being read; closed when their files are removed.
+        self._retired: list[Segment] = []
+
+    @classmethod
+    def open(
+        cls,
+        files: Files,
+        directory: Path,
+        config: LogConfig,
+        *,
+        now_ms: int,
+        clean: bool = True,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        producer_expiration_ms: int = 86_400_000,
+    ) -> PartitionLog:
+        """The log in this folder, made new if the folder is, recovered if the last stop was not
+        clean."""
+        parse_directory_name(directory.name)
+        try:
+            files.mkdir(directory)
+            loaded = load_log(
+                files,
+                directory,
+                config,
+                now_ms=now_ms,
+                clean=clean,
+                recovery_point=recovery_point,
+                log_start_offset=log_start_offset,
+                producer_expiration_ms=producer_expiration_ms,
+            )
+        except OSError as error:
+            raise LogDirFailure(directory.parent, f"{directory.name}: {error}") from error
+        return cls(files, directory, config, loaded, now_ms)
+
+    # -- appending
+
+    def append(
+        self,
+        buffer: Buffer,
+        header: BatchHeader,
+        leader_epoch: int,
+        now_ms: int,
+        *,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        transaction_version: int = 0,
+    ) -> AppendResult:
+        """Append one validated batch as the leader: it gets the next offset and this leader epoch.
+
+        A writable buffer is patched in place. Raises AppendRefused for what the producer's state
+        forbids, and StorageError when the disk refuses; the log is then as it was.
+        """
+        base_offset = self.log_end_offset
+        marker: EndTransactionMarker | None = None
+        if header.producer_id != NO_PRODUCER_ID:
+            if header.attributes & CONTROL_BIT:
+                marker = decode_marker(buffer)
+                if marker is not None:
+                    self.producers.check_marker(header, marker, transaction_version)
+            else:
+                stored = self.producers.check(header, origin)
+                if stored is not None:
+                    return AppendResult(
+                        stored.base_offset,
+                        stored.last_offset,
+                        stored.timestamp,
+                        self.log_start_offset,
+                        True,
+                    )
+        last_offset = base_offset + header.last_offset_delta
+        max_timestamp = header.max_timestamp
+        size_bytes = len(buffer)
+        segment = self._segment_for(size_bytes, last_offset, max_timestamp, now_ms)
+        try:
+            if type(buffer) is bytearray or not memoryview(buffer).readonly:
+                _BASE_OFFSET.pack_into(buffer, 0, base_offset)
+                _LEADER_EPOCH.pack_into(buffer, 12, leader_epoch)
+                segment.append(buffer, last_offset, max_timestamp, size_bytes)
+            else:
+                front = _FRONT.pack(base_offset, header.batch_length, leader_epoch)
+                parts: list[Buffer] = [front, memoryview(buffer)[16:]]
+                segment.append_parts(parts, last_offset, max_timestamp, size_bytes)
+        except OSError as error:
+            raise self._failed(error, segment) from error
+        self.log_end_offset = last_offset + 1
+        if leader_epoch != self.leader_epochs.latest:
+            self.leader_epochs.assign(leader_epoch, base_offset)
+        if header.producer_id != NO_PRODUCER_ID:
+            note_batch(self.producers, header, base_offset, marker, segment)
+        self.producers.end_offset = last_offset + 1
+        append_time = max_timestamp if header.attributes & TIMESTAMP_TYPE_BIT else NO_TIMESTAMP
+        return AppendResult(base_offset, last_offset, append_time, self.log_start_offset, False)
+
+    def append_as_follower(self, buffer: Buffer, now_ms: int) -> None:
+        """Append batches as the leader sent them; an incomplete last one is left out.
+
+        Raises CorruptRecord for a bad checksum and OffsetsOutOfOrder for batches that do not follow
+        the log's end.
+        """
+        batches = list(iter_headers(buffer))
+        if not batches:
+            return
+        next_offset = self.log_end_offset
+        max_timestamp = NO_TIMESTAMP
+        for position, header in batches:
+            if not crc_ok(buffer, position, header):
+                raise CorruptRecord(f"the batch at offset {header.base_offset} has a bad checksum")
+            if header.base_offset < next_offset:
+                raise OffsetsOutOfOrder(
+                    f"{self.directory.name}: batch at {header.base_offset}, "
+                    f"the log ends at {next_offset}"
+                )
+            next_offset = header.next_offset
+            max_timestamp = max(max_timestamp, header.max_timestamp)
+        last_position, last_header = batches[-1]
+        size_bytes = last_position + last_header.size_bytes
+        segment = self._segment_for(size_bytes, last_header.last_offset, max_timestamp, now_ms)
+        try:
+            segment.file.append(memoryview(buffer)[:size_bytes])
+        except OSError as error:
+            raise self._failed(error, segment) from error
+        for position, header in batches:
+            segment.note(header.last_offset, header.max_timestamp, header.size_bytes)
+            if header.partition_leader_epoch > self.leader_epochs.latest:
+                self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+            replay_batch(self.producers, memoryview(buffer)[position:], header, segment)
+        self.log_end_offset = next_offset
+
+    def _segment_for(
+        self, size_bytes: int, last_offset: int, max_timestamp: int, now_ms: int
+    ) -> Segment:
+        """The active segment, after a roll if this append does not fit into it by size, time or
+        index."""
+        segment = self.active
+        config = self.config
+        if (
+            segment.size_bytes + size_bytes <= config.segment_bytes
+            and segment.waited_ms(now_ms, max_timestamp) <= config.segment_ms - self._jitter_ms()
+            and not segment.offset_index.is_full
+            and not segment.time_index.is_full
+            and last_offset - segment.base_offset <= MAX_RELATIVE_OFFSET
+        ) or segment.size_bytes == 0 == self.log_end_offset - segment.base_offset:
+            return segment
+        self.roll(now_ms)
+        return self.active
+
+    def _jitter_ms(self) -> int:
+        """A share of segment.jitter.ms, fixed per segment: what began together does not roll so."""
+        limit_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        if limit_ms <= 0:
+            return 0
+        return hash((self.partition, self.active.base_offset, len(self.topic))) % limit_ms
+
+    def _failed(self, error: OSError, segment: Segment) -> StorageError:
+        """After a write that failed: cut the file back to its known end, and say how bad it is."""
+        try:
+            segment.cut_back()
+        except OSError as second_error:
+            return LogDirFailure(self.directory.parent, f"{segment.path.name}: {second_error}")
+        if error.errno in _FULL_DISK:
+            return DiskFull(f"{segment.path}: no space left on the disk")
+        return LogDirFailure(self.directory.parent, f"{segment.path.name}: {error}")
+
+    def roll(self, now_ms: int) -> None:
+        """Finish the active segment and begin a new one at the log end.
+
+        When the disk refuses, the old segment stays the active one and the roll is tried again with
+        the next append.
+        """
+        old = self.active
+        if old.size_bytes == 0 and old.base_offset == self.log_end_offset:
+            return
+        try:
+            old.finish_indexes()
+            if self._directory_dirty and len(self.segments) > 1:
+                # The name of the segment before must not be lost while this one's survives.
+                self._files.fsync_dir(self.directory)
+            self.take_snapshot()
+            segment = Segment.create(
+                self._files, self.directory, self.log_end_offset, self.config, now_ms
+            )
+        except OSError as error:
+            if error.errno in _FULL_DISK:
+                raise DiskFull(f"{self.directory}: no space left to begin a segment") from error
+            raise LogDirFailure(self.directory.parent, str(error)) from error
+        self._add_segment(segment)
+
+    # -- reading
+
+    def read(
+        self, offset: int, max_bytes: int, *, end_offset: int, min_one_batch: bool = True
+    ) -> FileSlice | None:
+        """Batches from the one that holds this offset, up to max_bytes, never past end_offset.
+
+        The last batch may be cut, as Kafka does; the first is whole if min_one_batch. None when
+        there is nothing.
+        """
+        log_end_offset = self.log_end_offset
+        if offset < self.log_start_offset or offset > log_end_offset:
+            raise OffsetOutOfRange(
+                f"{self.directory.name}: offset {offset} is outside of "
+                f"[{self.log_start_offset}, {log_end_offset}]"
+            )
+        if offset >= end_offset or offset == log_end_offset:
+            if offset == log_end_offset:
+                self._remember_tail(offset, self.active.size_bytes)
+            return None
+        try:
+            return self._read(offset, max_bytes, min(end_offset, log_end_offset), min_one_batch)
+        except OSError as error:
+            raise LogDirFailure(self.directory.parent, str(error)) from error
+
+    def _read(
+        self, offset: int, max_bytes: int, end_offset: int, min_one_batch: bool
+    ) -> FileSlice | None:
+        slot = bisect_right(self._base_offsets, offset) - 1
+        for segment in self.segments[max(slot, 0) :]:
+            if segment.base_offset >= end_offset:
+                return None
+            start = self._position_of(segment, offset)
+            if start >= segment.size_bytes:
+                # Compaction may leave nothing at the end of a segment: the next one has it.
+                continue
+            available = self._end_position(segment, end_offset) - start
+            if available <= 0:
+                return None
+            size_bytes = min(available, max_bytes)
+            if size_bytes < available and min_one_batch:
+                size_bytes = min(available, max(size_bytes, segment.batch_size_at(start)))
+            elif size_bytes == available and segment is self.active:
+                self._remember_tail(end_offset, start + size_bytes)
+            return FileSlice(segment.file, start, size_bytes) if size_bytes > 0 else None
+        return None
+
+    def _position_of(self, segment: Segment, offset: int) -> int:
+        if segment is self.active:
+            position = self._tail_positions.get(offset)
+            if position is not None:
+                return position
+        return segment.position_of(offset)
+
+    def _end_position(self, segment: Segment, end_offset: int) -> int:
+        """Where end_offset lies in this segment: reads stop before it."""
+        if segment is not self.active:
+            next_base = self._base_offsets[bisect_right(self._base_offsets, segment.base_offset)]
+            if end_offset >= next_base:
+                return segment.size_bytes
+        elif end_offset >= self.log_end_offset:
+            return segment.size_bytes
+        return self._position_of(segment, end_offset)
+
+    def _remember_tail(self, offset: int, position: int) -> None:
+        """Those who read to the end come back for what follows: spare them the search."""
+        tail = self._tail_positions
+        if offset not in tail and len(tail) >= _TAIL_POSITIONS_KEPT:
+            del tail[next(iter(tail))]
+        tail[offset] = position
+
+    def offset_for_timestamp(self, timestamp: int, end_offset: int) -> TimestampedOffset | None:
+        """The first record below end_offset whose timestamp is not below this one."""
+        for segment in self.segments:
+            if segment.largest_timestamp >= timestamp:
+                found = segment.find_timestamp(timestamp, self.log_start_offset)
+                if found is not None:
+                    return found if found.offset < end_offset else None
+        return None
+
+    def max_timestamp_offset(self, end_offset: int) -> TimestampedOffset | None:
+        """The first record that has the largest timestamp of the log."""
+        if self.log_start_offset == self.log_end_offset:
+            return None
+        newest = max(self.segments, key=lambda segment: segment.largest_timestamp)
+        if newest.largest_timestamp < 0:
+            return None
+        found = newest.find_timestamp(newest.largest_timestamp, self.log_start_offset)
+        return found if found is not None and found.offset < end_offset else None
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> EpochEndOffset:
+        return self.leader_epochs.end_offset_for(leader_epoch, self.log_end_offset)
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """What read_committed may see: nothing at or after the first open transaction."""
+        producers = self.producers
+        if not producers.ongoing and not producers.unreplicated:
+            return high_watermark
+        first_unstable = producers.first_unstable_offset(high_watermark)
+        if first_unstable is None or first_unstable >= high_watermark:
+            return high_watermark
+        return max(first_unstable, self.log_start_offset)
+
+    def aborted_transactions(self, first_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Aborted transactions with records in a range that is handed to a read_committed
+        consumer."""
+        found: list[AbortedTransaction] = []
+        slot = bisect_right(self._base_offsets, first_offset) - 1
+        for segment in self.segments[max(slot, 0) :]:
+            segment.load_indexes()
+            if segment.transaction_index.collect(first_offset, end_offset, found):
+                break
+        return found
+
+    def batches(
+        self, first_offset: int, end_offset: int
+    ) -> Iterator[tuple[Segment, int, BatchHeader]]:
+        """Every batch that holds an offset of the range: its segment, position and header."""
+        slot = bisect_right(self._base_offsets, first_offset) - 1
+        for segment in self.segments[max(slot, 0) :]:
+            if segment.base_offset >= end_offset:
+                return
+            start = segment.position_of(first_offset)
+            for position, header in segment.headers(start, segment.size_bytes):
+                if header.base_offset >= end_offset:
+                    return
+                yield segment, position, header
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self.segments)
+
+    # -- producer snapshots
+
+    def take_snapshot(self) -> None:
+        """Write producer state as of the log end, so that a restart need not replay the log."""
+        offset = self.log_end_offset
+        if self._snapshots and self._snapshots[-1] == offset:
+            return
+        data = encode_snapshot(self.producers.entries.values())
+        self._files.write_file_atomic(snapshot_path(self.directory, offset), data, sync=False)
+        self._snapshots.append(offset)
+
+    # -- cutting
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Drop the batch that holds this offset and all after: a follower that has diverged.
+
+        The log then ends after its last whole batch, which is at or below the offset asked for. The
+        caller writes the recovery points afterwards: the one on disk may lie above the new end.
+        """
+        if offset >= self.log_end_offset:
+            return
+        if offset <= self._base_offsets[0]:
+            self.truncate_fully_and_start_at(offset, now_ms)
+            return
+        try:
+            with self._sync_lock, self._lock:
+                self._drop_segments(bisect_right(self._base_offsets, offset))
+                self.active.truncate_to(offset)
+                self.log_end_offset = max(self.active.next_offset(), self.active.base_offset)
+                self._after_truncation(now_ms)
+        except OSError as error:
+            raise LogDirFailure(self.directory.parent, f"truncation: {error}") from error
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
+        """Drop everything and go on at this offset: a follower whose leader no longer has what it
+        needs."""
+        try:
+            with self._sync_lock, self._lock:
+                self._drop_segments(0)
+                self._add_segment(
+                    Segment.create(self._files, self.directory, offset, self.config, now_ms)
+                )
+                self.log_start_offset = offset
+                self.log_end_offset = offset
+                self._after_truncation(now_ms)
+        except OSError as error:
+            raise LogDirFailure(self.directory.parent, f"truncation: {error}") from error
+
+    def _after_truncation(self, now_ms: int) -> None:
+        end_offset = self.log_end_offset
+        self._truncations += 1
+        self._tail_positions.clear()
+        self.recovery_point = min(self.recovery_point, end_offset)
+        self.leader_epochs.truncate_from_end(end_offset)
+        for offset in self._snapshots:
+            if offset > end_offset or offset <= self.log_start_offset:
+                self._files.remove(snapshot_path(self.directory, offset))
+        # A snapshot of the dropped future must not come back after a power loss.
+        self._files.fsync_dir(self.directory)
+        rebuild_producers(
+            self._files,
+            self.directory,
+            self.segments,
+            self.producers,
+            first_offset=self.log_start_offset,
+            end_offset=end_offset,
+            now_ms=now_ms,
+        )
+        self._snapshots = snapshot_offsets(self._files, self.directory)
+
+    def _drop_segments(self, keep: int) -> None:
+        for segment in self.segments[keep:]:
+            segment.close_file()
+            segment.remove_files()
+        del self.segments[keep:], self._base_offsets[keep:]
+        if self.segments:
+            self.active = self.segments[-1]
+
+    def _add_segment(self, segment: Segment) -> None:
+        self._directory_dirty = True
+        self._tail_positions.clear()
+        self.segments.append(segment)
+        self._base_offsets.append(segment.base_offset)
+        self.active = segment
+
+    def advance_log_start(self, offset: int) -> None:
+        """Records below this offset are gone for readers (DeleteRecords, or the leader said so).
+
+        The caller writes the log start offsets; the segments go with the next retention.
+        """
+        if offset > self.log_end_offset:
+            raise OffsetOutOfRange(
+                f"{self.directory.name}: {offset} is above the log end {self.log_end_offset}"
+            )
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.leader_epochs.truncate_from_start(offset)
+
+    def remove_oldest(self, count: int, now_ms: int) -> list[Path]:
+        """Take the oldest segments out of the log; their renamed files wait for removal.
+
+        Reads under way may still hold the files, so the caller removes them later, in a thread.
+        """
+        if count == len(self.segments):
+            self.roll(now_ms)
+        removed: list[Path] = []
+        with self._sync_lock:
+            for segment in self.segments[:count]:
+                removed += self._mark_deleted(segment)
+            del self.segments[:count], self._base_offsets[:count]
+        first_offset = self._base_offsets[0]
+        if first_offset > self.log_start_offset:
+            self.log_start_offset = first_offset
+            self.leader_epochs.truncate_from_start(first_offset)
+        for offset in [old for old in self._snapshots if old < first_offset]:
+            self._snapshots.remove(offset)
+            self._files.remove(snapshot_path(self.directory, offset))
+        return removed
+
+    def _mark_deleted(self, segment: Segment) -> list[Path]:
+        renamed: list[Path] = []
+        for path in segment.paths():
+            if self._files.exists(path):
+                target = path.with_name(path.name + DELETED_SUFFIX)
+                self._files.rename(path, target)
+                renamed.append(target)
+        self._retired.append(segment)
+        return renamed
+
+    # -- ending
+
+    def close(self, now_ms: int, *, clean: bool = True) -> None:
+        """Close the files. A clean close leaves indexes and a snapshot that make recovery
+        needless."""
+        if clean:
+            self.fsync(now_ms)
+            self.active.finish_indexes()
+            self.active.fsync_indexes()
+            self.take_snapshot()
+        self._close_files()
+
+    def _close_files(self) -> None:
+        with self._sync_lock:
+            for segment in self.segments + self._retired:
+                segment.close_file()
+
+    def delete(self, suffix: str) -> Path:
+        """Rename the folder to `{topic}-{partition}.{suffix}-delete`; the caller removes it later,
+        in a thread."""
+        self._close_files()
+        name = f"{self.directory.name}.{suffix}-delete"
+        target = self.directory.with_name(name)
+        try:
+            self._files.rename(self.directory, target)
+            self._files.fsync_dir(target.parent)
+        except OSError as error:
+            raise LogDirFailure(self.directory.parent, f"{self.directory.name}: {error}") from error
+        return target
+
+    # -- flushing
+
+    def flush_due(self, now_ms: int) -> bool:
+        """Whether flush.messages or flush.ms asks for an fsync, or a finished segment waits for
+        one."""
+        pending = self.log_end_offset - self.recovery_point
+        return pending > 0 and (
+            pending >= self.config.flush_messages
+            or now_ms - self.last_flush_ms >= self.config.flush_ms
+            or self.recovery_point < self.active.base_offset
+        )
+
+    def fsync(self, now_ms: int | None = None) -> int:
+        """Make everything written before this call durable; returns the log end that is.
+
+        Blocks, and is called from a thread while the loop goes on appending.
+        """
+        with self._sync_lock:
+            truncations = self._truncations
+            log_end_offset = self.log_end_offset
+            segments = list(self.segments)
+            base_offsets = [segment.base_offset for segment in segments]
+            first = max(bisect_right(base_offsets, self.recovery_point) - 1, 0)
+            directory_dirty, self._directory_dirty = self._directory_dirty, False
+            try:
+                for segment in segments[first:]:
+                    segment.fsync()
+                for segment in segments[first:-1]:
+                    segment.fsync_indexes()
+                if self.leader_epochs.fsync() or directory_dirty:
+                    self._files.fsync_dir(self.directory)
+            except OSError as error:
+                self._directory_dirty = True
+                # After a failed fsync the kernel may have dropped the pages: nothing can be
+                # promised about this folder until it is recovered from what is on the disk.
+                raise LogDirFailure(self.directory.parent, f"fsync: {error}") from error
+            with self._lock:
+                if truncations == self._truncations and log_end_offset > self.recovery_point:
+                    self.recovery_point = log_end_offset
+            if now_ms is not None:
+                self.last_flush_ms = now_ms
+            return log_end_offset
+
+
+def parse_directory_name(name: str) -> tuple[str, int]:
+    """Topic and partition of a folder `{topic}-{partition}`; ValueError for other names."""
+    topic, separator, partition = name.rpartition("-")
+    if not separator or not topic or not partition.isdigit():
+        raise ValueError(f"{name!r} is not the folder of a partition")
+    return topic, int(partition)

@@ -1,0 +1,88 @@
+"""`.snapshot` files: producer state at an offset, in Kafka's format with its checksum.
+
+Written when a segment rolls and at a clean stop, read when a log opens or is truncated. Called by
+partition_log.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from struct import Struct
+from typing import Final
+
+from fastcrc import crc32
+
+from floodmark.storage.files import Files
+from floodmark.storage.producer_state import BatchMetadata, ProducerEntry
+
+SUFFIX: Final = ".snapshot"
+_VERSION: Final = 1
+_HEAD: Final = Struct(">hIi")
+_ENTRY: Final = Struct(">qhiqiqiq")
+# The checksum covers what follows it: the number of entries and the entries.
+_CRC_END: Final = 6
+
+
+class CorruptSnapshot(Exception):
+    """The file cannot be trusted; an older one or the log itself must serve."""
+
+
+def snapshot_path(directory: Path, offset: int) -> Path:
+    return directory / f"{offset:020d}{SUFFIX}"
+
+
+def snapshot_offsets(files: Files, directory: Path) -> list[int]:
+    """The offsets of all snapshots of a partition, ascending."""
+    return sorted(
+        int(name.removesuffix(SUFFIX))
+        for name in files.listdir(directory)
+        if name.endswith(SUFFIX) and name.removesuffix(SUFFIX).isdigit()
+    )
+
+
+def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
+    parts = [
+        _ENTRY.pack(
+            entry.producer_id,
+            entry.producer_epoch,
+            entry.last_sequence,
+            entry.last_offset,
+            entry.batches[-1].offset_delta if entry.batches else 0,
+            entry.last_timestamp,
+            entry.coordinator_epoch,
+            entry.transaction_first_offset,
+        )
+        for entry in entries
+    ]
+    body = len(parts).to_bytes(4, "big") + b"".join(parts)
+    crc: int = crc32.iscsi(body)
+    return _VERSION.to_bytes(2, "big") + crc.to_bytes(4, "big") + body
+
+
+def decode_snapshot(data: bytes) -> list[ProducerEntry]:
+    if len(data) < _HEAD.size:
+        raise CorruptSnapshot(f"{len(data)} bytes are less than a header")
+    version, crc, count = _HEAD.unpack_from(data)
+    if version != _VERSION:
+        raise CorruptSnapshot(f"unknown version {version}")
+    if crc32.iscsi(memoryview(data)[_CRC_END:]) != crc:
+        raise CorruptSnapshot("the checksum does not match")
+    if len(data) != _HEAD.size + count * _ENTRY.size:
+        raise CorruptSnapshot(f"{len(data)} bytes do not hold {count} entries")
+    return [_entry(fields) for fields in _ENTRY.iter_unpack(data[_HEAD.size :])]
+
+
+def _entry(fields: tuple[int, ...]) -> ProducerEntry:
+    """In the order of Kafka's file: the last batch's sequence, offset and delta stand in the
+    middle."""
+    entry = ProducerEntry(fields[0])
+    entry.producer_epoch = fields[1]
+    last_sequence, last_offset, offset_delta = fields[2:5]
+    entry.last_timestamp = fields[5]
+    entry.coordinator_epoch = fields[6]
+    entry.transaction_first_offset = fields[7]
+    if last_offset >= 0:
+        batch = BatchMetadata(last_sequence, last_offset, offset_delta, entry.last_timestamp)
+        entry.batches.append(batch)
+    return entry

@@ -1,0 +1,295 @@
+"""Opening a partition's folder, after a clean stop or after any other.
+
+After an unclean stop every batch from the segment of the recovery point on is checked; the log is
+cut before the first one that is broken or missing, and indexes, leader epochs and producer state
+are made anew. Called by PartitionLog.open.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from floodmark.records.batch import HEADER_BYTES, BatchHeader, crc_ok, iter_headers, read_header
+from floodmark.records.errors import CorruptRecord
+from floodmark.storage.files import Files
+from floodmark.storage.leader_epochs import LeaderEpochs
+from floodmark.storage.log_config import LogConfig
+from floodmark.storage.producer_replay import rebuild_producers, replay_batch
+from floodmark.storage.producer_snapshot import snapshot_offsets, snapshot_path
+from floodmark.storage.producer_state import ProducerState
+from floodmark.storage.segment import MAX_RELATIVE_OFFSET, SUFFIXES, Segment
+
+_log = logging.getLogger(__name__)
+_CHUNK_BYTES: Final = 1 << 20
+DELETED_SUFFIX: Final = ".deleted"
+CLEANED_SUFFIX: Final = ".cleaned"
+SWAP_SUFFIX: Final = ".swap"
+_OFFSET_DIGITS: Final = 20
+
+
+@dataclass(slots=True)
+class LoadedLog:
+    """What a folder held, ready to be a PartitionLog."""
+
+    segments: list[Segment]
+    producers: ProducerState
+    leader_epochs: LeaderEpochs
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+
+
+def load_log(
+    files: Files,
+    directory: Path,
+    config: LogConfig,
+    *,
+    now_ms: int,
+    clean: bool,
+    recovery_point: int,
+    log_start_offset: int,
+    producer_expiration_ms: int,
+) -> LoadedLog:
+    """Read a folder, make it whole, and tell where the log starts and ends."""
+    _remove_leftovers(files, directory, config)
+    segments = [
+        Segment.load(files, directory, base_offset, config)
+        for base_offset in _base_offsets(files, directory)
+    ]
+    producers = ProducerState(producer_expiration_ms)
+    leader_epochs = LeaderEpochs(files, directory)
+    epochs_known = leader_epochs.load()
+    if not clean:
+        _recover(
+            files,
+            directory,
+            segments,
+            producers,
+            leader_epochs,
+            recovery_point=recovery_point,
+            now_ms=now_ms,
+        )
+    log_end_offset = segments[-1].next_offset() if segments else log_start_offset
+    if segments and log_end_offset < log_start_offset:
+        # DeleteRecords went further than what is left of the log.
+        _drop(segments, 0)
+        log_end_offset = log_start_offset
+    if not segments:
+        segments.append(Segment.create(files, directory, log_start_offset, config, now_ms))
+        log_end_offset = log_start_offset
+    log_start_offset = max(log_start_offset, segments[0].base_offset)
+    log_end_offset = max(log_end_offset, segments[-1].base_offset)
+    if not epochs_known:
+        _epochs_from_log(segments, leader_epochs)
+    leader_epochs.truncate_from_end(log_end_offset)
+    leader_epochs.truncate_from_start(log_start_offset)
+    _remove_stray_snapshots(files, directory, segments, log_end_offset)
+    rebuild_producers(
+        files,
+        directory,
+        segments,
+        producers,
+        first_offset=log_start_offset,
+        end_offset=log_end_offset,
+        now_ms=now_ms,
+    )
+    segments[-1].load_indexes()
+    return LoadedLog(
+        segments,
+        producers,
+        leader_epochs,
+        log_start_offset,
+        log_end_offset,
+        log_end_offset if clean else min(recovery_point, log_end_offset),
+    )
+
+
+def _base_offsets(files: Files, directory: Path) -> list[int]:
+    """The segments that have a log file; an index without one is an orphan and goes."""
+    names = files.listdir(directory)
+    logs = {name.removesuffix(".log") for name in names if name.endswith(".log")}
+    for name in names:
+        stem = name[:_OFFSET_DIGITS]
+        if stem.isdigit() and name[_OFFSET_DIGITS:] in SUFFIXES[1:] and stem not in logs:
+            files.remove(directory / name)
+    return sorted(int(stem) for stem in logs if stem.isdigit())
+
+
+def _remove_leftovers(files: Files, directory: Path, config: LogConfig) -> None:
+    """Finish what deletion and compaction had begun when the process ended."""
+    names = files.listdir(directory)
+    cleaned = [int(name[:_OFFSET_DIGITS]) for name in names if name.endswith(CLEANED_SUFFIX)]
+    unfinished_from = min(cleaned, default=None)
+    for name in names:
+        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
+            files.remove(directory / name)
+        elif (
+            name.endswith(SWAP_SUFFIX)
+            and unfinished_from is not None
+            and int(name[:_OFFSET_DIGITS]) >= unfinished_from
+        ):
+            # It belongs to an operation that had not finished all its new segments.
+            files.remove(directory / name)
+    swaps = [name for name in files.listdir(directory) if name.endswith(SWAP_SUFFIX)]
+    if swaps:
+        _complete_swaps(files, directory, swaps, config)
+
+
+def _complete_swaps(files: Files, directory: Path, swaps: list[str], config: LogConfig) -> None:
+    """Compaction had finished its new segments: they replace those that they were made from."""
+    ranges: list[tuple[int, int]] = []
+    for name in swaps:
+        if name.endswith(".log" + SWAP_SUFFIX):
+            base_offset = int(name[:_OFFSET_DIGITS])
+            ranges.append((base_offset, _swap_end(files, directory / name, base_offset)))
+    if ranges:
+        first = min(start for start, _ in ranges)
+        end = max(stop for _, stop in ranges)
+        for base_offset in _base_offsets(files, directory):
+            if first <= base_offset < end:
+                Segment(files, directory, base_offset, config).remove_files()
+    for name in swaps:
+        files.rename(directory / name, directory / name.removesuffix(SWAP_SUFFIX))
+    files.fsync_dir(directory)
+
+
+def _swap_end(files: Files, path: Path, base_offset: int) -> int:
+    file = files.open(path)
+    try:
+        end = base_offset
+        position, size_bytes = 0, file.size()
+        while size_bytes - position >= HEADER_BYTES:
+            header = read_header(file.pread(HEADER_BYTES, position))
+            end = header.next_offset
+            position += header.size_bytes
+        return end
+    finally:
+        file.close()
+
+
+def _recover(
+    files: Files,
+    directory: Path,
+    segments: list[Segment],
+    producers: ProducerState,
+    leader_epochs: LeaderEpochs,
+    *,
+    recovery_point: int,
+    now_ms: int,
+) -> None:
+    """Check the segments that the recovery point does not cover; cut the log at the first fault."""
+    if not segments:
+        return
+    first = max(
+        (slot for slot, segment in enumerate(segments) if segment.base_offset <= recovery_point),
+        default=0,
+    )
+    start_offset = segments[first].base_offset
+    for offset in snapshot_offsets(files, directory):
+        if offset > start_offset:
+            # It covers what is about to be checked, and may have survived what it describes.
+            files.remove(snapshot_path(directory, offset))
+    rebuild_producers(
+        files,
+        directory,
+        segments[:first],
+        producers,
+        first_offset=segments[0].base_offset,
+        end_offset=start_offset,
+        now_ms=now_ms,
+    )
+    for slot in range(first, len(segments)):
+        segment = segments[slot]
+        whole = recover_segment(segment, producers, leader_epochs)
+        next_offset = max(producers.end_offset, segment.base_offset)
+        is_last = slot + 1 == len(segments)
+        if not whole or (not is_last and segments[slot + 1].base_offset != next_offset):
+            if not is_last:
+                _log.warning(
+                    "%s: dropping the segments after offset %d", directory.name, next_offset
+                )
+            _drop(segments, slot + 1)
+            return
+
+
+def recover_segment(
+    segment: Segment, producers: ProducerState, leader_epochs: LeaderEpochs
+) -> bool:
+    """Walk all batches with their checksums, rebuild the indexes, cut a broken tail; True when
+    there was none."""
+    file = segment.file
+    size_bytes = file.size()
+    segment.start_over()
+    segment.transaction_index.reset()
+    next_offset = segment.base_offset
+    position = 0
+    try:
+        while position < size_bytes:
+            chunk = file.pread(_chunk_size(segment, position, size_bytes), position)
+            for inside, header in iter_headers(chunk):
+                _check_batch(chunk, inside, header, segment, next_offset)
+                segment.note(header.last_offset, header.max_timestamp, header.size_bytes)
+                if header.partition_leader_epoch > leader_epochs.latest:
+                    leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+                replay_batch(producers, memoryview(chunk)[inside:], header, segment)
+                next_offset = header.next_offset
+            if segment.size_bytes == position:
+                raise CorruptRecord("the last batch is not whole")
+            position = segment.size_bytes
+    except CorruptRecord as error:
+        _log.warning(
+            "%s: cutting %d bytes at offset %d: %s",
+            segment.path,
+            size_bytes - segment.size_bytes,
+            next_offset,
+            error,
+        )
+        file.truncate(segment.size_bytes)
+    segment.finish_indexes()
+    return segment.size_bytes == size_bytes
+
+
+def _chunk_size(segment: Segment, position: int, size_bytes: int) -> int:
+    """A megabyte, or the whole of a batch that is larger; a lying length is cut at the end of the
+    file."""
+    return min(size_bytes - position, max(_CHUNK_BYTES, segment.batch_size_at(position)))
+
+
+def _check_batch(
+    chunk: bytes, inside: int, header: BatchHeader, segment: Segment, next_offset: int
+) -> None:
+    if not crc_ok(chunk, inside, header):
+        raise CorruptRecord(f"the batch at offset {header.base_offset} has a bad checksum")
+    if header.base_offset < next_offset or header.last_offset_delta < 0:
+        raise CorruptRecord(f"the batch at offset {header.base_offset} is out of order")
+    if header.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
+        raise CorruptRecord(f"offset {header.last_offset} is too far from the segment's base")
+
+
+def _drop(segments: list[Segment], keep: int) -> None:
+    for segment in segments[keep:]:
+        segment.close_file()
+        segment.remove_files()
+    del segments[keep:]
+
+
+def _epochs_from_log(segments: list[Segment], leader_epochs: LeaderEpochs) -> None:
+    """The epoch file is missing or broken: every epoch that wrote something stands in the
+    headers."""
+    for segment in segments:
+        for _, header in segment.headers(0, segment.size_bytes):
+            if header.partition_leader_epoch > leader_epochs.latest:
+                leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+
+
+def _remove_stray_snapshots(
+    files: Files, directory: Path, segments: list[Segment], log_end_offset: int
+) -> None:
+    """Keep the snapshots that lie at the start of a segment or at the end of the log."""
+    wanted = {segment.base_offset for segment in segments} | {log_end_offset}
+    for offset in snapshot_offsets(files, directory):
+        if offset not in wanted:
+            files.remove(snapshot_path(directory, offset))

@@ -1,0 +1,343 @@
+"""One segment of a log: the file of batches and its three indexes.
+
+Called by partition_log.py and recovery.py. Appends know their header already and do nothing per
+record; reads find a position by the sparse index and a short walk over headers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from floodmark.records.batch import (
+    HEADER,
+    HEADER_BYTES,
+    NO_TIMESTAMP,
+    BatchHeader,
+    check_shape,
+)
+from floodmark.records.errors import CorruptRecord
+from floodmark.records.record import decode_records
+from floodmark.storage.files import Buffer, File, Files
+from floodmark.storage.index_file import CorruptIndex
+from floodmark.storage.log_config import LogConfig
+from floodmark.storage.offset_index import OffsetIndex
+from floodmark.storage.time_index import TimeIndex
+from floodmark.storage.transaction_index import TransactionIndex
+
+# Indexes keep offsets relative to the segment's base in four signed bytes.
+MAX_RELATIVE_OFFSET: Final = (1 << 31) - 1
+# Enough for the usual distance between two index entries and the batch across it.
+_WALK_BYTES: Final = 8192
+_UNKNOWN: Final = -2
+SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex")
+
+
+class TimestampedOffset(NamedTuple):
+    """A record found by time."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+def segment_path(directory: Path, base_offset: int, suffix: str) -> Path:
+    return directory / f"{base_offset:020d}{suffix}"
+
+
+class Segment:
+    """The batches from base_offset up to the next segment's base offset."""
+
+    __slots__ = (
+        "_bytes_since_entry",
+        "_file",
+        "_files",
+        "_first_timestamp",
+        "_index_interval_bytes",
+        "_indexes_loaded",
+        "_max_timestamp",
+        "_max_timestamp_offset",
+        "base_offset",
+        "created_ms",
+        "directory",
+        "offset_index",
+        "path",
+        "size_bytes",
+        "time_index",
+        "transaction_index",
+    )
+
+    def __init__(self, files: Files, directory: Path, base_offset: int, config: LogConfig) -> None:
+        self._files = files
+        self.directory = directory
+        self.base_offset = base_offset
+        self.path = segment_path(directory, base_offset, ".log")
+        self._file: File | None = None
+        self.size_bytes = 0
+        self.created_ms = 0
+        self._index_interval_bytes = config.index_interval_bytes
+        self._bytes_since_entry = 0
+        self._first_timestamp = _UNKNOWN
+        self._max_timestamp = _UNKNOWN
+        self._max_timestamp_offset = base_offset
+        self._indexes_loaded = False
+        limit_bytes = config.segment_index_bytes
+        self.offset_index = OffsetIndex(
+            files, segment_path(directory, base_offset, ".index"), base_offset, limit_bytes
+        )
+        self.time_index = TimeIndex(
+            files, segment_path(directory, base_offset, ".timeindex"), base_offset, limit_bytes
+        )
+        self.transaction_index = TransactionIndex(
+            files, segment_path(directory, base_offset, ".txnindex"), base_offset
+        )
+
+    @classmethod
+    def create(
+        cls, files: Files, directory: Path, base_offset: int, config: LogConfig, now_ms: int
+    ) -> Segment:
+        """A new empty segment; when the disk refuses, nothing of it is left behind."""
+        segment = cls(files, directory, base_offset, config)
+        segment.created_ms = now_ms
+        segment._indexes_loaded = True
+        segment._max_timestamp = NO_TIMESTAMP
+        try:
+            segment.file.truncate(0)
+            segment.offset_index.create()
+            segment.time_index.create()
+            # A leftover of a crash would list aborts that are not in this segment.
+            files.remove(segment_path(directory, base_offset, ".txnindex"))
+        except OSError:
+            segment.close_file()
+            segment.remove_files()
+            raise
+        return segment
+
+    @classmethod
+    def load(cls, files: Files, directory: Path, base_offset: int, config: LogConfig) -> Segment:
+        """An existing segment; its indexes are read when first needed."""
+        segment = cls(files, directory, base_offset, config)
+        segment.size_bytes = files.size(segment.path)
+        segment.created_ms = files.modified_ms(segment.path)
+        return segment
+
+    @property
+    def file(self) -> File:
+        """The log file, opened when first used: old segments hold no descriptor until they are
+        read."""
+        if self._file is None:
+            self._file = self._files.open(self.path)
+        return self._file
+
+    # -- appending
+
+    def append(self, buffer: Buffer, last_offset: int, max_timestamp: int, size_bytes: int) -> None:
+        """Write one batch that already carries its offset; on OSError the segment is unchanged in
+        memory."""
+        (self._file or self.file).append(buffer)
+        self.note(last_offset, max_timestamp, size_bytes)
+
+    def append_parts(
+        self, parts: list[Buffer], last_offset: int, max_timestamp: int, size_bytes: int
+    ) -> None:
+        """Like append, for a batch whose front could not be patched in place."""
+        self.file.append_parts(parts)
+        self.note(last_offset, max_timestamp, size_bytes)
+
+    def note(self, last_offset: int, max_timestamp: int, size_bytes: int) -> None:
+        """Account for a batch just written: size, largest timestamp and, now and then, an index
+        entry."""
+        if self._first_timestamp == _UNKNOWN and self.size_bytes == 0:
+            self._first_timestamp = max_timestamp
+        if max_timestamp > self._max_timestamp:
+            self._max_timestamp = max_timestamp
+            self._max_timestamp_offset = last_offset
+        since_entry = self._bytes_since_entry
+        if since_entry > self._index_interval_bytes:
+            self.offset_index.append(last_offset, self.size_bytes)
+            self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+            since_entry = 0
+        self._bytes_since_entry = since_entry + size_bytes
+        self.size_bytes += size_bytes
+
+    def cut_back(self) -> None:
+        """Take away what a failed write left behind the known end."""
+        self.file.truncate(self.size_bytes)
+
+    def waited_ms(self, now_ms: int, max_timestamp: int) -> int:
+        """How long the segment has been open, in record time where the first batch has one."""
+        if self._first_timestamp == _UNKNOWN:
+            self._load_first_timestamp()
+        if self._first_timestamp >= 0:
+            return max_timestamp - self._first_timestamp
+        return now_ms - self.created_ms
+
+    def _load_first_timestamp(self) -> None:
+        front = self.file.pread(HEADER_BYTES, 0)
+        if len(front) == HEADER_BYTES:
+            self._first_timestamp = BatchHeader._make(HEADER.unpack(front)).max_timestamp
+
+    # -- indexes
+
+    def load_indexes(self) -> None:
+        """Read the index files; what does not fit the log is rebuilt from it."""
+        if self._indexes_loaded:
+            return
+        self._indexes_loaded = True
+        try:
+            self.offset_index.load(self.size_bytes)
+            self.time_index.load()
+            self._max_timestamp, self._max_timestamp_offset = self.time_index.last_entry()
+        except CorruptIndex:
+            self.rebuild_indexes()
+        self.transaction_index.load()
+
+    def rebuild_indexes(self) -> None:
+        """Make offset and time index anew from the headers, without checking the batches."""
+        size_bytes = self.size_bytes
+        self.start_over()
+        try:
+            for _, header in self.headers(0, size_bytes):
+                self.note(header.last_offset, header.max_timestamp, header.size_bytes)
+        except CorruptRecord:
+            # A log below the recovery point with a broken header: what comes before it stays
+            # readable, and a read across it ends there.
+            pass
+        self.size_bytes = size_bytes
+        self.finish_indexes()
+
+    def start_over(self) -> None:
+        """Forget size and index entries, to note every batch again."""
+        self._indexes_loaded = True
+        self.offset_index.reset()
+        self.time_index.reset()
+        self.size_bytes = 0
+        self._bytes_since_entry = 0
+        self._first_timestamp = _UNKNOWN
+        self._max_timestamp = NO_TIMESTAMP
+        self._max_timestamp_offset = self.base_offset
+
+    def finish_indexes(self) -> None:
+        """Close the time index with the largest timestamp and write both indexes out."""
+        if not self._indexes_loaded:
+            return
+        if self._max_timestamp > NO_TIMESTAMP:
+            self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+        self.offset_index.flush()
+        self.time_index.flush()
+
+    @property
+    def largest_timestamp(self) -> int:
+        """The largest record timestamp, or -1 when no record has one."""
+        if self._max_timestamp == _UNKNOWN:
+            self.load_indexes()
+        return self._max_timestamp
+
+    def retention_timestamp(self) -> int:
+        """What retention by time looks at: the newest record, else the age of the file."""
+        newest = self.largest_timestamp
+        return newest if newest >= 0 else self._files.modified_ms(self.path)
+
+    # -- reading
+
+    def headers(self, position: int, end_position: int) -> Iterator[tuple[int, BatchHeader]]:
+        """Headers of the whole batches in a stretch of the file, read in small chunks."""
+        chunk = b""
+        chunk_start = position
+        while end_position - position >= HEADER_BYTES:
+            inside = position - chunk_start
+            if len(chunk) - inside < HEADER_BYTES:
+                chunk = self.file.pread(min(_WALK_BYTES, end_position - position), position)
+                chunk_start, inside = position, 0
+                if len(chunk) < HEADER_BYTES:
+                    return
+            header = BatchHeader._make(HEADER.unpack_from(chunk, inside))
+            check_shape(header)
+            next_position = position + header.size_bytes
+            if next_position > end_position:
+                return
+            yield position, header
+            position = next_position
+
+    def position_of(self, offset: int) -> int:
+        """Where the batch lies that holds this offset or the next one after it; the size when there
+        is none."""
+        self.load_indexes()
+        start = self.offset_index.lookup(offset)
+        for position, header in self.headers(start, self.size_bytes):
+            if header.last_offset >= offset:
+                return position
+        return self.size_bytes
+
+    def batch_size_at(self, position: int) -> int:
+        """The size of the batch at this position, 0 at the end."""
+        front = self.file.pread(12, position)
+        return 12 + int.from_bytes(front[8:12], "big") if len(front) == 12 else 0
+
+    def next_offset(self) -> int:
+        """The offset after the last batch, found from the last index entry."""
+        self.load_indexes()
+        next_offset = self.base_offset
+        for _, header in self.headers(self.offset_index.last_position(), self.size_bytes):
+            next_offset = header.next_offset
+        return next_offset
+
+    def find_timestamp(self, timestamp: int, first_offset: int) -> TimestampedOffset | None:
+        """The first record at or after first_offset whose timestamp is not below this one."""
+        self.load_indexes()
+        scan_from = max(self.time_index.lookup(timestamp), first_offset)
+        start = self.offset_index.lookup(scan_from)
+        for position, header in self.headers(start, self.size_bytes):
+            if header.max_timestamp < timestamp or header.last_offset < first_offset:
+                continue
+            for record in decode_records(self.file.pread(header.size_bytes, position)):
+                if record.timestamp >= timestamp and record.offset >= first_offset:
+                    return TimestampedOffset(
+                        record.timestamp, record.offset, header.partition_leader_epoch
+                    )
+        return None
+
+    # -- cutting and ending
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the batch that holds this offset and all after it."""
+        position = self.position_of(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.transaction_index.truncate_to(offset)
+        self.file.truncate(position)
+        self.size_bytes = position
+        self._bytes_since_entry = 0
+        if position == 0:
+            self._first_timestamp = _UNKNOWN
+        self._max_timestamp, self._max_timestamp_offset = self.time_index.last_entry()
+        start = self.offset_index.lookup(self._max_timestamp_offset)
+        for _, header in self.headers(start, position):
+            if header.max_timestamp > self._max_timestamp:
+                self._max_timestamp = header.max_timestamp
+                self._max_timestamp_offset = header.last_offset
+
+    def fsync(self) -> None:
+        """The log file alone; the indexes of an unfinished segment are rebuilt after a crash."""
+        self.file.fsync()
+
+    def fsync_indexes(self) -> None:
+        """For a finished segment, before the recovery point passes it: recovery will not look at it
+        again."""
+        if self._indexes_loaded:
+            self.offset_index.fsync()
+            self.time_index.fsync()
+            self.transaction_index.fsync()
+
+    def close_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def paths(self) -> list[Path]:
+        return [segment_path(self.directory, self.base_offset, suffix) for suffix in SUFFIXES]
+
+    def remove_files(self) -> None:
+        for path in self.paths():
+            self._files.remove(path)

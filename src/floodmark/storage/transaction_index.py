@@ -1,0 +1,79 @@
+"""The list of aborted transactions of a segment, which read_committed fetches hand to consumers.
+
+Kafka's format: per entry version, producer id, first offset, last offset and the last stable offset
+when the abort came. The file exists only where something was aborted. Called by segment.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from struct import Struct
+from typing import Final, NamedTuple
+
+from floodmark.storage.files import Files
+from floodmark.storage.index_file import CorruptIndex, IndexFile
+
+_ENTRY: Final = Struct(">hqqqq")
+ENTRY_BYTES: Final = _ENTRY.size
+_VERSION: Final = 0
+
+
+class AbortedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TransactionIndex:
+    """Aborted transactions in the order of their abort markers."""
+
+    __slots__ = ("_file", "base_offset", "entries")
+
+    def __init__(self, files: Files, path: Path, base_offset: int) -> None:
+        self._file = IndexFile(files, path)
+        self.base_offset = base_offset
+        self.entries: list[AbortedTransaction] = []
+
+    def load(self) -> None:
+        """Read the file, if there is one; CorruptIndex when its entries are out of order."""
+        self.entries = []
+        if not self._file.files.exists(self._file.path):
+            return
+        last_offset = -1
+        for version, *fields in _ENTRY.iter_unpack(self._file.load(ENTRY_BYTES)):
+            entry = AbortedTransaction(*fields)
+            if version > _VERSION or entry.last_offset <= last_offset:
+                raise CorruptIndex(f"{self._file.path.name} is out of order or of another version")
+            last_offset = entry.last_offset
+            self.entries.append(entry)
+
+    def append(self, entry: AbortedTransaction) -> None:
+        """Written at once: aborts are rare."""
+        self._file.append(_ENTRY.pack(_VERSION, *entry))
+        self.entries.append(entry)
+
+    def collect(self, first_offset: int, end_offset: int, into: list[AbortedTransaction]) -> bool:
+        """Add those that touch the range; True when no later segment can have another."""
+        for entry in self.entries:
+            if entry.last_offset >= first_offset and entry.first_offset < end_offset:
+                into.append(entry)
+            if entry.last_stable_offset >= end_offset:
+                return True
+        return False
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the aborts whose markers lie at this offset or above."""
+        kept = sum(1 for entry in self.entries if entry.last_offset < offset)
+        if kept < len(self.entries):
+            del self.entries[kept:]
+            self._file.truncate(kept * ENTRY_BYTES)
+
+    def reset(self) -> None:
+        self.entries = []
+        if self._file.files.exists(self._file.path):
+            self._file.truncate(0)
+
+    def fsync(self) -> None:
+        if self.entries:
+            self._file.fsync()
