@@ -1,0 +1,111 @@
+"""Reading the image back from the store: at the start, and when a broker becomes the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from floodmark.metadata import paths
+from floodmark.metadata.image import (
+    NO_LEADER,
+    BrokerInfo,
+    ConfigResource,
+    Features,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+)
+from floodmark.metadata.paths import PartitionState, TopicAssignment
+from floodmark.metadata.store import Node, Store
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedMetadata:
+    """`controller_epoch_version` is None when there has never been a controller."""
+
+    image: MetadataImage
+    controller_epoch_version: int | None
+    is_new: bool
+
+
+async def load_metadata(store: Store) -> LoadedMetadata:
+    """The whole image. A store without a cluster id is new: nobody has ever used it."""
+    cluster_id = await store.get(paths.CLUSTER_ID)
+    epoch = await store.get(paths.CONTROLLER_EPOCH)
+    controller = await store.get(paths.CONTROLLER)
+    feature = await store.get(paths.FEATURE)
+    producer_ids = await store.get(paths.PRODUCER_ID_BLOCK)
+    topics = decode_topics(await store.read_tree(paths.TOPICS))
+    image = MetadataImage(
+        cluster_id=paths.decode_cluster_id(cluster_id.data) if cluster_id else "",
+        controller_id=paths.decode_controller(controller.data) if controller else -1,
+        controller_epoch=int(epoch.data) if epoch else 0,
+        brokers=decode_brokers(await store.read_tree(paths.BROKER_IDS)),
+        topics=topics,
+        topics_by_id={topic.topic_id: topic for topic in topics.values()},
+        configs=decode_configs(await store.read_tree(paths.CONFIG)),
+        features=decode_features(feature),
+        next_producer_id=paths.decode_next_producer_id(producer_ids.data) if producer_ids else 0,
+    )
+    return LoadedMetadata(image, epoch.version if epoch else None, cluster_id is None)
+
+
+def decode_topics(nodes: Mapping[str, Node]) -> dict[str, TopicImage]:
+    """The nodes at and below /brokers/topics."""
+    assignments: dict[str, TopicAssignment] = {}
+    states: dict[tuple[str, int], tuple[PartitionState, int]] = {}
+    for path, node in nodes.items():
+        parts = path.split("/")
+        if len(parts) == 4:
+            assignments[parts[3]] = paths.decode_topic(node.data)
+        elif len(parts) == 7 and parts[6] == "state":
+            states[parts[3], int(parts[5])] = paths.decode_state(node.data), node.version
+    return {name: _topic(name, assignment, states) for name, assignment in assignments.items()}
+
+
+def _topic(
+    name: str,
+    assignment: TopicAssignment,
+    states: Mapping[tuple[str, int], tuple[PartitionState, int]],
+) -> TopicImage:
+    partitions = []
+    for index in sorted(assignment.replicas):
+        replicas = assignment.replicas[index]
+        # A topic whose creation stopped half-way has partitions without a state: no leader yet.
+        state, version = states.get((name, index), (PartitionState(0, NO_LEADER, -1, ()), -1))
+        partitions.append(
+            PartitionImage(
+                leader=state.leader,
+                leader_epoch=state.leader_epoch,
+                partition_epoch=version,
+                replicas=replicas,
+                isr=state.isr,
+                adding_replicas=assignment.adding_replicas.get(index, ()),
+                removing_replicas=assignment.removing_replicas.get(index, ()),
+            )
+        )
+    return TopicImage(name, assignment.topic_id, tuple(partitions))
+
+
+def decode_brokers(nodes: Mapping[str, Node]) -> dict[int, BrokerInfo]:
+    brokers: dict[int, BrokerInfo] = {}
+    for path, node in nodes.items():
+        if path != paths.BROKER_IDS:
+            broker_id = int(path.rpartition("/")[2])
+            brokers[broker_id] = paths.decode_broker(broker_id, node.data, node.created_zxid)
+    return brokers
+
+
+def decode_configs(nodes: Mapping[str, Node]) -> dict[ConfigResource, Mapping[str, str]]:
+    configs: dict[ConfigResource, Mapping[str, str]] = {}
+    for path, node in nodes.items():
+        resource = paths.config_resource(path)
+        if resource is not None:
+            configs[resource] = paths.decode_config(node.data)
+    return configs
+
+
+def decode_features(node: Node | None) -> Features:
+    if node is None:
+        return Features()
+    return Features(paths.decode_features(node.data), node.version)

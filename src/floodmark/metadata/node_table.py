@@ -1,0 +1,230 @@
+"""ZooKeeper's nodes in an SQLite table: the rules of paths, versions, ephemerals and sequences.
+
+Blocking; the embedded store runs it on a thread of its own, the memory store of the tests inline.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from floodmark.metadata.store import (
+    ANY_VERSION,
+    SEQUENCE_DIGITS,
+    BadVersion,
+    Check,
+    Create,
+    Delete,
+    EphemeralParent,
+    EventKind,
+    Node,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    Operation,
+    Outcome,
+    SetData,
+    StoreUnavailable,
+    WatchEvent,
+)
+
+SCHEMA_VERSION = 1
+NOBODY = 0
+_SCHEMA = """
+CREATE TABLE node (
+    path TEXT PRIMARY KEY,
+    parent TEXT NOT NULL,
+    data BLOB NOT NULL,
+    version INTEGER NOT NULL,
+    created_zxid INTEGER NOT NULL,
+    owner INTEGER NOT NULL,
+    next_sequence INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE INDEX node_by_parent ON node (parent, path);
+CREATE INDEX node_by_owner ON node (owner) WHERE owner != 0;
+CREATE TABLE counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO counter VALUES ('zxid', 0), ('session', 0);
+INSERT INTO node VALUES ('/', '', x'', 0, 0, 0, 0);
+"""
+
+
+class NodeTable:
+    """One connection. Every method is a transaction of its own."""
+
+    def __init__(self, database: str) -> None:
+        # Transactions are begun by hand: the module's own mode would begin them lazily.
+        self._connection = sqlite3.connect(database, isolation_level=None)
+        try:
+            # A commit that was answered must survive a power cut: the log of changes is synced.
+            self._connection.execute("PRAGMA journal_mode=WAL")
+            self._connection.execute("PRAGMA synchronous=FULL")
+            self._prepare_schema(database)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _prepare_schema(self, database: str) -> None:
+        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+        if version == 0:
+            self._connection.executescript(
+                f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version={SCHEMA_VERSION};COMMIT;"
+            )
+        elif version != SCHEMA_VERSION:
+            raise StoreUnavailable(
+                database,
+                f"the file has format {version} and this version of Floodmark reads format "
+                f"{SCHEMA_VERSION}; use the version that wrote it",
+            )
+
+    def close(self) -> None:
+        self._connection.close()
+
+    # -- sessions -------------------------------------------------------------------------------
+
+    def begin_session(self) -> int:
+        """A new session. There is one process, so whatever older sessions left is dead."""
+        with self._transaction("/"):
+            self._connection.execute("DELETE FROM node WHERE owner != 0")
+            return self._next("session")
+
+    def end_session(self, session: int) -> list[WatchEvent]:
+        with self._transaction("/"):
+            rows = self._connection.execute(
+                "DELETE FROM node WHERE owner = ? RETURNING path", (session,)
+            )
+            return [WatchEvent(EventKind.DELETED, path) for (path,) in rows.fetchall()]
+
+    # -- reading --------------------------------------------------------------------------------
+
+    def get(self, path: str) -> Node | None:
+        with self._reading(path):
+            row = self._connection.execute(
+                "SELECT data, version, created_zxid, owner != 0 FROM node WHERE path = ?", (path,)
+            ).fetchone()
+        return None if row is None else Node(row[0], row[1], row[2], bool(row[3]))
+
+    def children(self, path: str) -> list[str]:
+        with self._reading(path):
+            rows = self._connection.execute(
+                "SELECT path FROM node WHERE parent = ? AND path != '/' ORDER BY path", (path,)
+            ).fetchall()
+        return [child.rpartition("/")[2] for (child,) in rows]
+
+    def read_tree(self, path: str) -> dict[str, Node]:
+        # '0' is the character after '/', so this is the range of everything below the path.
+        prefix = "" if path == "/" else path
+        with self._reading(path):
+            rows = self._connection.execute(
+                "SELECT path, data, version, created_zxid, owner != 0 FROM node"
+                " WHERE path = ? OR (path >= ? AND path < ?) ORDER BY path",
+                (path, prefix + "/", prefix + "0"),
+            ).fetchall()
+        return {row[0]: Node(row[1], row[2], row[3], bool(row[4])) for row in rows}
+
+    # -- writing --------------------------------------------------------------------------------
+
+    def multi(
+        self, operations: Sequence[Operation], session: int
+    ) -> tuple[list[Outcome], list[WatchEvent]]:
+        """All or none; returns what watchers must hear as well."""
+        outcomes: list[Outcome] = []
+        events: list[WatchEvent] = []
+        with self._transaction(operations[0].path if operations else "/"):
+            zxid = self._next("zxid")
+            for operation in operations:
+                if isinstance(operation, Create):
+                    outcome = self._create(operation, session, zxid)
+                    events.append(WatchEvent(EventKind.CREATED, outcome.path))
+                elif isinstance(operation, SetData):
+                    outcome = self._set(operation)
+                    events.append(WatchEvent(EventKind.CHANGED, outcome.path))
+                elif isinstance(operation, Delete):
+                    outcome = self._delete(operation)
+                    events.append(WatchEvent(EventKind.DELETED, outcome.path))
+                else:
+                    outcome = Outcome(operation.path, self._check(operation))
+                outcomes.append(outcome)
+        return outcomes, events
+
+    def _create(self, operation: Create, session: int, zxid: int) -> Outcome:
+        path = operation.path
+        parent = path.rpartition("/")[0] or "/"
+        row = self._connection.execute(
+            "SELECT owner, next_sequence FROM node WHERE path = ?", (parent,)
+        ).fetchone()
+        if row is None:
+            raise NoNode(parent)
+        if row[0] != NOBODY:
+            raise EphemeralParent(parent)
+        if operation.sequence:
+            path = f"{path}{row[1]:0{SEQUENCE_DIGITS}d}"
+            self._connection.execute(
+                "UPDATE node SET next_sequence = next_sequence + 1 WHERE path = ?", (parent,)
+            )
+        owner = session if operation.ephemeral else NOBODY
+        try:
+            self._connection.execute(
+                "INSERT INTO node VALUES (?, ?, ?, 0, ?, ?, 0)",
+                (path, parent, operation.data, zxid, owner),
+            )
+        except sqlite3.IntegrityError as error:
+            raise NodeExists(path) from error
+        return Outcome(path, 0)
+
+    def _set(self, operation: SetData) -> Outcome:
+        version = self._check(Check(operation.path, operation.version)) + 1
+        self._connection.execute(
+            "UPDATE node SET data = ?, version = ? WHERE path = ?",
+            (operation.data, version, operation.path),
+        )
+        return Outcome(operation.path, version)
+
+    def _delete(self, operation: Delete) -> Outcome:
+        version = self._check(Check(operation.path, operation.version))
+        child = self._connection.execute(
+            "SELECT 1 FROM node WHERE parent = ? LIMIT 1", (operation.path,)
+        ).fetchone()
+        if child is not None:
+            raise NotEmpty(operation.path)
+        self._connection.execute("DELETE FROM node WHERE path = ?", (operation.path,))
+        return Outcome(operation.path, version)
+
+    def _check(self, operation: Check) -> int:
+        row = self._connection.execute(
+            "SELECT version FROM node WHERE path = ?", (operation.path,)
+        ).fetchone()
+        if row is None:
+            raise NoNode(operation.path)
+        found: int = row[0]
+        if operation.version not in (ANY_VERSION, found):
+            raise BadVersion(operation.path, operation.version, found)
+        return found
+
+    def _next(self, counter: str) -> int:
+        row = self._connection.execute(
+            "UPDATE counter SET value = value + 1 WHERE name = ? RETURNING value", (counter,)
+        ).fetchone()
+        number: int = row[0]
+        return number
+
+    @contextmanager
+    def _transaction(self, path: str) -> Iterator[None]:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException as error:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            if isinstance(error, sqlite3.Error):
+                why = f"the metadata file cannot be written: {error}"
+                raise StoreUnavailable(path, why) from error
+            raise
+
+    @contextmanager
+    def _reading(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StoreUnavailable(path, f"the metadata file cannot be read: {error}") from error

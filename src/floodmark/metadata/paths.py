@@ -1,0 +1,278 @@
+"""Where Kafka 3.9 keeps what in ZooKeeper, and the JSON inside; the same in the embedded store.
+
+PURE. Used by the loader and by the controller's decisions, so that Kafka's own tools understand a
+cluster of ours.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from floodmark.metadata.image import (
+    CLUSTER_DEFAULT,
+    BrokerInfo,
+    ConfigResource,
+    Endpoint,
+    PartitionImage,
+    TopicImage,
+)
+
+BROKER_IDS = "/brokers/ids"
+TOPICS = "/brokers/topics"
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+CLUSTER_ID = "/cluster/id"
+CONFIG = "/config"
+FEATURE = "/feature"
+PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+
+PERSISTENT_PATHS = (
+    "/admin",
+    "/admin/delete_topics",
+    "/brokers",
+    BROKER_IDS,
+    "/brokers/seqid",
+    TOPICS,
+    "/cluster",
+    CONFIG,
+    "/config/brokers",
+    "/config/changes",
+    "/config/clients",
+    "/config/groups",
+    "/config/ips",
+    "/config/topics",
+    "/config/users",
+    "/consumers",
+    "/isr_change_notification",
+    PRODUCER_ID_BLOCK,
+    "/log_dir_event_notification",
+)
+
+_CONFIG_FOLDERS = {"topic": "topics", "broker": "brokers", "group": "groups"}
+_CONFIG_KINDS = {folder: kind for kind, folder in _CONFIG_FOLDERS.items()}
+_DEFAULT_NAME = "<default>"
+_FEATURE_ENABLED = 1
+NO_TOPIC_ID = UUID(int=0)
+
+
+def broker_path(broker_id: int) -> str:
+    return f"{BROKER_IDS}/{broker_id}"
+
+
+def topic_path(topic: str) -> str:
+    return f"{TOPICS}/{topic}"
+
+
+def partitions_path(topic: str) -> str:
+    return f"{TOPICS}/{topic}/partitions"
+
+
+def partition_path(topic: str, partition: int) -> str:
+    return f"{TOPICS}/{topic}/partitions/{partition}"
+
+
+def state_path(topic: str, partition: int) -> str:
+    return f"{TOPICS}/{topic}/partitions/{partition}/state"
+
+
+def config_path(resource: ConfigResource) -> str:
+    name = _DEFAULT_NAME if resource.name == CLUSTER_DEFAULT else resource.name
+    return f"{CONFIG}/{_CONFIG_FOLDERS[resource.kind]}/{name}"
+
+
+def config_resource(path: str) -> ConfigResource | None:
+    """Whose settings a path below /config holds; None for kinds that we do not keep."""
+    parts = path.split("/")
+    if len(parts) != 4 or parts[2] not in _CONFIG_KINDS:
+        return None
+    name = CLUSTER_DEFAULT if parts[3] == _DEFAULT_NAME else parts[3]
+    return ConfigResource(_CONFIG_KINDS[parts[2]], name)
+
+
+# -- the JSON in the nodes ------------------------------------------------------------------------
+
+
+def _encode(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _decode(data: bytes) -> dict[str, Any]:
+    value = json.loads(data)
+    if not isinstance(value, dict):
+        raise ValueError(f"{data[:80]!r} is not a JSON object")
+    return value
+
+
+def encode_id(topic_id: UUID) -> str:
+    """Kafka's text for a UUID: base64 for URLs, without the padding."""
+    return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
+
+
+def decode_id(text: str) -> UUID:
+    return UUID(bytes=base64.urlsafe_b64decode(text + "=="))
+
+
+def encode_cluster_id(cluster_id: str) -> bytes:
+    return _encode({"version": "1", "id": cluster_id})
+
+
+def decode_cluster_id(data: bytes) -> str:
+    return str(_decode(data)["id"])
+
+
+def encode_controller(broker_id: int, now_ms: int) -> bytes:
+    return _encode(
+        {
+            "version": 2,
+            "brokerid": broker_id,
+            "timestamp": str(now_ms),
+            "kraftControllerEpoch": -1,
+        }
+    )
+
+
+def decode_controller(data: bytes) -> int:
+    return int(_decode(data)["brokerid"])
+
+
+def encode_broker(broker: BrokerInfo, now_ms: int) -> bytes:
+    endpoints = list(broker.endpoints.values())
+    plain = next((e for e in endpoints if e.security_protocol == "PLAINTEXT"), None)
+    document: dict[str, object] = {
+        "features": {
+            name: {"min_version": low, "max_version": high}
+            for name, (low, high) in broker.supported_features.items()
+        },
+        "listener_security_protocol_map": {e.listener: e.security_protocol for e in endpoints},
+        "endpoints": [f"{e.listener}://{_bracketed(e.host)}:{e.port}" for e in endpoints],
+        "jmx_port": -1,
+        # For clients older than listeners: the plain one, or nothing.
+        "port": plain.port if plain else -1,
+        "host": plain.host if plain else None,
+        "version": 5,
+        "timestamp": str(now_ms),
+    }
+    if broker.rack is not None:
+        document["rack"] = broker.rack
+    return _encode(document)
+
+
+def decode_broker(broker_id: int, data: bytes, broker_epoch: int) -> BrokerInfo:
+    document = _decode(data)
+    protocols = document.get("listener_security_protocol_map", {})
+    endpoints: dict[str, Endpoint] = {}
+    for text in document.get("endpoints", []):
+        listener, _, address = text.partition("://")
+        host, _, port = address.rpartition(":")
+        protocol = protocols.get(listener, listener)
+        endpoints[listener] = Endpoint(listener, host.strip("[]"), int(port), protocol)
+    features = {
+        name: (int(levels["min_version"]), int(levels["max_version"]))
+        for name, levels in document.get("features", {}).items()
+    }
+    return BrokerInfo(
+        broker_id, broker_epoch, endpoints, document.get("rack"), supported_features=features
+    )
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def encode_topic(topic: TopicImage) -> bytes:
+    partitions = list(enumerate(topic.partitions))
+    return _encode(
+        {
+            "partitions": {str(index): p.replicas for index, p in partitions},
+            "topic_id": encode_id(topic.topic_id),
+            "adding_replicas": {
+                str(index): p.adding_replicas for index, p in partitions if p.adding_replicas
+            },
+            "removing_replicas": {
+                str(index): p.removing_replicas for index, p in partitions if p.removing_replicas
+            },
+            "version": 3,
+        }
+    )
+
+
+class TopicAssignment(NamedTuple):
+    """What a topic's node says; leaders and in-sync replicas lie in the nodes below it."""
+
+    topic_id: UUID
+    replicas: dict[int, tuple[int, ...]]
+    adding_replicas: dict[int, tuple[int, ...]]
+    removing_replicas: dict[int, tuple[int, ...]]
+
+
+def decode_topic(data: bytes) -> TopicAssignment:
+    """Topics made before Kafka 2.8 have no id."""
+    document = _decode(data)
+    topic_id = document.get("topic_id")
+    return TopicAssignment(
+        decode_id(topic_id) if topic_id else NO_TOPIC_ID,
+        _numbered(document["partitions"]),
+        _numbered(document.get("adding_replicas", {})),
+        _numbered(document.get("removing_replicas", {})),
+    )
+
+
+def _numbered(value: Mapping[str, Sequence[int]]) -> dict[int, tuple[int, ...]]:
+    return {int(index): tuple(replicas) for index, replicas in value.items()}
+
+
+def encode_state(partition: PartitionImage, controller_epoch: int) -> bytes:
+    # Written by hand: a thousand partitions are created in one request.
+    isr = ",".join(map(str, partition.isr))
+    return (
+        f'{{"controller_epoch":{controller_epoch},"leader":{partition.leader},"version":1,'
+        f'"leader_epoch":{partition.leader_epoch},"isr":[{isr}]}}'
+    ).encode()
+
+
+class PartitionState(NamedTuple):
+    controller_epoch: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+
+
+def decode_state(data: bytes) -> PartitionState:
+    document = _decode(data)
+    return PartitionState(
+        int(document["controller_epoch"]),
+        int(document["leader"]),
+        int(document["leader_epoch"]),
+        tuple(document["isr"]),
+    )
+
+
+def encode_config(config: Mapping[str, str]) -> bytes:
+    return _encode({"version": 1, "config": dict(config)})
+
+
+def decode_config(data: bytes) -> dict[str, str]:
+    return {str(k): str(v) for k, v in _decode(data).get("config", {}).items()}
+
+
+def encode_features(finalized: Mapping[str, int]) -> bytes:
+    return _encode({"features": dict(finalized), "version": 2, "status": _FEATURE_ENABLED})
+
+
+def decode_features(data: bytes) -> dict[str, int]:
+    return {name: int(level) for name, level in _decode(data).get("features", {}).items()}
+
+
+def encode_producer_id_block(broker_id: int, first: int, last: int) -> bytes:
+    return _encode(
+        {"version": 1, "broker": broker_id, "block_start": str(first), "block_end": str(last)}
+    )
+
+
+def decode_next_producer_id(data: bytes) -> int:
+    """The first id after the block that was handed out last; an empty node means none was."""
+    return int(_decode(data)["block_end"]) + 1 if data else 0

@@ -1,0 +1,139 @@
+"""PORT: where the cluster's metadata is kept. It has the shape of ZooKeeper, because a cluster
+uses it.
+
+Nodes have a path, data and a version that counts their changes. `multi` does all of its operations
+or none. An ephemeral node lives as long as the session that made it. Implemented by `embedded.py`
+(SQLite, one machine) and `testing/memory_store.py`; used by the controller's shell and the loader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+ANY_VERSION = -1
+# Digits of the number that a sequence node's name ends in, as ZooKeeper writes it.
+SEQUENCE_DIGITS = 10
+
+
+class Node(NamedTuple):
+    """`created_zxid` is the number of the transaction that made the node: a broker's epoch."""
+
+    data: bytes
+    version: int
+    created_zxid: int
+    is_ephemeral: bool
+
+
+class Check(NamedTuple):
+    """Do nothing, but let the whole multi fail when the node has another version."""
+
+    path: str
+    version: int
+
+
+class Create(NamedTuple):
+    """A sequence node gets a number of ten digits, higher than all before, after its path."""
+
+    path: str
+    data: bytes = b""
+    ephemeral: bool = False
+    sequence: bool = False
+
+
+class SetData(NamedTuple):
+    path: str
+    data: bytes
+    version: int = ANY_VERSION
+
+
+class Delete(NamedTuple):
+    path: str
+    version: int = ANY_VERSION
+
+
+Operation = Check | Create | SetData | Delete
+
+
+class Outcome(NamedTuple):
+    """The path (with its number, for a sequence node) and the version after the operation."""
+
+    path: str
+    version: int
+
+
+class EventKind(Enum):
+    CREATED = "created"
+    CHANGED = "changed"
+    DELETED = "deleted"
+
+
+class WatchEvent(NamedTuple):
+    kind: EventKind
+    path: str
+
+
+Watcher = Callable[[WatchEvent], None]
+
+
+class StoreError(Exception):
+    """An operation was refused; `path` says where. None of its multi was done."""
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(f"{path}: {message}")
+        self.path = path
+
+
+class NoNode(StoreError):
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "no such node")
+
+
+class NodeExists(StoreError):
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "the node exists already")
+
+
+class BadVersion(StoreError):
+    def __init__(self, path: str, expected: int, found: int) -> None:
+        super().__init__(path, f"the node has version {found}, not {expected}")
+
+
+class NotEmpty(StoreError):
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "the node has children")
+
+
+class EphemeralParent(StoreError):
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "an ephemeral node cannot have children")
+
+
+class StoreUnavailable(StoreError):
+    """The store itself failed (a full disk, a lost session): the outcome is not known."""
+
+
+class Store(Protocol):
+    async def open(self) -> None:
+        """Begin a session."""
+
+    async def close(self) -> None:
+        """End the session: its ephemeral nodes go."""
+
+    async def get(self, path: str) -> Node | None:
+        """The node, or None."""
+
+    async def children(self, path: str) -> list[str]:
+        """The last parts of the paths below, in order; empty for a node that is not there."""
+
+    async def read_tree(self, path: str) -> Mapping[str, Node]:
+        """The node and all below it, by path and in the order of paths."""
+
+    async def multi(self, operations: Sequence[Operation]) -> list[Outcome]:
+        """All or none, on disk when it returns. Raises a StoreError."""
+
+    def watch(self, path: str, watcher: Watcher) -> Callable[[], None]:
+        """Call `watcher` on the loop for every change at or below `path`, until the function
+        that is
+        returned is called."""
