@@ -12,7 +12,7 @@ import inspect
 import logging
 from collections.abc import Callable, Coroutine
 from importlib import import_module
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from floodmark.apis import api_versions, produce_before_v3
 from floodmark.apis.context import RequestContext, Services
@@ -70,10 +70,20 @@ class Route(NamedTuple):
 
 
 class FaultSwitch:
-    """What `floodmark.testing` plugs in to make requests fail on purpose; does nothing itself."""
+    """What `floodmark.testing` plugs in to make requests fail on purpose; does nothing itself.
 
-    def intercept(self, route: Route, run: Callable[[], Outcome]) -> Outcome:
-        return run()
+    It returns what a handler may return: an answer, a future or coroutine of one, or None.
+    """
+
+    def intercept(self, route: Route, request: Any, handle: Callable[[], Any]) -> Any:
+        return handle()
+
+
+class RequestTimer(Protocol):
+    """What `floodmark.observability` plugs in when somebody wants to see how long requests take."""
+
+    def time(self, api_key: ApiKey, handle: Callable[[], Any]) -> Any:
+        """Runs the handler and returns what it returned, or a coroutine in its place."""
 
 
 class Dispatch:
@@ -83,6 +93,7 @@ class Dispatch:
         self._services = services
         self._routes: dict[tuple[int, int], Route] = {}
         self.faults: FaultSwitch | None = None
+        self.timer: RequestTimer | None = None
         self.requests: dict[ApiKey, int] = dict.fromkeys(SERVED, 0)
 
     def __call__(self, connection: Connection, frame: memoryview) -> Outcome:
@@ -95,12 +106,22 @@ class Dispatch:
             raise CloseConnection(f"cannot read a request: {problem}") from problem
         self.requests[route.api_key] += 1
         context = RequestContext(self._services, connection.peer, header)
-        if self.faults is not None:
-            return self.faults.intercept(route, lambda: self._run(route, context, request))
-        return self._run(route, context, request)
+        if self.timer is None and self.faults is None:
+            return self._outcome(route, context, route.handle(context, request))
+        return self._outcome(route, context, self._handle_watched(route, context, request))
 
-    def _run(self, route: Route, context: RequestContext, request: Any) -> Outcome:
-        result = route.handle(context, request)
+    def _handle_watched(self, route: Route, context: RequestContext, request: Any) -> Any:
+        """The handler with what is plugged in around it: a fault is timed like any other answer."""
+        faults = self.faults
+
+        def handle() -> Any:
+            if faults is None:
+                return route.handle(context, request)
+            return faults.intercept(route, request, lambda: route.handle(context, request))
+
+        return handle() if self.timer is None else self.timer.time(route.api_key, handle)
+
+    def _outcome(self, route: Route, context: RequestContext, result: Any) -> Outcome:
         if result is None:
             return None
         if isinstance(result, asyncio.Future):

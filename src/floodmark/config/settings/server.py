@@ -214,4 +214,12 @@ SERVER_SETTINGS = (
         "header and the "
         "checksum of a batch are always checked, its records only where a rule needs them.",
     ),
+    Setting(
+        "floodmark.metrics.max.topics",
+        INT,
+        200,
+        LOW,
+        "How many topics get series of their own at /metrics; all others are summed up as one.",
+        at_least(0),
+    ),
 )

@@ -1,0 +1,163 @@
+"""`/metrics` for Prometheus and `/healthz` for whoever restarts brokers, on a port of their own.
+
+Called by `broker.main` when a metrics port is given. It is a few lines of HTTP/1.1 on the broker's
+own loop: one request per connection, a small bound on everything a peer can send or keep open, and
+whatever is not a GET of a known path gets a short refusal. Our own lines, because a web framework
+would cost more memory than the rest of the broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import NamedTuple
+
+from floodmark.observability.sources import ObservedBroker, Sources
+from floodmark.observability.timings import RequestTimings
+
+logger = logging.getLogger(__name__)
+
+MAX_HEAD_BYTES = 8 * 1024
+"""No scraper sends more; a peer that does is not one."""
+
+MAX_CONNECTIONS = 32
+"""Beyond this a new peer is turned away: a scrape is short, so more means misuse."""
+
+REQUEST_TIMEOUT_S = 10.0
+"""A peer that has not sent its request, or not taken its answer, by then is cut off."""
+
+HEAD_END = b"\r\n\r\n"
+
+
+class Answer(NamedTuple):
+    status: HTTPStatus
+    content_type: str
+    body: bytes
+
+
+Page = Callable[[], Awaitable[Answer]]
+
+
+async def serve_metrics(broker: ObservedBroker, port: int) -> MetricsServer:
+    """Starts answering on the host that the broker itself is bound to."""
+    timings = RequestTimings(broker.clock)
+    broker.dispatch.timer = timings
+    pages = BrokerPages(Sources(broker, timings))
+    server = MetricsServer({"/metrics": pages.metrics, "/healthz": pages.health})
+    await server.start(broker.config.listeners[0].host, port)
+    logger.info("metrics at http://%s:%d/metrics, health at /healthz", server.host, server.port)
+    return server
+
+
+class BrokerPages:
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._render: Callable[[Sources], bytes] | None = None
+
+    async def metrics(self) -> Answer:
+        if self._render is None:
+            # prometheus_client takes over 0.1 s to import: in a thread, when first needed.
+            self._render = await asyncio.to_thread(_load_renderer)
+        body = self._render(self._sources)
+        return Answer(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", body)
+
+    async def health(self) -> Answer:
+        health = self._sources.health()
+        serving = health["status"] == "serving"
+        status = HTTPStatus.OK if serving else HTTPStatus.SERVICE_UNAVAILABLE
+        return Answer(status, "application/json", json.dumps(health).encode() + b"\n")
+
+
+def _load_renderer() -> Callable[[Sources], bytes]:
+    from floodmark.observability.metrics import render  # noqa: PLC0415 - see above
+
+    return render
+
+
+class MetricsServer:
+    """Serves `pages` by path until closed."""
+
+    def __init__(self, pages: dict[str, Page]) -> None:
+        self._pages = pages
+        self._server: asyncio.Server | None = None
+        self._under_way: set[asyncio.Task[None]] = set()
+        self.host = ""
+        self.port = 0
+
+    async def start(self, host: str, port: int) -> None:
+        self._server = await asyncio.start_server(
+            self._accept, host or None, port, limit=MAX_HEAD_BYTES
+        )
+        self.host, self.port = self._server.sockets[0].getsockname()[:2]
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for task in list(self._under_way):
+            task.cancel()
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._under_way) >= MAX_CONNECTIONS:
+            writer.transport.abort()
+            return
+        task = asyncio.get_running_loop().create_task(self._converse(reader, writer))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(REQUEST_TIMEOUT_S):
+                head = await _read_head(reader)
+                if head is not None:
+                    await self._answer(head, writer)
+        except (TimeoutError, OSError):
+            writer.transport.abort()
+        finally:
+            writer.close()
+
+    async def _answer(self, head: bytes, writer: asyncio.StreamWriter) -> None:
+        method, answer = await self._find_answer(head)
+        writer.write(_encode(answer, with_body=method != "HEAD"))
+        await writer.drain()
+
+    async def _find_answer(self, head: bytes) -> tuple[str, Answer]:
+        words = head.split(b"\r\n", 1)[0].split(b" ")
+        if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
+            return "", _refusal(HTTPStatus.BAD_REQUEST)
+        method = words[0].decode("latin-1")
+        page = self._pages.get(words[1].split(b"?", 1)[0].decode("latin-1"))
+        if page is None:
+            return method, _refusal(HTTPStatus.NOT_FOUND)
+        if method not in ("GET", "HEAD"):
+            return method, _refusal(HTTPStatus.METHOD_NOT_ALLOWED)
+        return method, await page()
+
+
+async def _read_head(reader: asyncio.StreamReader) -> bytes | None:
+    """The request up to its empty line; what stands in the header fields does not matter to us."""
+    try:
+        return await reader.readuntil(HEAD_END)
+    except asyncio.IncompleteReadError:
+        return None
+    except asyncio.LimitOverrunError:
+        return b""
+
+
+def _refusal(status: HTTPStatus) -> Answer:
+    return Answer(status, "text/plain; charset=utf-8", f"{status.phrase}\n".encode())
+
+
+def _encode(answer: Answer, *, with_body: bool) -> bytes:
+    head = (
+        f"HTTP/1.1 {answer.status.value} {answer.status.phrase}\r\n"
+        f"Content-Type: {answer.content_type}\r\n"
+        f"Content-Length: {len(answer.body)}\r\n"
+        "Connection: close\r\n\r\n"
+    )
+    return head.encode() + (answer.body if with_body else b"")

@@ -1,0 +1,72 @@
+"""Log lines for people or for machines. Called once by `broker.main`, before anything else runs.
+
+One record is one line, whatever a client put into the names that we log: line breaks in a message
+are escaped, so that nobody can forge a line. Only a traceback of our own takes several lines, and
+in JSON not even that.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import TextIO
+
+FORMATS = ("plain", "json")
+LEVELS = ("debug", "info", "warning", "error")
+
+
+def configure_logging(log_format: str, log_level: str, stream: TextIO | None = None) -> None:
+    """Sends all records of this process to `stream` (standard error by default)."""
+    if log_format not in FORMATS:
+        raise ValueError(f"log format {log_format!r} is not known: use {' or '.join(FORMATS)}")
+    if log_level.lower() not in LEVELS:
+        raise ValueError(f"log level {log_level!r} is not known: use one of {', '.join(LEVELS)}")
+    handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
+    handler.setFormatter(JsonFormatter() if log_format == "json" else PlainFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(log_level.upper())
+    # asyncio says at debug level which selector it took; nobody who debugs a broker wants that.
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+class PlainFormatter(logging.Formatter):
+    """`2026-01-31 12:00:00.123 WARNING network.connection: closing ...`"""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = (
+            f"{_time(record):%Y-%m-%d %H:%M:%S}.{int(record.msecs):03d} {record.levelname} "
+            f"{_area(record)}: {_one_line(record.getMessage())}"
+        )
+        if record.exc_info:
+            line = f"{line}\n{self.formatException(record.exc_info)}"
+        return line
+
+
+class JsonFormatter(logging.Formatter):
+    """One object per line: time, level, logger, message, and exception where there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": _time(record).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def _time(record: logging.LogRecord) -> datetime:
+    return datetime.fromtimestamp(record.created, UTC)
+
+
+def _area(record: logging.LogRecord) -> str:
+    return record.name.removeprefix("floodmark.")
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\r", "\\r").replace("\n", "\\n")
