@@ -1,4 +1,12 @@
-"""AddOffsetsToTxn (API key 25), versions 0 to 4."""
+"""AddOffsetsToTxn (API key 25), versions 0 to 4.
+
+Adds a group's offsets to a transaction.
+
+- v1: the broker answers before it throttles.
+- v2: PRODUCER_FENCED may be answered.
+- v3: flexible.
+- v4: TRANSACTION_ABORTABLE may be answered (KIP-890).
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import int16, int32, int64, message, string

@@ -1,4 +1,13 @@
-"""AddPartitionsToTxn (API key 24), versions 0 to 5."""
+"""AddPartitionsToTxn (API key 24), versions 0 to 5.
+
+Adds partitions to a transaction, or asks whether they are in it.
+
+- v1: the broker answers before it throttles.
+- v2: PRODUCER_FENCED may be answered.
+- v3: flexible; the last version for clients.
+- v4: for brokers: several transactions, and verification only (KIP-890).
+- v5: TRANSACTION_ABORTABLE may be answered.
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, boolean, int16, int32, int64, message, string, struct

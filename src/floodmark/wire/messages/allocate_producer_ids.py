@@ -1,4 +1,7 @@
-"""AllocateProducerIds (API key 67), version 0."""
+"""AllocateProducerIds (API key 67), version 0.
+
+A broker takes a block of producer ids from the controller.
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import int16, int32, int64, message

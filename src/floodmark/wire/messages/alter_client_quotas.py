@@ -1,4 +1,9 @@
-"""AlterClientQuotas (API key 49), versions 0 to 1."""
+"""AlterClientQuotas (API key 49), versions 0 to 1.
+
+Sets and removes client quotas.
+
+- v1: flexible.
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, boolean, float64, int16, int32, message, string, struct

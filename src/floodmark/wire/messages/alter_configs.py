@@ -1,4 +1,10 @@
-"""AlterConfigs (API key 33), versions 0 to 2."""
+"""AlterConfigs (API key 33), versions 0 to 2.
+
+Replaces all settings of resources; IncrementalAlterConfigs is its successor.
+
+- v1: the broker answers before it throttles.
+- v2: flexible.
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, boolean, int8, int16, int32, message, string, struct

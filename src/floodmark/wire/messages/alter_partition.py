@@ -1,4 +1,10 @@
-"""AlterPartition (API key 56), versions 2 to 3."""
+"""AlterPartition (API key 56), versions 2 to 3.
+
+A leader asks the controller to change the ISR.
+
+- v2: topics go by id (KIP-841).
+- v3: ISR members come with their broker epochs (KIP-903).
+"""
 
 from uuid import UUID
 

@@ -1,4 +1,9 @@
-"""AlterPartitionReassignments (API key 45), versions 0 to 1."""
+"""AlterPartitionReassignments (API key 45), versions 0 to 1.
+
+Starts or cancels moves of partitions to other brokers.
+
+- v1: the client may forbid a change of the replication factor.
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, boolean, int16, int32, message, string, struct

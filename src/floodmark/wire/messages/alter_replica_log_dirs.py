@@ -1,4 +1,10 @@
-"""AlterReplicaLogDirs (API key 34), versions 1 to 2."""
+"""AlterReplicaLogDirs (API key 34), versions 1 to 2.
+
+Moves replicas to other log folders of their broker.
+
+- v1: the broker answers before it throttles.
+- v2: flexible.
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, int16, int32, message, string, struct

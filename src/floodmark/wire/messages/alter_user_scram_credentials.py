@@ -1,4 +1,7 @@
-"""AlterUserScramCredentials (API key 51), version 0."""
+"""AlterUserScramCredentials (API key 51), version 0.
+
+Sets and deletes SCRAM credentials.
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, binary, int8, int16, int32, message, string, struct

@@ -1,4 +1,14 @@
-"""ApiVersions (API key 18), versions 0 to 4."""
+"""ApiVersions (API key 18), versions 0 to 4.
+
+Tells which APIs and versions the broker serves.
+Its response header is always v0, and a version that the broker does not know is answered in the
+form of v0.
+
+- v1: throttle time.
+- v2: the broker answers before it throttles.
+- v3: flexible; the client names its software, the response has features (KIP-511, KIP-584).
+- v4: a feature's lowest version may be 0 (KAFKA-17011).
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, boolean, int16, int32, int64, message, string, struct

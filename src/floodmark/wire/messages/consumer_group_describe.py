@@ -1,4 +1,9 @@
-"""ConsumerGroupDescribe (API key 69), versions 0 to 1."""
+"""ConsumerGroupDescribe (API key 69), versions 0 to 1.
+
+Describes groups of the new protocol (KIP-848).
+
+- v1: whether a member speaks the classic or the new protocol (KIP-1099).
+"""
 
 from uuid import UUID
 

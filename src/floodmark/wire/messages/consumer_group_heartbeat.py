@@ -1,4 +1,9 @@
-"""ConsumerGroupHeartbeat (API key 68), versions 0 to 1."""
+"""ConsumerGroupHeartbeat (API key 68), versions 0 to 1.
+
+Joins, keeps and leaves a group of the new protocol (KIP-848).
+
+- v1: subscription by pattern; the member makes its own id (KIP-1082).
+"""
 
 from uuid import UUID
 

@@ -1,4 +1,12 @@
-"""ControlledShutdown (API key 7), versions 0 to 3."""
+"""ControlledShutdown (API key 7), versions 0 to 3.
+
+A broker asks the controller to move its leaders away.
+As in Kafka 3.9, the last release that has it.
+
+- v0: its request header has no client id.
+- v2: broker epoch.
+- v3: flexible.
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, int16, int32, int64, message, string, struct

@@ -1,4 +1,11 @@
-"""CreateDelegationToken (API key 38), versions 1 to 3."""
+"""CreateDelegationToken (API key 38), versions 1 to 3.
+
+Creates a delegation token.
+
+- v1: the broker answers before it throttles.
+- v2: flexible.
+- v3: a token for another owner (KIP-373).
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, binary, int16, int32, int64, message, string, struct

@@ -1,4 +1,11 @@
-"""CreatePartitions (API key 37), versions 0 to 3."""
+"""CreatePartitions (API key 37), versions 0 to 3.
+
+Adds partitions to topics.
+
+- v1: the broker answers before it throttles.
+- v2: flexible.
+- v3: may be throttled by a quota of its own (KIP-599).
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, boolean, int16, int32, message, string, struct

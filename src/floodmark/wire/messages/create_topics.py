@@ -1,4 +1,14 @@
-"""CreateTopics (API key 19), versions 2 to 7."""
+"""CreateTopics (API key 19), versions 2 to 7.
+
+Creates topics.
+
+- v2: validation only, error messages, throttle time.
+- v3: the broker answers before it throttles.
+- v4: partitions and replication factor may be left to the broker (KIP-464).
+- v5: flexible; the response has the topic's settings (KIP-525).
+- v6: may be throttled by a quota of its own (KIP-599).
+- v7: the response has the topic id.
+"""
 
 from uuid import UUID
 

@@ -1,4 +1,11 @@
-"""DeleteAcls (API key 31), versions 1 to 3."""
+"""DeleteAcls (API key 31), versions 1 to 3.
+
+Deletes the ACLs that match filters.
+
+- v1: pattern types (KIP-290).
+- v2: flexible.
+- v3: users as resources (KIP-373).
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, int8, int16, int32, message, string, struct

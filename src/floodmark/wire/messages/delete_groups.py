@@ -1,4 +1,10 @@
-"""DeleteGroups (API key 42), versions 0 to 2."""
+"""DeleteGroups (API key 42), versions 0 to 2.
+
+Deletes empty groups.
+
+- v1: the broker answers before it throttles.
+- v2: flexible.
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, int16, int32, message, string, struct

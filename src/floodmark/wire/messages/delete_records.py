@@ -1,4 +1,10 @@
-"""DeleteRecords (API key 21), versions 0 to 2."""
+"""DeleteRecords (API key 21), versions 0 to 2.
+
+Deletes the records of partitions below an offset.
+
+- v1: the broker answers before it throttles.
+- v2: flexible.
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, int16, int32, int64, message, string, struct

@@ -1,4 +1,14 @@
-"""DeleteTopics (API key 20), versions 1 to 6."""
+"""DeleteTopics (API key 20), versions 1 to 6.
+
+Deletes topics.
+
+- v1: throttle time.
+- v2: the broker answers before it throttles.
+- v3: TOPIC_DELETION_DISABLED may be answered.
+- v4: flexible.
+- v5: error messages; may be throttled by a quota of its own (KIP-599).
+- v6: topics by name or by id.
+"""
 
 from uuid import UUID
 

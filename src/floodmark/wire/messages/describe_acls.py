@@ -1,4 +1,11 @@
-"""DescribeAcls (API key 29), versions 1 to 3."""
+"""DescribeAcls (API key 29), versions 1 to 3.
+
+Lists the ACLs that match a filter.
+
+- v1: pattern types (KIP-290).
+- v2: flexible.
+- v3: users as resources (KIP-373).
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, int8, int16, int32, message, string, struct

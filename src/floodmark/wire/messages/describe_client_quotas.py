@@ -1,4 +1,9 @@
-"""DescribeClientQuotas (API key 48), versions 0 to 1."""
+"""DescribeClientQuotas (API key 48), versions 0 to 1.
+
+Tells the client quotas that match a filter.
+
+- v1: flexible.
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import (

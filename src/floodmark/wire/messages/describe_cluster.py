@@ -1,4 +1,10 @@
-"""DescribeCluster (API key 60), versions 0 to 2."""
+"""DescribeCluster (API key 60), versions 0 to 2.
+
+Tells the cluster's id, brokers and controller.
+
+- v1: brokers or controllers can be asked for (KIP-919).
+- v2: fenced brokers, on request (KIP-1073).
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, boolean, int8, int16, int32, message, string, struct

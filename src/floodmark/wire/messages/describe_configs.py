@@ -1,4 +1,12 @@
-"""DescribeConfigs (API key 32), versions 1 to 4."""
+"""DescribeConfigs (API key 32), versions 1 to 4.
+
+Tells the settings of topics, brokers and other resources.
+
+- v1: where a value comes from, and its synonyms.
+- v2: the broker answers before it throttles.
+- v3: types and documentation (KIP-569).
+- v4: flexible.
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, boolean, int8, int16, int32, message, string, struct

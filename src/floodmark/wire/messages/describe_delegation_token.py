@@ -1,4 +1,11 @@
-"""DescribeDelegationToken (API key 41), versions 1 to 3."""
+"""DescribeDelegationToken (API key 41), versions 1 to 3.
+
+Lists delegation tokens.
+
+- v1: the broker answers before it throttles.
+- v2: flexible.
+- v3: who requested the token (KIP-373).
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, binary, int16, int32, int64, message, string, struct

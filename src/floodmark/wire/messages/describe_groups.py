@@ -1,4 +1,14 @@
-"""DescribeGroups (API key 15), versions 0 to 6."""
+"""DescribeGroups (API key 15), versions 0 to 6.
+
+Describes classic groups and their members.
+
+- v1: throttle time.
+- v2: the broker answers before it throttles.
+- v3: authorized operations, on request.
+- v4: group instance ids.
+- v5: flexible.
+- v6: a missing group is an error, with a message (KIP-1043).
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, binary, boolean, int16, int32, message, string, struct

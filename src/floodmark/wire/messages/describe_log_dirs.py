@@ -1,4 +1,13 @@
-"""DescribeLogDirs (API key 35), versions 1 to 5."""
+"""DescribeLogDirs (API key 35), versions 1 to 5.
+
+Tells what the log folders of a broker hold.
+
+- v1: the broker answers before it throttles.
+- v2: flexible.
+- v3: error code for the whole response.
+- v4: size of the volume and room on it (KIP-827).
+- v5: whether a folder takes no new replicas.
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, boolean, int16, int32, int64, message, string, struct

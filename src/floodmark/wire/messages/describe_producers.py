@@ -1,4 +1,7 @@
-"""DescribeProducers (API key 61), version 0."""
+"""DescribeProducers (API key 61), version 0.
+
+Tells the producers that partitions remember.
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, int16, int32, int64, message, string, struct

@@ -1,4 +1,7 @@
-"""DescribeTopicPartitions (API key 75), version 0."""
+"""DescribeTopicPartitions (API key 75), version 0.
+
+Describes topics in pages, with eligible leader replicas (KIP-966).
+"""
 
 from uuid import UUID
 

@@ -1,4 +1,7 @@
-"""DescribeTransactions (API key 65), version 0."""
+"""DescribeTransactions (API key 65), version 0.
+
+Tells the state of transactional ids.
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, int16, int32, int64, message, string, struct

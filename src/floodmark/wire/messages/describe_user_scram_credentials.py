@@ -1,4 +1,7 @@
-"""DescribeUserScramCredentials (API key 50), version 0."""
+"""DescribeUserScramCredentials (API key 50), version 0.
+
+Tells which SCRAM credentials users have.
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, int8, int16, int32, message, string, struct

@@ -1,4 +1,10 @@
-"""ElectLeaders (API key 43), versions 0 to 2."""
+"""ElectLeaders (API key 43), versions 0 to 2.
+
+Elects the preferred leaders of partitions, or unclean ones.
+
+- v1: the type of election; error code for the whole response (KIP-460).
+- v2: flexible.
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, int8, int16, int32, message, string, struct

@@ -1,4 +1,13 @@
-"""EndTxn (API key 26), versions 0 to 5."""
+"""EndTxn (API key 26), versions 0 to 5.
+
+Commits or aborts a transaction.
+
+- v1: the broker answers before it throttles.
+- v2: PRODUCER_FENCED may be answered.
+- v3: flexible.
+- v4: TRANSACTION_ABORTABLE may be answered (KIP-890).
+- v5: every transaction gets a new epoch, which the response tells (KIP-890).
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import boolean, int16, int32, int64, message, string

@@ -1,4 +1,10 @@
-"""ExpireDelegationToken (API key 40), versions 1 to 2."""
+"""ExpireDelegationToken (API key 40), versions 1 to 2.
+
+Ends a delegation token, at once or at a time.
+
+- v1: the broker answers before it throttles.
+- v2: flexible.
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import binary, int16, int32, int64, message

@@ -1,4 +1,23 @@
-"""Fetch (API key 1), versions 4 to 18."""
+"""Fetch (API key 1), versions 4 to 18.
+
+Reads record batches, for consumers and for followers.
+
+- v4: isolation level, last stable offset and aborted transactions; current record format.
+- v5: log start offsets, in both directions.
+- v6: KAFKA_STORAGE_ERROR may be answered.
+- v7: incremental fetch sessions (KIP-227).
+- v8: the broker answers before it throttles.
+- v9: the current leader epoch fences the client (KIP-320).
+- v10: zstd batches may be returned (KIP-110).
+- v11: rack and preferred read replica (KIP-392).
+- v12: flexible; last fetched epoch, diverging epoch and current leader (KIP-595).
+- v13: topics go by id instead of name (KIP-516).
+- v14: OFFSET_MOVED_TO_TIERED_STORAGE may be answered (KIP-405).
+- v15: a follower states its broker epoch (KIP-903).
+- v16: the response carries addresses of new leaders (KIP-951).
+- v17: directory id of a follower (KIP-853).
+- v18: high watermark known to a follower (KIP-1166).
+"""
 
 from uuid import UUID
 

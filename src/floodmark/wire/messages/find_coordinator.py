@@ -1,4 +1,14 @@
-"""FindCoordinator (API key 10), versions 0 to 6."""
+"""FindCoordinator (API key 10), versions 0 to 6.
+
+Finds the coordinator of groups or transactional ids.
+
+- v1: key type, so transactions too; throttle time and error message.
+- v2: the broker answers before it throttles.
+- v3: flexible.
+- v4: several keys in one request (KIP-699).
+- v5: TRANSACTION_ABORTABLE may be answered (KIP-890).
+- v6: share groups (KIP-932).
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, int8, int16, int32, message, string, struct

@@ -1,4 +1,12 @@
-"""Heartbeat (API key 12), versions 0 to 4."""
+"""Heartbeat (API key 12), versions 0 to 4.
+
+Keeps a member of a classic group alive.
+
+- v1: throttle time.
+- v2: the broker answers before it throttles.
+- v3: group instance id (KIP-345).
+- v4: flexible.
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import int16, int32, message, string

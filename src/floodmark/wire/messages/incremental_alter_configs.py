@@ -1,4 +1,9 @@
-"""IncrementalAlterConfigs (API key 44), versions 0 to 1."""
+"""IncrementalAlterConfigs (API key 44), versions 0 to 1.
+
+Sets, deletes, and appends to single settings of resources.
+
+- v1: flexible.
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, boolean, int8, int16, int32, message, string, struct

@@ -1,4 +1,17 @@
-"""JoinGroup (API key 11), versions 0 to 9."""
+"""JoinGroup (API key 11), versions 0 to 9.
+
+Makes a member of a classic group, and waits for the rebalance.
+
+- v1: rebalance timeout.
+- v2: throttle time.
+- v3: the broker answers before it throttles.
+- v4: a new member gets its id first and joins again with it (KIP-394).
+- v5: group instance id (KIP-345).
+- v6: flexible.
+- v7: the response tells the protocol type (KIP-559).
+- v8: the reason for joining (KIP-800).
+- v9: the leader may be told to skip the assignment (KIP-814).
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, binary, boolean, int16, int32, message, string, struct

@@ -1,4 +1,16 @@
-"""LeaderAndIsr (API key 4), versions 0 to 7."""
+"""LeaderAndIsr (API key 4), versions 0 to 7.
+
+The controller tells a broker which partitions it leads and follows.
+As in Kafka 3.9, the last release that has it.
+
+- v1: marks new partitions.
+- v2: broker epoch; partitions are grouped by topic.
+- v3: replicas that a reassignment adds and removes.
+- v4: flexible.
+- v5: topic ids, and whether the request is complete (KIP-516).
+- v6: leader recovery state (KIP-704).
+- v7: whether a KRaft controller sent it (KIP-866).
+"""
 
 from uuid import UUID
 

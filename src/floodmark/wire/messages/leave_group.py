@@ -1,4 +1,13 @@
-"""LeaveGroup (API key 13), versions 0 to 5."""
+"""LeaveGroup (API key 13), versions 0 to 5.
+
+Takes members out of a classic group.
+
+- v1: throttle time.
+- v2: the broker answers before it throttles.
+- v3: several members at once, by member id or group instance id (KIP-345).
+- v4: flexible.
+- v5: the reason for leaving (KIP-800).
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, int16, int32, message, string, struct

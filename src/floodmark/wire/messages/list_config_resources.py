@@ -1,4 +1,10 @@
-"""ListConfigResources (API key 74), versions 0 to 1."""
+"""ListConfigResources (API key 74), versions 0 to 1.
+
+Lists resources that have settings.
+
+- v0: client metrics only.
+- v1: any type (KIP-1142).
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, int8, int16, int32, message, string, struct

@@ -1,4 +1,13 @@
-"""ListGroups (API key 16), versions 0 to 5."""
+"""ListGroups (API key 16), versions 0 to 5.
+
+Lists the groups of a coordinator.
+
+- v1: throttle time.
+- v2: the broker answers before it throttles.
+- v3: flexible.
+- v4: states, also as a filter (KIP-518).
+- v5: types, also as a filter (KIP-848).
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, int16, int32, message, string, struct

@@ -1,4 +1,19 @@
-"""ListOffsets (API key 2), versions 1 to 11."""
+"""ListOffsets (API key 2), versions 1 to 11.
+
+Finds offsets by timestamp, or the first and last ones.
+
+- v1: one offset per partition, with its timestamp.
+- v2: isolation level.
+- v3: the broker answers before it throttles.
+- v4: leader epochs, in both directions (KIP-320).
+- v5: OFFSET_NOT_AVAILABLE may be answered.
+- v6: flexible.
+- v7: the record with the largest timestamp can be asked for (KIP-734).
+- v8: the first offset on the local disk can be asked for (KIP-405).
+- v9: the last tiered offset can be asked for (KIP-1005).
+- v10: a timeout for looking in remote storage (KIP-1075).
+- v11: the first offset that waits for upload can be asked for (KIP-1023).
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, int8, int16, int32, int64, message, string, struct

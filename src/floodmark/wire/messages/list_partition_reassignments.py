@@ -1,4 +1,7 @@
-"""ListPartitionReassignments (API key 46), version 0."""
+"""ListPartitionReassignments (API key 46), version 0.
+
+Lists the moves of partitions under way.
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, int16, int32, message, string, struct

@@ -1,4 +1,10 @@
-"""ListTransactions (API key 66), versions 0 to 2."""
+"""ListTransactions (API key 66), versions 0 to 2.
+
+Lists the transactions of a coordinator.
+
+- v1: filter by duration (KIP-994).
+- v2: filter by a pattern of transactional ids (KIP-1152).
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, int16, int32, int64, message, string, struct

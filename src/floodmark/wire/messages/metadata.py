@@ -1,4 +1,21 @@
-"""Metadata (API key 3), versions 0 to 13."""
+"""Metadata (API key 3), versions 0 to 13.
+
+Tells brokers, topics, partitions and leaders.
+v3 added the throttle time.
+
+- v1: a null list of topics asks for all; racks, controller and internal topics are told.
+- v2: cluster id.
+- v4: the client says whether a missing topic may be created.
+- v5: offline replicas.
+- v6: the broker answers before it throttles.
+- v7: leader epochs.
+- v8: authorized operations, on request.
+- v9: flexible.
+- v10: topic ids.
+- v11: the cluster's authorized operations moved to DescribeCluster (KIP-700).
+- v12: topics can be asked for by id.
+- v13: error code for the whole response.
+"""
 
 from uuid import UUID
 

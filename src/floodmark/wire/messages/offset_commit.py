@@ -1,4 +1,17 @@
-"""OffsetCommit (API key 8), versions 2 to 10."""
+"""OffsetCommit (API key 8), versions 2 to 10.
+
+Stores the offsets of a consumer group.
+
+- v2: generation, member and retention time.
+- v3: throttle time.
+- v4: the broker answers before it throttles.
+- v5: no retention time any more.
+- v6: leader epochs (KIP-320).
+- v7: group instance id (KIP-345).
+- v8: flexible.
+- v9: may be used by members of the new protocol (KIP-848).
+- v10: topics go by id instead of name.
+"""
 
 from uuid import UUID
 

@@ -1,4 +1,7 @@
-"""OffsetDelete (API key 47), version 0."""
+"""OffsetDelete (API key 47), version 0.
+
+Deletes committed offsets of a group.
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, int16, int32, message, string, struct

@@ -1,4 +1,17 @@
-"""OffsetFetch (API key 9), versions 1 to 10."""
+"""OffsetFetch (API key 9), versions 1 to 10.
+
+Reads the committed offsets of consumer groups.
+
+- v2: a null list of topics asks for all; error code for the whole group.
+- v3: throttle time.
+- v4: the broker answers before it throttles.
+- v5: leader epochs.
+- v6: flexible.
+- v7: the client may insist on offsets that no open transaction can change (KIP-447).
+- v8: several groups in one request.
+- v9: member id and epoch of the new protocol (KIP-848).
+- v10: topics go by id instead of name.
+"""
 
 from uuid import UUID
 

@@ -1,4 +1,11 @@
-"""OffsetForLeaderEpoch (API key 23), versions 2 to 4."""
+"""OffsetForLeaderEpoch (API key 23), versions 2 to 4.
+
+Tells where a leader epoch ended.
+
+- v2: the current leader epoch fences the client; throttle time (KIP-320).
+- v3: the sender says whether it is a replica.
+- v4: flexible.
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, int16, int32, int64, message, string, struct

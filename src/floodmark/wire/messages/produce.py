@@ -1,4 +1,19 @@
-"""Produce (API key 0), versions 3 to 13."""
+"""Produce (API key 0), versions 3 to 13.
+
+Appends record batches to partitions.
+The broker advertises versions from 0 for the sake of old librdkafka and refuses 0 to 2.
+
+- v3: batches of the current record format, and the transactional id.
+- v4: KAFKA_STORAGE_ERROR may be answered.
+- v5: the response tells the log start offset.
+- v7: zstd batches are allowed (KIP-110).
+- v8: the response names the records for which a batch was refused (KIP-467).
+- v9: flexible.
+- v10: the response names a newer leader and its address (KIP-951).
+- v11: TRANSACTION_ABORTABLE may be answered (KIP-890).
+- v12: a batch of a transaction adds its partition to the transaction by itself (KIP-890).
+- v13: topics go by id instead of name (KIP-516).
+"""
 
 from uuid import UUID
 

@@ -1,4 +1,10 @@
-"""RenewDelegationToken (API key 39), versions 1 to 2."""
+"""RenewDelegationToken (API key 39), versions 1 to 2.
+
+Prolongs a delegation token.
+
+- v1: the broker answers before it throttles.
+- v2: flexible.
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import binary, int16, int32, int64, message

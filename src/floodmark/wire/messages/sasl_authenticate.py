@@ -1,4 +1,10 @@
-"""SaslAuthenticate (API key 36), versions 0 to 2."""
+"""SaslAuthenticate (API key 36), versions 0 to 2.
+
+Carries the bytes of a SASL mechanism.
+
+- v1: lifetime of the session, after which the client authenticates again (KIP-368).
+- v2: flexible.
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import binary, int16, int64, message, string

@@ -1,4 +1,13 @@
-"""StopReplica (API key 5), versions 0 to 4."""
+"""StopReplica (API key 5), versions 0 to 4.
+
+The controller tells a broker to stop, and perhaps delete, replicas.
+As in Kafka 3.9, the last release that has it.
+
+- v1: broker epoch; partitions are grouped by topic.
+- v2: flexible.
+- v3: leader epoch and deletion per partition (KIP-570).
+- v4: whether a KRaft controller sent it (KIP-866).
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, boolean, int16, int32, int64, message, string, struct

@@ -1,4 +1,13 @@
-"""SyncGroup (API key 14), versions 0 to 5."""
+"""SyncGroup (API key 14), versions 0 to 5.
+
+Brings a member its assignment; the leader sends all of them.
+
+- v1: throttle time.
+- v2: the broker answers before it throttles.
+- v3: group instance id (KIP-345).
+- v4: flexible.
+- v5: protocol type and name, in both directions (KIP-559).
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, binary, int16, int32, message, string, struct

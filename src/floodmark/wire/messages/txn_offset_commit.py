@@ -1,4 +1,13 @@
-"""TxnOffsetCommit (API key 28), versions 0 to 5."""
+"""TxnOffsetCommit (API key 28), versions 0 to 5.
+
+Stores a group's offsets as part of a transaction.
+
+- v1: the broker answers before it throttles.
+- v2: leader epochs.
+- v3: flexible; member, generation and group instance id fence zombies (KIP-447).
+- v4: TRANSACTION_ABORTABLE may be answered (KIP-890).
+- v5: it adds the group to the transaction by itself (KIP-890).
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, int16, int32, int64, message, string, struct

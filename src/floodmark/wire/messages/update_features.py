@@ -1,4 +1,10 @@
-"""UpdateFeatures (API key 57), versions 0 to 2."""
+"""UpdateFeatures (API key 57), versions 0 to 2.
+
+Changes finalized features of the cluster (KIP-584).
+
+- v1: validation only.
+- v2: no results per feature any more.
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, boolean, int8, int16, int32, message, string, struct

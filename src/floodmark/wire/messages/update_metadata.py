@@ -1,4 +1,17 @@
-"""UpdateMetadata (API key 6), versions 0 to 8."""
+"""UpdateMetadata (API key 6), versions 0 to 8.
+
+The controller tells a broker the state of the cluster.
+As in Kafka 3.9, the last release that has it.
+
+- v1: several endpoints per broker.
+- v2: racks.
+- v3: listener names.
+- v4: offline replicas.
+- v5: broker epoch; partitions are grouped by topic.
+- v6: flexible.
+- v7: topic ids.
+- v8: whether a KRaft controller sent it (KIP-866).
+"""
 
 from uuid import UUID
 

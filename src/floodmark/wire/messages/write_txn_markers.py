@@ -1,4 +1,10 @@
-"""WriteTxnMarkers (API key 27), versions 1 to 2."""
+"""WriteTxnMarkers (API key 27), versions 1 to 2.
+
+A transaction coordinator ends a transaction in the partitions' logs.
+
+- v1: flexible.
+- v2: the transaction's version goes with the marker (KIP-1228).
+"""
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import array, boolean, int8, int16, int32, int64, message, string, struct
