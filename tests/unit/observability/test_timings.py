@@ -1,0 +1,51 @@
+"""Sampled request times, on a clock that stands still until moved."""
+
+import asyncio
+
+from floodmark.observability.timings import KEPT_SAMPLES, SAMPLE_EVERY, RequestTimings
+from floodmark.testing.virtual_clock import VirtualClock
+from floodmark.wire.api_keys import ApiKey
+
+
+def test_one_request_in_a_few_is_timed_and_all_are_answered() -> None:
+    clock = VirtualClock()
+    timings = RequestTimings(clock)
+
+    def handle() -> str:
+        clock.advance(3)
+        return "answer"
+
+    answers = {timings.time(ApiKey.METADATA, handle) for _ in range(SAMPLE_EVERY)}
+    assert answers == {"answer"}
+    assert set(timings.quantiles_ms()[ApiKey.METADATA]) == {3.0}
+
+
+async def test_a_parked_request_counts_with_its_wait() -> None:
+    clock = VirtualClock()
+    timings = RequestTimings(clock)
+    future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    assert timings.time(ApiKey.FETCH, lambda: future) is future
+    clock.advance(500)
+    future.set_result("answer")
+    await asyncio.sleep(0)
+    assert timings.quantiles_ms()[ApiKey.FETCH][0] == 500.0
+
+
+async def test_a_request_that_is_worked_on_counts_to_its_end() -> None:
+    clock = VirtualClock()
+    timings = RequestTimings(clock)
+
+    async def work() -> str:
+        clock.advance(20)
+        return "answer"
+
+    assert await timings.time(ApiKey.CREATE_TOPICS, work) == "answer"
+    assert timings.quantiles_ms()[ApiKey.CREATE_TOPICS][0] == 20.0
+
+
+def test_only_the_last_samples_are_kept() -> None:
+    clock = VirtualClock()
+    timings = RequestTimings(clock)
+    for elapsed_ms in [100] * SAMPLE_EVERY + [1] * (SAMPLE_EVERY * KEPT_SAMPLES):
+        timings.time(ApiKey.FETCH, lambda elapsed_ms=elapsed_ms: clock.advance(elapsed_ms))
+    assert set(timings.quantiles_ms()[ApiKey.FETCH]) == {1.0}
