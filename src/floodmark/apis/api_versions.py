@@ -28,22 +28,21 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
     if context.api_version >= SOFTWARE_SINCE:
         name, version = request.client_software_name, request.client_software_version
         if not SOFTWARE_NAME.fullmatch(name) or not SOFTWARE_NAME.fullmatch(version):
-            return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         context.peer.client_software_name = name
         context.peer.client_software_version = version
     features = context.services.image.features
     return ApiVersionsResponse(
-        ErrorCode.NONE,
-        _api_versions(context),
+        api_keys=_api_versions(context),
         supported_features=[
-            SupportedFeatureKey(name, lowest, highest)
-            for name, (lowest, highest) in context.services.supported_features.items()
+            SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
+            for name, (lowest, highest) in SUPPORTED_FEATURES.items()
             # Before v4 clients take a lowest version of 0 for an error (KAFKA-17011).
             if lowest > 0 or context.api_version >= FEATURES_FROM_ZERO_SINCE
         ],
         finalized_features_epoch=features.epoch,
         finalized_features=[
-            FinalizedFeatureKey(name, level, level)
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
             for name, level in features.finalized.items()
             if level > 0
         ],
@@ -52,11 +51,13 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
 
 def refuse_version(context: RequestContext, request: Any) -> ApiVersionsResponse:
     """An unknown version is answered in the oldest form, with the ranges to choose from."""
-    return ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, _api_versions(context))
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_api_versions(context)
+    )
 
 
 def _api_versions(context: RequestContext) -> list[ApiVersion]:
     return [
-        ApiVersion(key, lowest, highest)
+        ApiVersion(api_key=key, min_version=lowest, max_version=highest)
         for key, (lowest, highest) in context.services.api_versions.items()
     ]

@@ -5,21 +5,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from floodmark.controller.topic_names import is_valid_topic_name
+from floodmark.wire.errors import ErrorCode
 from floodmark.wire.headers import RequestHeader
 
 if TYPE_CHECKING:
     from floodmark.clock import Clock
-    from floodmark.config.broker import BrokerConfig
+    from floodmark.config.broker_config import BrokerConfig
     from floodmark.controller.service import ControllerService
     from floodmark.metadata.image import MetadataImage
     from floodmark.network.connection import Peer
     from floodmark.replication.fetch_sessions import FetchSessions
     from floodmark.replication.replica_manager import ReplicaManager
+    from floodmark.storage.log_manager import LogManager
+
+NO_LEADER = (-1, -1)
 
 
 @dataclass(slots=True)
@@ -28,22 +33,39 @@ class Services:
 
     broker_id: int
     clock: Clock
+    config: BrokerConfig
     replicas: ReplicaManager
+    logs: LogManager
     controller: ControllerService
     fetch_sessions: FetchSessions
     api_versions: Mapping[int, tuple[int, int]]
+    fetch_max_bytes: int
 
     @property
     def image(self) -> MetadataImage:
         return self.controller.image
 
-    @property
-    def config(self) -> BrokerConfig:
-        return self.controller.config
-
     def topic_name(self, topic_id: UUID) -> str | None:
-        topic = self.image.topics_by_id.get(topic_id)
+        topic = self.controller.image.topics_by_id.get(topic_id)
         return None if topic is None else topic.name
+
+    def leader(self, topic: str, partition: int) -> tuple[int, int]:
+        """The leader and its epoch, as far as this broker knows."""
+        found = self.image.partition(topic, partition)
+        return NO_LEADER if found is None else (found.leader, found.leader_epoch)
+
+    def broker_endpoints(self, listener: str) -> Iterator[tuple[int, str, int, str | None]]:
+        """Id, host, port and rack of the live brokers that can be reached under this listener."""
+        for broker in self.image.live_brokers():
+            endpoint = broker.endpoints.get(listener)
+            if endpoint is not None:
+                yield broker.id, endpoint.host, endpoint.port, broker.rack
+
+    def why_unknown(self, topic: str) -> ErrorCode:
+        """A name that no topic can have is another mistake than one that no topic has."""
+        if is_valid_topic_name(topic):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 class RequestContext:

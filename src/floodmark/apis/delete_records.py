@@ -24,7 +24,8 @@ def handle(context: RequestContext, request: DeleteRecordsRequest) -> DeleteReco
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
-                topic.name, [_partition(context, topic.name, p) for p in topic.partitions]
+                name=topic.name,
+                partitions=[_partition(context, topic.name, p) for p in topic.partitions],
             )
             for topic in request.topics
         ]
@@ -35,7 +36,9 @@ def _partition(
     context: RequestContext, topic: str, wanted: DeleteRecordsPartition
 ) -> DeleteRecordsPartitionResult:
     def answer(error_code: ErrorCode, low: int = NO_LOW_WATERMARK) -> DeleteRecordsPartitionResult:
-        return DeleteRecordsPartitionResult(wanted.partition_index, low, error_code)
+        return DeleteRecordsPartitionResult(
+            partition_index=wanted.partition_index, low_watermark=low, error_code=error_code
+        )
 
     key = (topic, wanted.partition_index)
     replica = context.services.replicas.find(key)

@@ -17,8 +17,10 @@ def handle(context: RequestContext, request: DescribeProducersRequest) -> Descri
     return DescribeProducersResponse(
         topics=[
             TopicResponse(
-                topic.name,
-                [_partition(context, topic.name, index) for index in topic.partition_indexes],
+                name=topic.name,
+                partitions=[
+                    _partition(context, topic.name, index) for index in topic.partition_indexes
+                ],
             )
             for topic in request.topics
         ]
@@ -26,15 +28,17 @@ def handle(context: RequestContext, request: DescribeProducersRequest) -> Descri
 
 
 def _partition(context: RequestContext, topic: str, partition: int) -> PartitionResponse:
+    def refuse(error_code: ErrorCode) -> PartitionResponse:
+        return PartitionResponse(partition_index=partition, error_code=error_code)
+
     key = (topic, partition)
     replica = context.services.replicas.find(key)
     if replica is None:
-        return PartitionResponse(partition, context.services.replicas.missing(key))
+        return refuse(context.services.replicas.missing(key))
     if not replica.core.is_leader:
-        return PartitionResponse(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     return PartitionResponse(
-        partition,
-        ErrorCode.NONE,
+        partition_index=partition,
         active_producers=[
             ProducerState(
                 producer_id=producer.producer_id,
@@ -42,12 +46,8 @@ def _partition(context: RequestContext, topic: str, partition: int) -> Partition
                 last_sequence=producer.last_sequence,
                 last_timestamp=producer.last_timestamp,
                 coordinator_epoch=producer.coordinator_epoch,
-                current_txn_start_offset=(
-                    -1
-                    if producer.transaction_first_offset is None
-                    else producer.transaction_first_offset
-                ),
+                current_txn_start_offset=producer.transaction_first_offset,
             )
-            for producer in replica.log.producers.active()
+            for producer in replica.log.producers.entries.values()
         ],
     )

@@ -25,7 +25,6 @@ from floodmark.wire.messages.fetch import (
     LeaderIdAndEpoch,
     PartitionData,
 )
-from floodmark.wire.schema import ZERO_UUID
 
 TOPIC_IDS_SINCE = 13
 REPLICA_STATE_SINCE = 15
@@ -135,30 +134,36 @@ def _response(context: RequestContext, read: _Read, outcomes: list[ReadOutcome])
 
 def _topic_response(topic: Topic) -> FetchableTopicResponse:
     if isinstance(topic, str):
-        return FetchableTopicResponse(topic, ZERO_UUID, [])
-    return FetchableTopicResponse("", topic, [])
+        return FetchableTopicResponse(topic=topic, partitions=[])
+    return FetchableTopicResponse(topic_id=topic, partitions=[])
 
 
 def _partition_data(
     context: RequestContext, key: ReplicaKey | None, partition: int, outcome: ReadOutcome
 ) -> PartitionData:
     data = PartitionData(
-        partition,
-        outcome.error_code,
-        outcome.high_watermark,
-        outcome.last_stable_offset,
-        outcome.log_start_offset,
+        partition_index=partition,
+        error_code=outcome.error_code,
+        high_watermark=outcome.high_watermark,
+        last_stable_offset=outcome.last_stable_offset,
+        log_start_offset=outcome.log_start_offset,
         # Zero bytes, not null: some clients take null for an error.
         records=b"" if outcome.records is None else outcome.records,
     )
     data.aborted_transactions = (
         None
         if outcome.aborted is None
-        else [AbortedTransaction(a.producer_id, a.first_offset) for a in outcome.aborted]
+        else [
+            AbortedTransaction(producer_id=a.producer_id, first_offset=a.first_offset)
+            for a in outcome.aborted
+        ]
     )
     if outcome.divergence is not None:
-        data.diverging_epoch = EpochEndOffset(*outcome.divergence)
+        data.diverging_epoch = EpochEndOffset(
+            epoch=outcome.divergence.leader_epoch, end_offset=outcome.divergence.end_offset
+        )
     if outcome.error_code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
         assert key is not None
-        data.current_leader = LeaderIdAndEpoch(*context.services.leader(*key))
+        leader_id, leader_epoch = context.services.leader(*key)
+        data.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
     return data

@@ -46,8 +46,8 @@ def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsR
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
-                topic.name,
-                [_partition(context, request, topic.name, p) for p in topic.partitions],
+                name=topic.name,
+                partitions=[_partition(context, request, topic.name, p) for p in topic.partitions],
             )
             for topic in request.topics
         ]
@@ -58,7 +58,9 @@ def _partition(
     context: RequestContext, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
 ) -> ListOffsetsPartitionResponse:
     def refuse(error_code: ErrorCode) -> ListOffsetsPartitionResponse:
-        return ListOffsetsPartitionResponse(wanted.partition_index, error_code)
+        return ListOffsetsPartitionResponse(
+            partition_index=wanted.partition_index, error_code=error_code
+        )
 
     key = (topic, wanted.partition_index)
     replica = context.services.replicas.find(key)
@@ -79,7 +81,12 @@ def _partition(
         found = _find(replica, wanted.timestamp, end_offset)
     except (StorageError, OSError):
         return refuse(ErrorCode.KAFKA_STORAGE_ERROR)
-    return ListOffsetsPartitionResponse(wanted.partition_index, ErrorCode.NONE, *found)
+    return ListOffsetsPartitionResponse(
+        partition_index=wanted.partition_index,
+        timestamp=found.timestamp,
+        offset=found.offset,
+        leader_epoch=found.leader_epoch,
+    )
 
 
 def _find(replica: Replica, timestamp: int, end_offset: int) -> Found:
@@ -87,8 +94,8 @@ def _find(replica: Replica, timestamp: int, end_offset: int) -> Found:
     if timestamp == LATEST:
         return Found(-1, end_offset, replica.core.leadership.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        epoch = log.leader_epochs.epoch_for_offset(log.log_start_offset)
-        return Found(-1, log.log_start_offset, -1 if epoch is None else epoch)
+        leader_epoch = log.leader_epochs.epoch_for(log.log_start_offset)
+        return Found(-1, log.log_start_offset, leader_epoch)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return Found()
     if timestamp == MAX_TIMESTAMP:

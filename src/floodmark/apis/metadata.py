@@ -76,7 +76,7 @@ def _answer(
         ]
     return MetadataResponse(
         brokers=[
-            MetadataResponseBroker(node_id, host, port, rack)
+            MetadataResponseBroker(node_id=node_id, host=host, port=port, rack=rack)
             for node_id, host, port, rack in context.services.broker_endpoints(
                 context.peer.listener_name
             )
@@ -101,7 +101,9 @@ def _asked_for(
     if topic_id != ZERO_UUID:
         by_id = image.topics_by_id.get(topic_id)
         if by_id is None:
-            return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
+            return MetadataResponseTopic(
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
+            )
         return _known(context, by_id, operations)
     topic = image.topics.get(name or "")
     if topic is not None:
@@ -109,27 +111,28 @@ def _asked_for(
     error = errors.get(name or "", ErrorCode.NONE)
     if error is ErrorCode.NONE:
         error = context.services.why_unknown(name or "")
-    return MetadataResponseTopic(error, name)
+    return MetadataResponseTopic(error_code=error, name=name)
 
 
 def _known(context: RequestContext, topic: TopicImage, operations: int) -> MetadataResponseTopic:
-    live = context.services.image.brokers
+    image = context.services.image
     return MetadataResponseTopic(
-        ErrorCode.NONE,
-        topic.name,
-        topic.topic_id,
-        topic.is_internal,
-        [
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[
             MetadataResponsePartition(
-                ErrorCode.NONE if p.leader in live else ErrorCode.LEADER_NOT_AVAILABLE,
-                index,
-                p.leader,
-                p.leader_epoch,
-                list(p.replicas),
-                list(p.isr),
-                [r for r in p.replicas if r not in live],
+                error_code=ErrorCode.NONE
+                if image.is_live(p.leader)
+                else ErrorCode.LEADER_NOT_AVAILABLE,
+                partition_index=index,
+                leader_id=p.leader,
+                leader_epoch=p.leader_epoch,
+                replica_nodes=list(p.replicas),
+                isr_nodes=list(p.isr),
+                offline_replicas=[r for r in p.replicas if not image.is_live(r)],
             )
             for index, p in enumerate(topic.partitions)
         ],
-        operations,
+        topic_authorized_operations=operations,
     )

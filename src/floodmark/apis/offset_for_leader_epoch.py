@@ -24,7 +24,8 @@ def handle(
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
-                topic.topic, [_partition(context, topic.topic, p) for p in topic.partitions]
+                topic=topic.topic,
+                partitions=[_partition(context, topic.topic, p) for p in topic.partitions],
             )
             for topic in request.topics
         ]
@@ -34,14 +35,19 @@ def handle(
 def _partition(
     context: RequestContext, topic: str, wanted: OffsetForLeaderPartition
 ) -> EpochEndOffset:
+    def refuse(error_code: ErrorCode) -> EpochEndOffset:
+        return EpochEndOffset(error_code=error_code, partition=wanted.partition)
+
     key = (topic, wanted.partition)
     replica = context.services.replicas.find(key)
     if replica is None:
-        return EpochEndOffset(context.services.replicas.missing(key), wanted.partition)
+        return refuse(context.services.replicas.missing(key))
     if not replica.core.is_leader:
-        return EpochEndOffset(ErrorCode.NOT_LEADER_OR_FOLLOWER, wanted.partition)
+        return refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     fenced = replica.core.fence(wanted.current_leader_epoch)
     if fenced is not ErrorCode.NONE:
-        return EpochEndOffset(fenced, wanted.partition)
+        return refuse(fenced)
     leader_epoch, end_offset = replica.log.end_offset_for_epoch(wanted.leader_epoch)
-    return EpochEndOffset(ErrorCode.NONE, wanted.partition, leader_epoch, end_offset)
+    return EpochEndOffset(
+        partition=wanted.partition, leader_epoch=leader_epoch, end_offset=end_offset
+    )

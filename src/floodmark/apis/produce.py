@@ -89,7 +89,9 @@ def _response(
     for name, topic in zip(names, request.topic_data, strict=True):
         if name is None:
             partitions = [
-                PartitionProduceResponse(p.index, ErrorCode.UNKNOWN_TOPIC_ID, -1)
+                PartitionProduceResponse(
+                    index=p.index, error_code=ErrorCode.UNKNOWN_TOPIC_ID, base_offset=-1
+                )
                 for p in topic.partition_data
             ]
         else:
@@ -97,25 +99,33 @@ def _response(
                 _partition_response(context, name, p.index, outcomes[(name, p.index)])
                 for p in topic.partition_data
             ]
-        responses.append(TopicProduceResponse(topic.name, topic.topic_id, partitions))
-    return ProduceResponse(responses)
+        responses.append(
+            TopicProduceResponse(
+                name=topic.name, topic_id=topic.topic_id, partition_responses=partitions
+            )
+        )
+    return ProduceResponse(responses=responses)
 
 
 def _partition_response(
     context: RequestContext, topic: str, partition: int, outcome: AppendOutcome
 ) -> PartitionProduceResponse:
     response = PartitionProduceResponse(
-        partition,
-        outcome.error_code,
-        outcome.base_offset,
-        outcome.log_append_time_ms,
-        outcome.log_start_offset,
+        index=partition,
+        error_code=outcome.error_code,
+        base_offset=outcome.base_offset,
+        log_append_time_ms=outcome.log_append_time_ms,
+        log_start_offset=outcome.log_start_offset,
     )
     if outcome.error_code is not ErrorCode.NONE:
         response.error_message = outcome.error_message
         response.record_errors = [
-            BatchIndexAndErrorMessage(index, text) for index, text in outcome.record_errors
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
+            for index, text in outcome.record_errors
         ]
         if outcome.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            response.current_leader = LeaderIdAndEpoch(*context.services.leader(topic, partition))
+            leader_id, leader_epoch = context.services.leader(topic, partition)
+            response.current_leader = LeaderIdAndEpoch(
+                leader_id=leader_id, leader_epoch=leader_epoch
+            )
     return response

@@ -39,6 +39,8 @@ def decode(frame: memoryview, position: int) -> tuple[tuple[int, Topics], int]:
         position += 4
         for _ in range(topic_count):
             (length,) = _INT16.unpack_from(frame, position)
+            if length < 0:
+                raise DecodeError("a produce request names a topic by null")
             name = bytes(frame[position + 2 : position + 2 + length])
             position += 2 + length
             (partition_count,) = _INT32.unpack_from(frame, position)

@@ -39,11 +39,10 @@ class Flusher:
         loop = asyncio.get_running_loop()
         try:
             while replica.flush_due_offset is not None:
-                covered = replica.flush_due_offset
-                await loop.run_in_executor(self._executor, replica.log.fsync)
-                if replica.flush_due_offset == covered:
+                durable_end = await loop.run_in_executor(self._executor, replica.log.fsync)
+                if replica.flush_due_offset <= durable_end:
                     replica.flush_due_offset = None
-                replica.core.appended(covered)
+                replica.core.appended(durable_end)
                 self._on_flushed(replica)
         except (StorageError, OSError) as problem:
             self._on_failed(replica, problem)

@@ -175,7 +175,7 @@ class Partition:
     def fence(self, current_leader_epoch: int) -> ErrorCode:
         """Compares a request's idea of the leader epoch with ours; -1 asks for no check."""
         known = self.leadership.leader_epoch
-        if current_leader_epoch == -1 or current_leader_epoch == known:
+        if current_leader_epoch in (-1, known):
             return ErrorCode.NONE
         if current_leader_epoch < known:
             return ErrorCode.FENCED_LEADER_EPOCH

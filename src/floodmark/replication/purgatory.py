@@ -15,11 +15,11 @@ from typing import Generic, Protocol, TypeVar
 Key = TypeVar("Key", bound=Hashable)
 
 
-Watched = TypeVar("Watched", bound=Hashable, contravariant=True)
+Key_contra = TypeVar("Key_contra", bound=Hashable, contravariant=True)
 
 
-class Operation(Protocol[Watched]):
-    def try_complete(self, key: Watched) -> bool:
+class Operation(Protocol[Key_contra]):
+    def try_complete(self, key: Key_contra) -> bool:
         """`key` has changed: ends the operation if that suffices, and says whether it did."""
 
     def expire(self) -> None:

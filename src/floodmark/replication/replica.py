@@ -6,6 +6,7 @@ without a hop and without a look at single records.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 from uuid import UUID
@@ -40,7 +41,7 @@ class AppendOutcome(NamedTuple):
     log_append_time_ms: int = NO_TIMESTAMP
     log_start_offset: int = NO_OFFSET
     required_offset: int = 0
-    record_errors: list[tuple[int, str]] = []  # noqa: RUF012 - never changed
+    record_errors: Sequence[tuple[int, str]] = ()
     error_message: str | None = None
 
 
@@ -110,7 +111,7 @@ class Replica:
         return True
 
     def append(self, records: memoryview | bytes, acks: int, now_ms: int) -> AppendOutcome:
-        """Appends what a producer sent; refusals are outcomes, a failing disk raises StorageError."""
+        """Appends what was sent; a refusal is an outcome, a failing disk raises StorageError."""
         core = self.core
         if not core.is_leader:
             return AppendOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -141,7 +142,8 @@ class Replica:
     def appended(self) -> None:
         """The log has grown: moves the high watermark, unless a flush has to come first."""
         log = self.log
-        if log.is_flush_due or self.flush_due_offset is not None:
+        unflushed = log.log_end_offset - log.recovery_point
+        if unflushed >= log.config.flush_messages or self.flush_due_offset is not None:
             self.flush_due_offset = log.log_end_offset
         else:
             self.core.appended(log.log_end_offset)

@@ -260,7 +260,7 @@ class ReplicaManager:
         self.changed(replica.key)
 
     def _disk_failed(self, replica: Replica, problem: StorageError | OSError) -> None:
-        """A full disk passes, and the log stands as it stood; any other failure takes the folder."""
+        """A full disk passes, the log stands as it stood; any other failure takes the folder."""
         if isinstance(problem, DiskFull):
             logger.error("no space left for %s-%d: %s", *replica.key, problem)
             return

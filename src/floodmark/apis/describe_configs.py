@@ -1,0 +1,86 @@
+"""DescribeConfigs (key 32), versions 1 to 4: settings of topics and brokers.
+
+Each with where its value comes from, what it hides (synonyms), whether it may be changed and, from
+v3 on, its type and documentation. v4 is flexible.
+"""
+
+from __future__ import annotations
+
+from floodmark.apis.config_resources import ResourceType
+from floodmark.apis.context import RequestContext
+from floodmark.config.describe import (
+    ConfigEntry,
+    describe_broker,
+    describe_cluster_default,
+    describe_topic,
+)
+from floodmark.metadata.image import CLUSTER_DEFAULT
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+
+def handle(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[_describe(context, request, resource) for resource in request.resources]
+    )
+
+
+def _describe(
+    context: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+) -> DescribeConfigsResult:
+    result = DescribeConfigsResult(
+        resource_type=resource.resource_type, resource_name=resource.resource_name
+    )
+    entries, result.error_code, result.error_message = _entries(context, resource)
+    result.configs = [_result(entry, request) for entry in entries]
+    return result
+
+
+def _entries(
+    context: RequestContext, resource: DescribeConfigsResource
+) -> tuple[list[ConfigEntry], ErrorCode, str | None]:
+    services = context.services
+    name = resource.resource_name
+    # An empty list and null both mean all of them, as in Kafka.
+    wanted = resource.configuration_keys or None
+    if resource.resource_type == ResourceType.TOPIC:
+        if name not in services.image.topics:
+            return [], services.why_unknown(name), f"The topic {name!r} does not exist."
+        overrides = services.image.config("topic", name)
+        return describe_topic(services.config, overrides, wanted), ErrorCode.NONE, None
+    if resource.resource_type == ResourceType.BROKER:
+        if name == CLUSTER_DEFAULT:
+            return describe_cluster_default(services.config, wanted), ErrorCode.NONE, None
+        if name == str(services.broker_id):
+            return describe_broker(services.config, wanted), ErrorCode.NONE, None
+        text = f"Unexpected broker id, expected {services.broker_id} or empty, but received {name}"
+        return [], ErrorCode.INVALID_REQUEST, text
+    if resource.resource_type in (ResourceType.CLIENT_METRICS, ResourceType.BROKER_LOGGER):
+        return [], ErrorCode.NONE, None
+    text = f"Unsupported resource type {resource.resource_type}"
+    return [], ErrorCode.INVALID_REQUEST, text
+
+
+def _result(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
+        synonyms=[
+            DescribeConfigsSynonym(name=s.name, value=s.value, source=s.source)
+            for s in entry.synonyms
+        ]
+        if request.include_synonyms
+        else [],
+        config_type=entry.type,
+        documentation=entry.documentation if request.include_documentation else None,
+    )

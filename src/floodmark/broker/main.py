@@ -1,0 +1,82 @@
+"""Runs one broker in this process until it is told to stop. Called by `floodmark up`."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import resource
+import signal
+import sys
+from collections.abc import Callable, Mapping
+
+from floodmark.broker.broker import Broker
+from floodmark.config.broker_config import BrokerConfig
+from floodmark.observability.http import serve_metrics
+from floodmark.observability.logs import configure_logging
+
+logger = logging.getLogger(__name__)
+
+
+def run(
+    properties: Mapping[str, str],
+    *,
+    metrics_port: int | None = None,
+    log_format: str = "plain",
+    log_level: str = "info",
+    ready: Callable[[Broker], None] | None = None,
+) -> int:
+    """Starts the broker, calls `ready` once it serves, and returns when it has stopped in order."""
+    configure_logging(log_format, log_level)
+    config = BrokerConfig.load(properties)
+    for name in config.unknown_names:
+        logger.warning("the setting %s is not known and has no effect", name)
+    _raise_file_limit()
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_serve(config, metrics_port, ready))
+    return 0
+
+
+async def _serve(
+    config: BrokerConfig, metrics_port: int | None, ready: Callable[[Broker], None] | None
+) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    broker = Broker(config)
+    await broker.start()
+    metrics = None
+    try:
+        if metrics_port is not None:
+            metrics = await serve_metrics(broker, metrics_port)
+        # What start-up made lives as long as the broker: the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        if ready is not None:
+            ready(broker)
+        await stop.wait()
+        logger.info("stopping in order: no new connections, logs synced, clean mark written")
+    finally:
+        if metrics is not None:
+            await metrics.close()
+        await broker.stop()
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """uvloop where it runs; without it the broker works, only slower."""
+    if sys.platform != "win32":
+        try:
+            import uvloop
+        except ImportError:
+            logger.info("uvloop is not installed: using asyncio's own loop, which is slower")
+        else:
+            return uvloop.new_event_loop
+    return asyncio.new_event_loop
+
+
+def _raise_file_limit() -> None:
+    """A partition holds several files open: take as many descriptors as the system lets us."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
