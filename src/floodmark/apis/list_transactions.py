@@ -1,0 +1,37 @@
+"""ListTransactions (key 66), versions 0 to 2: the transactions that this broker coordinates.
+
+- v1 only those that run longer than a duration; v2 only ids that match a pattern (KIP-1152)
+"""
+
+from __future__ import annotations
+
+from floodmark.apis.context import RequestContext
+from floodmark.coordinators.transactions.listing import TransactionFilter
+from floodmark.wire.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TransactionState,
+)
+
+
+def handle(context: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
+    listing = context.services.transactions.search(
+        TransactionFilter(
+            frozenset(request.producer_id_filters),
+            tuple(request.state_filters),
+            request.duration_filter,
+            request.transactional_id_pattern,
+        )
+    )
+    return ListTransactionsResponse(
+        error_code=listing.error_code,
+        unknown_state_filters=listing.unknown_state_labels,
+        transaction_states=[
+            TransactionState(
+                transactional_id=transaction.transactional_id,
+                producer_id=transaction.producer_id,
+                transaction_state=transaction.state.label,
+            )
+            for transaction in listing.transactions
+        ],
+    )

@@ -1,0 +1,96 @@
+"""The markers that wait to go to one other broker: one request under way, the rest in the next.
+
+Owned by `transactions.markers`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from floodmark.coordinators.transactions.ports import Cluster, Marker
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+logger = logging.getLogger(__name__)
+
+_Waiting = dict[tuple[str, int], asyncio.Future[ErrorCode]]
+
+
+class MarkerChannel:
+    def __init__(self, broker_id: int, cluster: Cluster) -> None:
+        self._broker_id = broker_id
+        self._cluster = cluster
+        self._queue: dict[Marker, _Waiting] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def send(self, marker: Marker, topic: str, partition: int) -> asyncio.Future[ErrorCode]:
+        future: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        self._queue.setdefault(marker, {})[topic, partition] = future
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._drain())
+        return future
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _drain(self) -> None:
+        try:
+            while self._queue:
+                batch, self._queue = self._queue, {}
+                await self._send_batch(batch)
+        finally:
+            self._task = None
+
+    async def _send_batch(self, batch: dict[Marker, _Waiting]) -> None:
+        error_codes: dict[tuple[int, str, int], int] = {}
+        try:
+            response = await self._cluster.request(self._broker_id, _request(batch))
+        except OSError as problem:
+            logger.info("markers for broker %d: %s", self._broker_id, problem)
+        else:
+            error_codes = _error_codes(response)
+        for marker, waiting in batch.items():
+            for (topic, partition), future in waiting.items():
+                code = error_codes.get((marker.producer_id, topic, partition))
+                if not future.done():
+                    future.set_result(
+                        ErrorCode.NETWORK_EXCEPTION if code is None else ErrorCode.of(code)
+                    )
+
+
+def _request(batch: dict[Marker, _Waiting]) -> WriteTxnMarkersRequest:
+    markers = []
+    for marker, waiting in batch.items():
+        topics: dict[str, list[int]] = {}
+        for topic, partition in waiting:
+            topics.setdefault(topic, []).append(partition)
+        markers.append(
+            WritableTxnMarker(
+                producer_id=marker.producer_id,
+                producer_epoch=marker.producer_epoch,
+                transaction_result=marker.committed,
+                coordinator_epoch=marker.coordinator_epoch,
+                transaction_version=marker.transaction_version,
+                topics=[
+                    WritableTxnMarkerTopic(name=name, partition_indexes=partitions)
+                    for name, partitions in topics.items()
+                ],
+            )
+        )
+    return WriteTxnMarkersRequest(markers=markers)
+
+
+def _error_codes(response: WriteTxnMarkersResponse) -> dict[tuple[int, str, int], int]:
+    return {
+        (marker.producer_id, topic.name, partition.partition_index): partition.error_code
+        for marker in response.markers
+        for topic in marker.topics
+        for partition in topic.partitions
+    }

@@ -1,0 +1,100 @@
+"""Transactions as records of `__transaction_state`, in Kafka's format. PURE.
+
+Called by `shard.py`. Kafka's `DumpLogSegments --transaction-log-decoder` reads what it writes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from floodmark.coordinators.transactions.states import EMPTY, TransactionState
+from floodmark.coordinators.transactions.transaction import TopicPartition, Transaction
+from floodmark.wire.compiler import decode
+from floodmark.wire.internal.framing import (
+    decode_versioned,
+    encode_key,
+    encode_versioned,
+    read_prefix,
+)
+from floodmark.wire.internal.transaction_log import (
+    PartitionsSchema,
+    TransactionLogKey,
+    TransactionLogValue,
+)
+
+TRANSACTION_LOG_TYPE: Final = 0
+# Version 1 has tagged fields: what KIP-890 has to remember.
+FLEXIBLE_VERSION: Final = 1
+OLDEST_VERSION: Final = 0
+
+
+def encode_transactional_id(transactional_id: str) -> bytes:
+    return encode_key(TransactionLogKey(transactional_id=transactional_id), TRANSACTION_LOG_TYPE)
+
+
+def encode_transaction(transaction: Transaction, server_version: int) -> bytes:
+    """Brokers older than transaction version 1 read only the oldest form, so it is kept for them
+    unless a client of version 2 made it lose something."""
+    value = TransactionLogValue(
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        transaction_timeout_ms=transaction.timeout_ms,
+        transaction_status=transaction.state,
+        transaction_partitions=_by_topic(transaction),
+        transaction_last_update_timestamp_ms=transaction.last_update_ms,
+        transaction_start_timestamp_ms=transaction.start_ms,
+    )
+    if server_version == 0 and transaction.client_version == 0:
+        return encode_versioned(value, OLDEST_VERSION)
+    value.previous_producer_id = transaction.previous_producer_id
+    value.next_producer_id = transaction.next_producer_id
+    value.client_transaction_version = transaction.client_version
+    return encode_versioned(value, FLEXIBLE_VERSION)
+
+
+def decode_transactional_id(key: bytes) -> str | None:
+    """None when the record is of a type that came after us."""
+    if read_prefix(key) != TRANSACTION_LOG_TYPE:
+        return None
+    return decode(TransactionLogKey, key, 0, 2).transactional_id
+
+
+def decode_transaction(transactional_id: str, value: bytes) -> Transaction | None:
+    """None when the record has a version that came after us."""
+    if not OLDEST_VERSION <= read_prefix(value) <= FLEXIBLE_VERSION:
+        return None
+    stored = decode_versioned(TransactionLogValue, value)
+    return Transaction(
+        transactional_id,
+        producer_id=stored.producer_id,
+        timeout_ms=stored.transaction_timeout_ms,
+        last_update_ms=stored.transaction_last_update_timestamp_ms,
+        previous_producer_id=stored.previous_producer_id,
+        next_producer_id=stored.next_producer_id,
+        producer_epoch=stored.producer_epoch,
+        state=TransactionState(stored.transaction_status),
+        partitions=_flat(stored.transaction_partitions),
+        start_ms=stored.transaction_start_timestamp_ms,
+        client_version=stored.client_transaction_version,
+    )
+
+
+def _by_topic(transaction: Transaction) -> list[PartitionsSchema] | None:
+    """An empty transaction has no list at all, as Kafka writes it."""
+    if transaction.state is EMPTY:
+        return None
+    topics: dict[str, list[int]] = {}
+    for topic, partition in transaction.partitions:
+        topics.setdefault(topic, []).append(partition)
+    return [
+        PartitionsSchema(topic=topic, partition_ids=partitions)
+        for topic, partitions in topics.items()
+    ]
+
+
+def _flat(topics: list[PartitionsSchema] | None) -> frozenset[TopicPartition]:
+    if not topics:
+        return frozenset()
+    return frozenset(
+        (entry.topic, partition) for entry in topics for partition in entry.partition_ids
+    )

@@ -1,0 +1,261 @@
+"""The transaction coordinator of this broker, as the APIs and the broker see it.
+
+`broker` makes one, tells it which partitions of `__transaction_state` it leads (`load`, `unload`),
+and the modules of `apis` that concern transactions call it. The rules are in `shard.py`; here they
+are joined with the log, the markers and the other brokers. Methods answer at once when the log
+commits at once, and with a future otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from functools import lru_cache
+
+from floodmark.clock import Clock
+from floodmark.coordinators.groups.java_hash import partition_for
+from floodmark.coordinators.ports import CoordinatorError, NotCoordinator
+from floodmark.coordinators.runtime import TIMER_RETRY_MS, CoordinatorRuntime
+from floodmark.coordinators.shard import Producer, Timers, Write
+from floodmark.coordinators.transactions.errors import as_transaction_error
+from floodmark.coordinators.transactions.limits import Limits
+from floodmark.coordinators.transactions.listing import (
+    Listing,
+    TransactionFilter,
+    list_transactions,
+)
+from floodmark.coordinators.transactions.markers import MarkerWriter
+from floodmark.coordinators.transactions.ports import Cluster, MarkerLog, TransactionLog
+from floodmark.coordinators.transactions.producer_ids import ProducerIds
+from floodmark.coordinators.transactions.shard import Identity, TransactionShard
+from floodmark.coordinators.transactions.transaction import (
+    Outcomes,
+    TopicPartition,
+    Transaction,
+)
+from floodmark.coordinators.transactions.verification import PartitionVerifier
+from floodmark.wire.errors import ErrorCode
+
+HASHES_KEPT = 8192
+"""Java's string hash costs as much as the rest of a lookup, so the last ones are kept."""
+
+
+class TransactionService:
+    def __init__(
+        self,
+        *,
+        broker_id: int,
+        log: TransactionLog,
+        marker_log: MarkerLog,
+        cluster: Cluster,
+        clock: Clock,
+        limits: Limits,
+        allocate_producer_ids: Callable[[], Awaitable[tuple[int, int]]],
+    ) -> None:
+        self.log = log
+        self.limits = limits
+        self._clock = clock
+        self._partition_for = lru_cache(HASHES_KEPT)(partition_for)
+        self._producer_ids = ProducerIds(allocate_producer_ids)
+        self._runtime = CoordinatorRuntime(log, clock, self._make_shard)
+        self._markers = MarkerWriter(broker_id, marker_log, cluster, self._complete)
+        self.append_marker = marker_log.append_marker
+        self.verify_or_add = PartitionVerifier(broker_id, self, cluster, clock).verify_or_add
+
+    # Partitions of the transaction topic
+
+    def partition_for(self, transactional_id: str) -> int:
+        return self._partition_for(transactional_id, self.log.partition_count)
+
+    def load(self, partition: int) -> None:
+        self._runtime.load(partition)
+
+    def unload(self, partition: int) -> None:
+        self._markers.cancel(partition)
+        self._runtime.unload(partition)
+
+    async def until_loaded(self) -> None:
+        await self._runtime.until_loaded()
+
+    def close(self) -> None:
+        self._markers.close()
+        self._runtime.close()
+        self._producer_ids.close()
+
+    # Producers
+
+    def new_producer_id(self) -> Identity | Awaitable[Identity]:
+        """For an idempotent producer without transactions."""
+        return self._with_producer_ids(lambda: Identity(ErrorCode.NONE, self._take_id(), 0))
+
+    def init_producer_id(
+        self, transactional_id: str, timeout_ms: int, expected: Producer | None
+    ) -> Identity | Awaitable[Identity]:
+        if not transactional_id:
+            return Identity(ErrorCode.INVALID_REQUEST)
+        if not 0 < timeout_ms <= self.limits.max_timeout_ms:
+            return Identity(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+
+        def handler(shard: TransactionShard, now_ms: int) -> Write[Identity]:
+            return shard.init_producer_id(transactional_id, timeout_ms, expected, now_ms)
+
+        partition = self.partition_for(transactional_id)
+        return self._with_producer_ids(lambda: self._submit_identity(partition, handler))
+
+    # Transactions
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: frozenset[TopicPartition],
+        client_version: int,
+    ) -> ErrorCode | asyncio.Future[ErrorCode]:
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+
+        def handler(shard: TransactionShard, now_ms: int) -> Write[ErrorCode]:
+            return shard.add_partitions(
+                transactional_id, producer, partitions, client_version, now_ms
+            )
+
+        return self._runtime.submit(
+            self.partition_for(transactional_id), handler, as_transaction_error
+        )
+
+    def verify_partitions(
+        self, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]
+    ) -> Outcomes | asyncio.Future[Outcomes]:
+        def handler(shard: TransactionShard, now_ms: int) -> Outcomes:
+            return shard.verify_partitions(transactional_id, producer, partitions)
+
+        def failed(error: CoordinatorError) -> Outcomes:
+            return dict.fromkeys(partitions, as_transaction_error(error))
+
+        if not transactional_id:
+            return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
+        return self._runtime.query(self.partition_for(transactional_id), handler, failed)
+
+    def end(
+        self, transactional_id: str, producer: Producer, client_version: int, *, committed: bool
+    ) -> Identity | Awaitable[Identity]:
+        """Answers when the outcome is decided; the markers may come a little later."""
+        if not transactional_id:
+            return Identity(ErrorCode.INVALID_REQUEST)
+
+        def handler(shard: TransactionShard, now_ms: int) -> Write[Identity]:
+            return shard.end(
+                transactional_id, producer, client_version, now_ms, committed=committed
+            )
+
+        return self._submit_identity(self.partition_for(transactional_id), handler)
+
+    # What tools ask
+
+    def describe(self, transactional_id: str) -> tuple[ErrorCode, Transaction | None]:
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST, None
+        try:
+            shard = self._runtime.shard(self.partition_for(transactional_id))
+        except CoordinatorError as error:
+            return as_transaction_error(error), None
+        transaction = shard.find(transactional_id)
+        if transaction is None:
+            return ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, None
+        return ErrorCode.NONE, transaction
+
+    def search(self, wanted: TransactionFilter) -> Listing:
+        if self._runtime.is_loading():
+            return Listing(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        shards = [self._runtime.shard(p) for p in self._runtime.active_partitions]
+        return list_transactions(shards, wanted, self._clock.now_ms())
+
+    # From the outcome to its completion
+
+    def prepared(
+        self, partition: int, transaction: Transaction, error: CoordinatorError | None
+    ) -> None:
+        if error is None:
+            epoch = self.log.leader_epoch(partition)
+            self._markers.write(partition, transaction, epoch)
+        elif not isinstance(error, NotCoordinator):
+            self.recover(partition, [transaction])
+
+    def recover(self, partition: int, transactions: list[Transaction]) -> None:
+        self._markers.spawn(partition, self._write_when_committed(partition, transactions))
+
+    async def _write_when_committed(self, partition: int, transactions: list[Transaction]) -> None:
+        """Markers of an outcome that could still be lost would make it come out twice."""
+        while True:
+            try:
+                await self._runtime.read(partition, lambda shard, now_ms: None)
+                break
+            except NotCoordinator:
+                return
+            except CoordinatorError:
+                await asyncio.sleep(TIMER_RETRY_MS / 1000)
+        for transaction in transactions:
+            self.prepared(partition, transaction, None)
+
+    def _complete(self, partition: int, transaction: Transaction) -> None:
+        def handler(shard: TransactionShard, now_ms: int) -> Write[None]:
+            return shard.complete(transaction, now_ms)
+
+        def failed(error: CoordinatorError) -> None:
+            if not isinstance(error, NotCoordinator):
+                key = f"complete {transaction.transactional_id}"
+                self._runtime.schedule(partition, key, TIMER_RETRY_MS, handler)
+
+        self._runtime.submit(partition, handler, failed)
+
+    # Helpers
+
+    def _make_shard(self, partition: int, timers: Timers) -> TransactionShard:
+        return TransactionShard(timers, self.limits, _ShardEffects(self, partition))
+
+    def _take_id(self) -> int:
+        return self._producer_ids.take()
+
+    def _submit_identity(
+        self, partition: int, handler: Callable[[TransactionShard, int], Write[Identity]]
+    ) -> Identity | asyncio.Future[Identity]:
+        return self._runtime.submit(
+            partition, handler, lambda error: Identity(as_transaction_error(error))
+        )
+
+    def _with_producer_ids(
+        self, run: Callable[[], Identity | asyncio.Future[Identity]]
+    ) -> Identity | Awaitable[Identity]:
+        """Run at once when there is a producer id at hand, else when there is one."""
+        if self._producer_ids.is_ready:
+            return run()
+        return self._run_when_ready(run)
+
+    async def _run_when_ready(
+        self, run: Callable[[], Identity | asyncio.Future[Identity]]
+    ) -> Identity:
+        await self._producer_ids.ready()
+        try:
+            outcome = run()
+        except CoordinatorError as error:
+            return Identity(as_transaction_error(error))
+        return await outcome if isinstance(outcome, asyncio.Future) else outcome
+
+
+class _ShardEffects:
+    """`Effects` of one shard."""
+
+    __slots__ = ("_partition", "_service")
+
+    def __init__(self, service: TransactionService, partition: int) -> None:
+        self._service = service
+        self._partition = partition
+
+    def take_producer_id(self) -> int:
+        return self._service._take_id()
+
+    def prepared(self, transaction: Transaction, error: CoordinatorError | None) -> None:
+        self._service.prepared(self._partition, transaction, error)
+
+    def recover(self, transactions: list[Transaction]) -> None:
+        self._service.recover(self._partition, transactions)

@@ -1,0 +1,351 @@
+"""The transactions of one partition of `__transaction_state`. PURE.
+
+Handlers decide and return a `Write`; `replay` alone changes what is stored. Run by
+`coordinators.runtime` for `transactions.service`. A transaction whose outcome is decided
+(`PREPARED`) belongs to its markers: until they are written, every other request is told to come
+back (CONCURRENT_TRANSACTIONS).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, Protocol
+
+from floodmark.coordinators.ports import CoordinatorError
+from floodmark.coordinators.shard import Producer, Timers, Write
+from floodmark.coordinators.transactions.ending import Verdict, judge_end
+from floodmark.coordinators.transactions.limits import Limits
+from floodmark.coordinators.transactions.records import (
+    decode_transaction,
+    decode_transactional_id,
+    encode_transaction,
+    encode_transactional_id,
+)
+from floodmark.coordinators.transactions.states import ONGOING
+from floodmark.coordinators.transactions.transaction import (
+    EPOCH_BUMP_VERSION,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    TopicPartition,
+    Transaction,
+    is_exhausted,
+)
+from floodmark.wire.errors import ErrorCode
+
+ABORT_TIMER = "abort-timed-out"
+EXPIRE_TIMER = "remove-expired"
+# A batch of tombstones stays far below the smallest sensible max.message.bytes.
+MAX_TOMBSTONES = 1000
+
+
+class Identity(NamedTuple):
+    """The producer id and epoch that a producer has, or is to have."""
+
+    error_code: ErrorCode
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+
+
+class Tombstone(NamedTuple):
+    """The record that removes a transactional id."""
+
+    transactional_id: str
+
+
+class Effects(Protocol):
+    """What a shard asks of its service."""
+
+    def take_producer_id(self) -> int:
+        """A producer id that nobody ever had; CoordinatorError when none is at hand."""
+
+    def prepared(self, transaction: Transaction, error: CoordinatorError | None) -> None:
+        """An outcome is decided: write the markers once it is committed.
+
+        `error` says that it is in the log but not known to be committed."""
+
+    def recover(self, transactions: list[Transaction]) -> None:
+        """These outcomes were decided by a coordinator before us."""
+
+
+class TransactionShard:
+    def __init__(self, timers: Timers, limits: Limits, effects: Effects) -> None:
+        self._timers = timers
+        self._limits = limits
+        self._effects = effects
+        self._transactions: dict[str, Transaction] = {}
+
+    def __iter__(self) -> Iterator[Transaction]:
+        return iter(self._transactions.values())
+
+    def find(self, transactional_id: str) -> Transaction | None:
+        return self._transactions.get(transactional_id)
+
+    # Requests
+
+    def init_producer_id(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: Producer | None,
+        now_ms: int,
+    ) -> Write[Identity]:
+        """A producer starts, or recovers from an error and says who it was (KIP-360)."""
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None:
+            fresh = Transaction(
+                transactional_id, self._effects.take_producer_id(), timeout_ms, now_ms
+            )
+            return self._start(fresh.with_epoch(0, NO_PRODUCER_EPOCH, timeout_ms, now_ms))
+        if transaction.is_prepared:
+            return _refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
+        if expected is not None and not _may_be(transaction, expected):
+            return _refuse(ErrorCode.PRODUCER_FENCED)
+        if transaction.state is ONGOING:
+            # The epoch of the abort is never given to anybody; the client asks again and gets one.
+            return self._prepare(
+                self._fence(transaction, now_ms), Identity(ErrorCode.CONCURRENT_TRANSACTIONS)
+            )
+        return self._restart(transaction, timeout_ms, expected, now_ms)
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: frozenset[TopicPartition],
+        client_version: int,
+        now_ms: int,
+    ) -> Write[ErrorCode]:
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None:
+            return Write(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        if transaction.is_prepared:
+            return Write(ErrorCode.CONCURRENT_TRANSACTIONS)
+        error_code = _check(transaction, producer)
+        if error_code is not ErrorCode.NONE:
+            return Write(error_code)
+        if transaction.state is ONGOING and partitions <= transaction.partitions:
+            return Write(ErrorCode.NONE)
+        self._schedule_abort()
+        return Write(
+            ErrorCode.NONE, [transaction.with_partitions(partitions, client_version, now_ms)]
+        )
+
+    def verify_partitions(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Iterable[TopicPartition],
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Whether partitions are in the transaction that the producer has open (KIP-890)."""
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None:
+            error_code = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        else:
+            error_code = _check(transaction, producer)
+            if error_code is ErrorCode.NONE and transaction.is_prepared:
+                error_code = ErrorCode.CONCURRENT_TRANSACTIONS
+        if transaction is None or error_code is not ErrorCode.NONE:
+            return dict.fromkeys(partitions, error_code)
+        return {
+            partition: ErrorCode.NONE
+            if partition in transaction.partitions
+            else ErrorCode.TRANSACTION_ABORTABLE
+            for partition in partitions
+        }
+
+    def end(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        client_version: int,
+        now_ms: int,
+        *,
+        committed: bool,
+    ) -> Write[Identity]:
+        """Commit or abort; with version 2 the answer brings the next transaction's epoch."""
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None:
+            return _refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        verdict = judge_end(transaction, producer, client_version, committed=committed)
+        if verdict is not Verdict.PREPARE:
+            return Write(_answer_without_change(transaction, verdict, client_version))
+        prepared = transaction.prepared(
+            committed=committed,
+            client_version=client_version,
+            next_producer_id=self._next_producer_id(transaction, client_version),
+            now_ms=now_ms,
+        )
+        if client_version < EPOCH_BUMP_VERSION:
+            return self._prepare(prepared, Identity(ErrorCode.NONE))
+        return self._prepare(prepared, Identity(ErrorCode.NONE, *prepared.promised()))
+
+    def complete(self, prepared: Transaction, now_ms: int) -> Write[None]:
+        """The markers of this outcome are written; nothing happens if they were another's."""
+        if self._transactions.get(prepared.transactional_id) != prepared:
+            return Write(None)
+        return Write(None, [prepared.completed(now_ms)])
+
+    # Timers
+
+    def abort_timed_out(self, now_ms: int) -> Write[None]:
+        fenced = []
+        has_open = False
+        for transaction in self._transactions.values():
+            if transaction.is_timed_out(now_ms):
+                fenced.append(self._fence(transaction, now_ms))
+            elif transaction.state is ONGOING:
+                has_open = True
+        if has_open:
+            self._schedule_abort()
+        return Write(None, fenced, self._when_prepared(fenced))
+
+    def remove_expired(self, now_ms: int) -> Write[None]:
+        expiration_ms = self._limits.expiration_ms
+        expired = [
+            Tombstone(transaction.transactional_id)
+            for transaction in self._transactions.values()
+            if transaction.is_expired(now_ms, expiration_ms)
+        ]
+        full = len(expired) > MAX_TOMBSTONES
+        self._schedule_expire(0 if full else self._limits.expire_interval_ms)
+        return Write(None, expired[:MAX_TOMBSTONES])
+
+    # The shard's life
+
+    def encode(self, record: Transaction | Tombstone) -> tuple[bytes, bytes | None]:
+        key = encode_transactional_id(record.transactional_id)
+        if isinstance(record, Tombstone):
+            return key, None
+        return key, encode_transaction(record, self._limits.server_version)
+
+    def decode(self, key: bytes, value: bytes | None) -> Transaction | Tombstone | None:
+        transactional_id = decode_transactional_id(key)
+        if transactional_id is None:
+            return None
+        if value is None:
+            return Tombstone(transactional_id)
+        return decode_transaction(transactional_id, value)
+
+    def replay(
+        self, record: Transaction | Tombstone, offset: int, producer: Producer | None
+    ) -> None:
+        if isinstance(record, Tombstone):
+            self._transactions.pop(record.transactional_id, None)
+        else:
+            self._transactions[record.transactional_id] = record
+
+    def end_transaction(self, producer: Producer, *, committed: bool) -> None:
+        """The transaction topic is written without transactions: it never holds markers."""
+
+    def loaded(self, now_ms: int) -> None:
+        open_transactions = [t for t in self._transactions.values() if t.is_prepared]
+        if open_transactions:
+            self._effects.recover(open_transactions)
+        if any(t.state is ONGOING for t in self._transactions.values()):
+            self._schedule_abort()
+        self._schedule_expire(self._limits.expire_interval_ms)
+
+    def unloaded(self) -> None:
+        self._transactions.clear()
+
+    # Decisions
+
+    def _restart(
+        self, transaction: Transaction, timeout_ms: int, expected: Producer | None, now_ms: int
+    ) -> Write[Identity]:
+        current = transaction.producer_epoch
+        if transaction.is_exhausted and (expected is None or expected.producer_epoch == current):
+            return self._start(
+                transaction.with_new_producer_id(
+                    self._effects.take_producer_id(),
+                    NO_PRODUCER_EPOCH if expected is None else current,
+                    timeout_ms,
+                    now_ms,
+                )
+            )
+        if expected is None:
+            epochs = (current + 1, NO_PRODUCER_EPOCH)
+        elif expected.producer_epoch == current:
+            epochs = (current + 1, current)
+        elif expected.producer_epoch == transaction.last_producer_epoch:
+            # A repeat of a request that was answered, but the answer got lost.
+            epochs = (current, transaction.last_producer_epoch)
+        else:
+            return _refuse(ErrorCode.PRODUCER_FENCED)
+        return self._start(transaction.with_epoch(*epochs, timeout_ms, now_ms))
+
+    def _start(self, started: Transaction) -> Write[Identity]:
+        identity = Identity(ErrorCode.NONE, started.producer_id, started.producer_epoch)
+        return Write(identity, [started])
+
+    def _fence(self, transaction: Transaction, now_ms: int) -> Transaction:
+        server_version = self._limits.server_version
+        return transaction.fenced(
+            server_version=server_version,
+            next_producer_id=self._next_producer_id(transaction, server_version),
+            now_ms=now_ms,
+        )
+
+    def _next_producer_id(self, transaction: Transaction, version: int) -> int:
+        """When ending the transaction uses up the last epoch, the client goes on under a new id."""
+        if version >= EPOCH_BUMP_VERSION and transaction.is_exhausted:
+            return self._effects.take_producer_id()
+        return NO_PRODUCER_ID
+
+    def _prepare(self, prepared: Transaction, identity: Identity) -> Write[Identity]:
+        return Write(identity, [prepared], self._when_prepared([prepared]))
+
+    def _when_prepared(
+        self, prepared: list[Transaction]
+    ) -> Callable[[CoordinatorError | None], None]:
+        def then(error: CoordinatorError | None) -> None:
+            for transaction in prepared:
+                # After a failed append nothing has changed, and nothing is to be marked.
+                if (
+                    error is None
+                    or self._transactions.get(transaction.transactional_id) == transaction
+                ):
+                    self._effects.prepared(transaction, error)
+
+        return then
+
+    def _schedule_abort(self) -> None:
+        if not self._timers.is_scheduled(ABORT_TIMER):
+            self._timers.schedule(
+                ABORT_TIMER, self._limits.abort_interval_ms, TransactionShard.abort_timed_out
+            )
+
+    def _schedule_expire(self, delay_ms: int) -> None:
+        self._timers.schedule(EXPIRE_TIMER, delay_ms, TransactionShard.remove_expired)
+
+
+def _may_be(transaction: Transaction, expected: Producer) -> bool:
+    """Whether a producer that recovers may be the one that owns the transactional id.
+
+    It is when it names the current id (its epoch is checked later), or the one before under the
+    last epoch: then the answer that brought the new id got lost.
+    """
+    return expected.producer_id == transaction.producer_id or (
+        expected.producer_id == transaction.previous_producer_id
+        and is_exhausted(expected.producer_epoch)
+    )
+
+
+def _check(transaction: Transaction, producer: Producer) -> ErrorCode:
+    if transaction.producer_id != producer.producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if transaction.producer_epoch != producer.producer_epoch:
+        return ErrorCode.PRODUCER_FENCED
+    return ErrorCode.NONE
+
+
+def _answer_without_change(
+    transaction: Transaction, verdict: Verdict, client_version: int
+) -> Identity:
+    if verdict is Verdict.DONE_BEFORE and client_version >= EPOCH_BUMP_VERSION:
+        return Identity(ErrorCode.NONE, transaction.producer_id, transaction.producer_epoch)
+    return Identity(verdict.error_code)
+
+
+def _refuse(error_code: ErrorCode) -> Write[Identity]:
+    return Write(Identity(error_code))

@@ -1,0 +1,58 @@
+"""The states of a transaction and the moves between them. PURE.
+
+`NEXT_STATES` is the whole machine: `transaction.py` makes the moves, `shard.py` decides on them,
+and a move that is not in the table is a defect of ours.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+
+class TransactionState(IntEnum):
+    """The numbers are those of `__transaction_state`."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+    @property
+    def label(self) -> str:
+        """As Kafka's tools show it: PrepareCommit."""
+        return self.name.title().replace("_", "")
+
+
+EMPTY: Final = TransactionState.EMPTY
+ONGOING: Final = TransactionState.ONGOING
+PREPARE_COMMIT: Final = TransactionState.PREPARE_COMMIT
+PREPARE_ABORT: Final = TransactionState.PREPARE_ABORT
+COMPLETE_COMMIT: Final = TransactionState.COMPLETE_COMMIT
+COMPLETE_ABORT: Final = TransactionState.COMPLETE_ABORT
+DEAD: Final = TransactionState.DEAD
+
+NEXT_STATES: Final[dict[TransactionState, frozenset[TransactionState]]] = {
+    # A producer of KIP-890 may abort without knowing whether it had begun: to PREPARE_ABORT.
+    EMPTY: frozenset({EMPTY, ONGOING, PREPARE_ABORT, DEAD}),
+    ONGOING: frozenset({ONGOING, PREPARE_COMMIT, PREPARE_ABORT}),
+    PREPARE_COMMIT: frozenset({COMPLETE_COMMIT}),
+    PREPARE_ABORT: frozenset({COMPLETE_ABORT}),
+    COMPLETE_COMMIT: frozenset({EMPTY, ONGOING, PREPARE_ABORT, DEAD}),
+    COMPLETE_ABORT: frozenset({EMPTY, ONGOING, PREPARE_ABORT, DEAD}),
+    # Dead ids are removed from the log, and Kafka's fence is a step inside one of its appends:
+    # neither is ever the state of a stored transaction of ours.
+    DEAD: frozenset(),
+    TransactionState.PREPARE_EPOCH_FENCE: frozenset({PREPARE_ABORT}),
+}
+
+PREPARED: Final = frozenset({PREPARE_COMMIT, PREPARE_ABORT})
+"""The outcome is decided and its markers are under way: everybody else has to wait."""
+
+COMPLETED: Final = frozenset({COMPLETE_COMMIT, COMPLETE_ABORT})
+
+BY_LABEL: Final[dict[str, TransactionState]] = {state.label: state for state in TransactionState}

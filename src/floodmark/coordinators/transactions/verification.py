@@ -1,0 +1,164 @@
+"""Before a partition takes transactional records: is it part of the transaction? (KIP-890)
+
+Called by the produce and offset commit APIs on any broker. Producers of transaction version 2 let
+the broker add the partition on their behalf; older ones have added it themselves, and it is only
+verified, so that records which arrive after the end of their transaction never hang in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from floodmark.clock import Clock
+from floodmark.coordinators.shard import Producer
+from floodmark.coordinators.transactions.ports import NO_LEADER, Cluster
+from floodmark.coordinators.transactions.transaction import (
+    EPOCH_BUMP_VERSION,
+    Outcomes,
+    TopicPartition,
+)
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+
+if TYPE_CHECKING:
+    from floodmark.coordinators.transactions.service import TransactionService
+
+
+class PartitionVerifier:
+    def __init__(
+        self, broker_id: int, service: TransactionService, cluster: Cluster, clock: Clock
+    ) -> None:
+        self._broker_id = broker_id
+        self._service = service
+        self._cluster = cluster
+        self._clock = clock
+
+    def verify_or_add(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: frozenset[TopicPartition],
+        *,
+        add: bool,
+    ) -> Outcomes | Awaitable[Outcomes]:
+        """The partitions that may not be written to, with the reason; none is the good answer.
+
+        Known at once when this broker coordinates the transaction and its log commits at once.
+        """
+        producer = Producer(producer_id, producer_epoch)
+        outcome = self._ask(transactional_id, producer, partitions, add)
+        if not isinstance(outcome, dict):
+            return self._persist(transactional_id, producer, partitions, add, outcome)
+        if add and ErrorCode.CONCURRENT_TRANSACTIONS in outcome.values():
+            return self._persist(transactional_id, producer, partitions, add, _ready(outcome))
+        return _refusals(outcome)
+
+    async def _persist(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: frozenset[TopicPartition],
+        add: bool,
+        first: Awaitable[Outcomes],
+    ) -> Outcomes:
+        """The markers of the last transaction are usually a moment away: a short wait here is
+        cheaper than sending all the records again."""
+        outcome = await first
+        limits = self._service.limits
+        give_up_ms = self._clock.monotonic_ms() + limits.add_retry_max_ms
+        while (
+            add
+            and ErrorCode.CONCURRENT_TRANSACTIONS in outcome.values()
+            and self._clock.monotonic_ms() < give_up_ms
+        ):
+            await asyncio.sleep(limits.add_retry_backoff_ms / 1000)
+            answer = self._ask(transactional_id, producer, partitions, add)
+            outcome = answer if isinstance(answer, dict) else await answer
+        return _refusals(outcome)
+
+    def _ask(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: frozenset[TopicPartition],
+        add: bool,
+    ) -> Outcomes | Awaitable[Outcomes]:
+        log = self._service.log
+        leader = self._cluster.leader_of(log.topic, self._service.partition_for(transactional_id))
+        if leader is None or leader == NO_LEADER:
+            return dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if leader != self._broker_id:
+            return self._ask_other(leader, transactional_id, producer, partitions, add)
+        if not add:
+            return self._service.verify_partitions(transactional_id, producer, partitions)
+        added = self._service.add_partitions(
+            transactional_id, producer, partitions, EPOCH_BUMP_VERSION
+        )
+        if isinstance(added, asyncio.Future):
+            return _for_all(partitions, added)
+        return dict.fromkeys(partitions, added)
+
+    async def _ask_other(
+        self,
+        broker_id: int,
+        transactional_id: str,
+        producer: Producer,
+        partitions: frozenset[TopicPartition],
+        add: bool,
+    ) -> Outcomes:
+        topics: dict[str, list[int]] = {}
+        for topic, partition in partitions:
+            topics.setdefault(topic, []).append(partition)
+        transaction = AddPartitionsToTxnTransaction(
+            transactional_id=transactional_id,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            verify_only=not add,
+            topics=[
+                AddPartitionsToTxnTopic(name=name, partitions=indexes)
+                for name, indexes in topics.items()
+            ],
+        )
+        try:
+            response: AddPartitionsToTxnResponse = await self._cluster.request(
+                broker_id, AddPartitionsToTxnRequest(transactions=[transaction])
+            )
+        except OSError:
+            return dict.fromkeys(partitions, ErrorCode.NETWORK_EXCEPTION)
+        if response.error_code != ErrorCode.NONE:
+            return dict.fromkeys(partitions, ErrorCode.of(response.error_code))
+        return {
+            (topic.name, partition.partition_index): ErrorCode.of(partition.partition_error_code)
+            for result in response.results_by_transaction
+            for topic in result.topic_results
+            for partition in topic.results_by_partition
+        }
+
+
+async def _ready(outcome: Outcomes) -> Outcomes:
+    return outcome
+
+
+async def _for_all(
+    partitions: frozenset[TopicPartition], added: asyncio.Future[ErrorCode]
+) -> Outcomes:
+    return dict.fromkeys(partitions, await added)
+
+
+def _refusals(outcome: Outcomes) -> Outcomes:
+    """Producers know INVALID_PRODUCER_EPOCH as the answer to a write under an old epoch."""
+    return {
+        partition: ErrorCode.INVALID_PRODUCER_EPOCH
+        if error_code is ErrorCode.PRODUCER_FENCED
+        else error_code
+        for partition, error_code in outcome.items()
+        if error_code is not ErrorCode.NONE
+    }
