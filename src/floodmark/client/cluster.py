@@ -43,7 +43,7 @@ DEFAULT_PORT = 9092
 def software_version() -> str:
     """Our own version, which brokers show beside the client's name (KIP-511)."""
     # Imported here because it costs more than all the rest of this module.
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
+    from importlib.metadata import PackageNotFoundError, version
 
     try:
         return version("floodmark")

@@ -7,6 +7,7 @@ picks the highest version that both sides know, as ApiVersions told when the con
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -152,7 +153,8 @@ class Connection:
                 f"no connection to {self.address} within {timeout_ms:.0f} ms"
             ) from None
         except OSError as error:
-            reason = error.strerror or str(error)
+            # asyncio puts its own text before the system's, which says it better.
+            reason = os.strerror(error.errno) if error.errno else str(error)
             raise ConnectionFailed(f"cannot connect to {self.address}: {reason}") from error
 
     async def _negotiate(self) -> None:

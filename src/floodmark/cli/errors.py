@@ -1,0 +1,24 @@
+"""Errors as people see them: what happened, why, and what to do next."""
+
+from __future__ import annotations
+
+import click
+
+
+class CliError(click.ClickException):
+    """Ends the command with exit code 1 and these lines on stderr."""
+
+    exit_code = 1
+
+    def __init__(self, what: str, *, why: str | None = None, hint: str | None = None) -> None:
+        super().__init__(what)
+        self.why = why
+        self.hint = hint
+
+    def format_message(self) -> str:
+        lines = [self.message]
+        if self.why:
+            lines.append(f"  why: {self.why}")
+        if self.hint:
+            lines.append(f"  try: {self.hint}")
+        return "\n".join(lines)

@@ -1,0 +1,77 @@
+"""The command `floodmark`: finds the subcommand, and turns what goes wrong into an exit code.
+
+Exit codes: 0 done, 1 it failed, 2 it was called wrongly, 130 interrupted. Never a traceback for
+what a user can do something about.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from floodmark.cli.lazy import Lazy, LazyGroup
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+COMMANDS = {
+    "up": Lazy("floodmark.cli.up:up", "Run a broker."),
+    "topic": Lazy("floodmark.cli.topic:topic", "Create, list, describe, alter, delete topics."),
+    "config": Lazy("floodmark.cli.config:config", "Describe and alter settings."),
+    "produce": Lazy("floodmark.cli.produce:produce", "Send records from stdin or a file."),
+    "consume": Lazy("floodmark.cli.consume:consume", "Print the records of a topic."),
+    "cat": Lazy("floodmark.cli.cat:cat", "Produce, consume and list with kcat's letters."),
+    "log": Lazy("floodmark.cli.log:log", "Look into the files of a partition."),
+    "bench": Lazy("floodmark.cli.bench:bench", "Measure a broker with our own client."),
+}
+
+
+def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"floodmark {version('floodmark')}")
+        ctx.exit()
+
+
+@click.group(
+    cls=LazyGroup, commands_at=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version.",
+)
+def cli() -> None:
+    """A Kafka that you pip install.
+
+    Start with `floodmark up`, then `echo hello | floodmark produce greetings` and
+    `floodmark consume greetings --from-beginning`.
+    """
+
+
+def main() -> None:
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line and give its exit code; tests call it too."""
+    try:
+        result = cli.main(arguments, prog_name="floodmark", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # `floodmark consume ... | head` is not a failure worth a word. Python would complain again
+        # when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    return result if isinstance(result, int) else 0

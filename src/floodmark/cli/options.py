@@ -1,0 +1,62 @@
+"""Options that many commands share, with Kafka's long names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from floodmark.cli.output import JSON, TABLE
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DEFAULT_BOOTSTRAP_SERVER = "127.0.0.1:9092"
+
+
+def bootstrap_option(function: F) -> F:
+    return click.option(
+        "--bootstrap-server",
+        "--broker-list",
+        "-b",
+        "bootstrap_server",
+        envvar="FLOODMARK_BOOTSTRAP_SERVER",
+        default=DEFAULT_BOOTSTRAP_SERVER,
+        show_default=True,
+        help="Brokers to ask first, as host:port,host:port.",
+    )(function)
+
+
+def command_config_option(function: F) -> F:
+    return click.option(
+        "--command-config",
+        type=click.Path(exists=True, dir_okay=False),
+        help="Properties file with client settings.",
+    )(function)
+
+
+def client_options(function: F) -> F:
+    """How to reach the cluster."""
+    return bootstrap_option(command_config_option(function))
+
+
+def output_option(function: F) -> F:
+    return click.option(
+        "-o",
+        "--output",
+        "output",
+        type=click.Choice([TABLE, JSON]),
+        default=TABLE,
+        help="A table for people or one JSON document for machines.",
+    )(function)
+
+
+def pairs(values: tuple[str, ...]) -> dict[str, str]:
+    """`key=value` texts of a repeated option."""
+    parsed: dict[str, str] = {}
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not equals or not name.strip():
+            raise click.UsageError(f"'{value}' is not of the form name=value")
+        parsed[name.strip()] = text.strip()
+    return parsed

@@ -1,0 +1,42 @@
+"""What commands print: aligned tables for people, one JSON document for machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+JSON = "json"
+TABLE = "table"
+
+
+def print_json(document: Any) -> None:
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Columns as wide as their widest cell; numbers to the right."""
+    cells = [[_text(cell) for cell in row] for row in rows]
+    widths = [
+        max(len(column), *(len(row[i]) for row in cells)) if cells else len(column)
+        for i, column in enumerate(columns)
+    ]
+    right = [
+        bool(rows) and all(isinstance(row[i], int) for row in rows) for i in range(len(columns))
+    ]
+    for line in [list(columns), *cells]:
+        padded = (
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(line, widths, right, strict=True)
+        )
+        click.echo("  ".join(padded).rstrip())
+
+
+def _text(cell: object) -> str:
+    if cell is None:
+        return "-"
+    if isinstance(cell, (list, tuple)):
+        return ",".join(str(item) for item in cell)
+    return str(cell)

@@ -1,0 +1,388 @@
+"""`floodmark topic ...`: create, list, describe, alter, delete, grow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+
+from floodmark.cli.errors import CliError
+from floodmark.cli.options import client_options, output_option, pairs
+from floodmark.cli.output import JSON, print_json, print_table
+from floodmark.cli.session import client_settings, failure, run_client
+from floodmark.client.admin import Admin
+from floodmark.client.admin_types import (
+    ConfigChange,
+    ConfigOperation,
+    ConfigResource,
+    ConfigSource,
+    CreatedTopic,
+    NewTopic,
+    TopicOutcome,
+)
+from floodmark.client.errors import KafkaError
+from floodmark.client.offsets import OffsetSpec
+from floodmark.client.settings import ClientSettings
+from floodmark.client.view import NO_LEADER, PartitionView, TopicPartition, TopicView
+from floodmark.wire.errors import ErrorCode
+
+
+@click.group()
+def topic() -> None:
+    """Create, list, describe, alter and delete topics."""
+
+
+def _names(arguments: tuple[str, ...], option: tuple[str, ...]) -> list[str]:
+    """Topics may be given as arguments or, as with Kafka's tools, with --topic a,b."""
+    names = [*arguments, *(name for text in option for name in text.split(",") if name)]
+    if not names:
+        raise click.UsageError("name a topic")
+    return list(dict.fromkeys(names))
+
+
+def _admin(bootstrap_server: str, command_config: str | None) -> Admin:
+    return Admin(bootstrap_server, client_settings(ClientSettings, command_config))
+
+
+topic_arguments = click.argument("names", nargs=-1)
+topic_option = click.option("--topic", "topic_option", multiple=True, help="Topic name.")
+
+
+@topic.command()
+@topic_arguments
+@topic_option
+@click.option("--partitions", type=int, default=-1, help="Number of partitions.")
+@click.option("--replication-factor", type=int, default=-1, help="Replicas of each partition.")
+@click.option(
+    "--replica-assignment", help="Brokers of each partition by hand: 1:2,2:3 is two partitions."
+)
+@click.option("--config", "configs", multiple=True, metavar="NAME=VALUE", help="A topic setting.")
+@click.option("--if-not-exists", is_flag=True, help="An existing topic is no error.")
+@click.option("--validate-only", is_flag=True, help="Only say whether it would work.")
+@output_option
+@client_options
+def create(
+    names: tuple[str, ...],
+    topic_option: tuple[str, ...],
+    partitions: int,
+    replication_factor: int,
+    replica_assignment: str | None,
+    configs: tuple[str, ...],
+    if_not_exists: bool,
+    validate_only: bool,
+    output: str,
+    bootstrap_server: str,
+    command_config: str | None,
+) -> None:
+    """Create topics; numbers that are left out are the broker's defaults."""
+    assignments = _parse_assignment(replica_assignment)
+    if assignments and (partitions != -1 or replication_factor != -1):
+        raise click.UsageError(
+            "--replica-assignment already says how many partitions and replicas there are"
+        )
+    wanted = [
+        NewTopic(name, partitions, replication_factor, assignments, pairs(configs))
+        for name in _names(names, topic_option)
+    ]
+
+    async def work() -> list[CreatedTopic]:
+        async with _admin(bootstrap_server, command_config) as admin:
+            return await admin.create_topics(wanted, validate_only=validate_only)
+
+    created = run_client(work())
+    verb = "could be created" if validate_only else "created"
+    exists = ErrorCode.TOPIC_ALREADY_EXISTS if if_not_exists else None
+    ignored = [t for t in created if t.error is not None and t.error.code == exists]
+    _report(
+        output,
+        [t for t in created if t not in ignored],
+        done=lambda t: f"topic {t.name} {verb} with {_count(t.partitions, 'partition')}",
+        failed=lambda name: f"topic {name} was not created",
+    )
+
+
+@topic.command("list")
+@click.option("--exclude-internal", is_flag=True, help="Leave out the broker's own topics.")
+@output_option
+@client_options
+def list_topics(
+    exclude_internal: bool, output: str, bootstrap_server: str, command_config: str | None
+) -> None:
+    """List topics."""
+
+    async def work() -> list[TopicView]:
+        async with _admin(bootstrap_server, command_config) as admin:
+            return await admin.list_topics(include_internal=not exclude_internal)
+
+    topics = run_client(work())
+    if output == JSON:
+        print_json([_topic_json(item) for item in topics])
+    elif topics:
+        rows = [(t.name, len(t.partitions), _replication_factor(t)) for t in topics]
+        print_table(("TOPIC", "PARTITIONS", "REPLICAS"), rows)
+    else:
+        click.echo("there are no topics yet: floodmark topic create NAME makes one", err=True)
+
+
+@topic.command()
+@topic_arguments
+@topic_option
+@click.option(
+    "--under-replicated-partitions", is_flag=True, help="Only those with replicas behind."
+)
+@click.option("--unavailable-partitions", is_flag=True, help="Only those without a leader.")
+@output_option
+@client_options
+def describe(
+    names: tuple[str, ...],
+    topic_option: tuple[str, ...],
+    under_replicated_partitions: bool,
+    unavailable_partitions: bool,
+    output: str,
+    bootstrap_server: str,
+    command_config: str | None,
+) -> None:
+    """Show partitions, leaders, replicas, offsets and changed settings; all topics without
+    names."""
+    wanted = _names(names, topic_option) if names or topic_option else None
+
+    async def work() -> list[dict[str, Any]]:
+        async with _admin(bootstrap_server, command_config) as admin:
+            if wanted is None:
+                topics = await admin.list_topics(include_internal=True)
+            else:
+                topics = await admin.describe_topics(wanted)
+            return [await _describe(admin, item) for item in topics]
+
+    def is_shown(partition: dict[str, Any]) -> bool:
+        behind = len(partition["isr"]) < len(partition["replicas"])
+        leaderless = partition["leader"] is None
+        if not under_replicated_partitions and not unavailable_partitions:
+            return True
+        return (under_replicated_partitions and behind) or (unavailable_partitions and leaderless)
+
+    described = run_client(work())
+    for item in described:
+        item["partitions"] = [p for p in item["partitions"] if is_shown(p)]
+    if output == JSON:
+        print_json(described)
+        return
+    for item in described:
+        _print_description(item)
+
+
+@topic.command()
+@topic_arguments
+@topic_option
+@click.option("--partitions", type=int, help="Grow to this number of partitions.")
+@click.option("--config", "configs", multiple=True, metavar="NAME=VALUE", help="Change a setting.")
+@click.option("--delete-config", multiple=True, metavar="NAME", help="Back to the default.")
+@client_options
+def alter(
+    names: tuple[str, ...],
+    topic_option: tuple[str, ...],
+    partitions: int | None,
+    configs: tuple[str, ...],
+    delete_config: tuple[str, ...],
+    bootstrap_server: str,
+    command_config: str | None,
+) -> None:
+    """Change settings of topics, or their number of partitions."""
+    wanted = _names(names, topic_option)
+    changes = [ConfigChange(name, value) for name, value in pairs(configs).items()]
+    changes += [ConfigChange(name, None, ConfigOperation.DELETE) for name in delete_config]
+    if not changes and partitions is None:
+        raise click.UsageError("say what to change: --config, --delete-config or --partitions")
+
+    async def work() -> None:
+        async with _admin(bootstrap_server, command_config) as admin:
+            if changes:
+                resources = {ConfigResource.topic(name): changes for name in wanted}
+                for outcome in await admin.incremental_alter_configs(resources):
+                    if outcome.error is not None:
+                        name = outcome.resource.name
+                        raise failure(outcome.error, f"topic {name} was not altered")
+            if partitions is not None:
+                _raise_for(await admin.add_partitions(dict.fromkeys(wanted, partitions)), "altered")
+
+    run_client(work())
+    for name in wanted:
+        click.echo(f"topic {name} altered")
+
+
+@topic.command("add-partitions")
+@topic_arguments
+@topic_option
+@click.option("--partitions", type=int, required=True, help="The new number in all.")
+@client_options
+def add_partitions(
+    names: tuple[str, ...],
+    topic_option: tuple[str, ...],
+    partitions: int,
+    bootstrap_server: str,
+    command_config: str | None,
+) -> None:
+    """Grow topics to a number of partitions; they can never shrink."""
+    wanted = _names(names, topic_option)
+
+    async def work() -> None:
+        async with _admin(bootstrap_server, command_config) as admin:
+            _raise_for(await admin.add_partitions(dict.fromkeys(wanted, partitions)), "grown")
+
+    run_client(work())
+    for name in wanted:
+        click.echo(f"topic {name} has {_count(partitions, 'partition')} now")
+
+
+@topic.command()
+@topic_arguments
+@topic_option
+@click.option("--if-exists", is_flag=True, help="A missing topic is no error.")
+@output_option
+@client_options
+def delete(
+    names: tuple[str, ...],
+    topic_option: tuple[str, ...],
+    if_exists: bool,
+    output: str,
+    bootstrap_server: str,
+    command_config: str | None,
+) -> None:
+    """Delete topics and all their records."""
+    wanted = _names(names, topic_option)
+
+    async def work() -> list[TopicOutcome]:
+        async with _admin(bootstrap_server, command_config) as admin:
+            return await admin.delete_topics(wanted)
+
+    outcomes = run_client(work())
+    missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if if_exists else None
+    _report(
+        output,
+        [o for o in outcomes if o.error is None or o.error.code != missing],
+        done=lambda outcome: f"topic {outcome.name} deleted",
+        failed=lambda name: f"topic {name} was not deleted",
+    )
+
+
+# --- helpers ---
+
+
+def _report(output: str, outcomes: Sequence[Any], *, done: Any, failed: Any) -> None:
+    """Say what was done, then fail with the first error, naming the others before it."""
+    errors = [outcome for outcome in outcomes if outcome.error is not None]
+    if output == JSON:
+        print_json(
+            [
+                {"topic": o.name, "error": o.error.code.name if o.error else None}
+                for o in sorted(outcomes, key=lambda outcome: str(outcome.name))
+            ]
+        )
+    else:
+        for outcome in outcomes:
+            if outcome.error is None:
+                click.echo(done(outcome))
+    for outcome in errors[:-1]:
+        failure(outcome.error, failed(outcome.name)).show()
+    if errors:
+        raise failure(errors[-1].error, failed(errors[-1].name))
+
+
+def _raise_for(outcomes: Iterable[TopicOutcome], verb: str) -> None:
+    for outcome in outcomes:
+        if outcome.error is not None:
+            raise failure(outcome.error, f"topic {outcome.name} was not {verb}")
+
+
+def _parse_assignment(text: str | None) -> dict[int, list[int]]:
+    if text is None:
+        return {}
+    try:
+        return {
+            index: [int(broker) for broker in replicas.split(":")]
+            for index, replicas in enumerate(text.split(","))
+        }
+    except ValueError:
+        raise click.UsageError(
+            f"'{text}' is not a replica assignment: write broker ids as 1:2,2:3"
+        ) from None
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _replication_factor(item: TopicView) -> int:
+    return max((len(p.replicas) for p in item.partitions.values()), default=0)
+
+
+def _topic_json(item: TopicView) -> dict[str, Any]:
+    return {
+        "topic": item.name,
+        "topic_id": str(item.topic_id),
+        "internal": item.is_internal,
+        "partitions": len(item.partitions),
+        "replication_factor": _replication_factor(item),
+    }
+
+
+async def _describe(admin: Admin, item: TopicView) -> dict[str, Any]:
+    (config,) = await admin.describe_configs([ConfigResource.topic(item.name)])
+    if config.error is not None:
+        raise CliError(f"the settings of {item.name} cannot be read", why=str(config.error))
+    changed = {
+        entry.name: entry.value
+        for entry in config.entries.values()
+        if entry.source is ConfigSource.DYNAMIC_TOPIC_CONFIG
+    }
+    led = [p for p in item.partitions.values() if p.leader != NO_LEADER]
+    start = await _offsets(admin, item.name, led, OffsetSpec.EARLIEST)
+    end = await _offsets(admin, item.name, led, OffsetSpec.LATEST)
+    return {
+        **_topic_json(item),
+        "configs": changed,
+        "partitions": [
+            {
+                "partition": p.partition,
+                "leader": None if p.leader == NO_LEADER else p.leader,
+                "leader_epoch": p.leader_epoch,
+                "replicas": list(p.replicas),
+                "isr": list(p.in_sync_replicas),
+                "start_offset": start.get(p.partition),
+                "end_offset": end.get(p.partition),
+            }
+            for _, p in sorted(item.partitions.items())
+        ],
+    }
+
+
+async def _offsets(
+    admin: Admin, name: str, partitions: Sequence[PartitionView], spec: OffsetSpec
+) -> dict[int, int]:
+    wanted = {TopicPartition(name, p.partition): int(spec) for p in partitions}
+    if not wanted:
+        return {}
+    listed = await admin.list_offsets(wanted)
+    return {
+        partition.partition: result.offset
+        for partition, result in listed.items()
+        if not isinstance(result, KafkaError)
+    }
+
+
+def _print_description(item: dict[str, Any]) -> None:
+    configs = " ".join(f"{name}={value}" for name, value in item["configs"].items())
+    replicas = _count(item["replication_factor"], "replica")
+    click.echo(f"{item['topic']}  id {item['topic_id']}  {replicas}  {configs}".rstrip())
+    columns = ("PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "START", "END")
+    keys = (
+        "partition",
+        "leader",
+        "leader_epoch",
+        "replicas",
+        "isr",
+        "start_offset",
+        "end_offset",
+    )
+    print_table(columns, [[p[key] for key in keys] for p in item["partitions"]])

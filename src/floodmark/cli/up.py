@@ -1,0 +1,167 @@
+"""`floodmark up`: one broker in the foreground, until Ctrl-C or SIGTERM.
+
+Gathers properties from the file, the environment, `--set` and the options, in rising order of
+weight, and hands them to `broker.main.run`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from floodmark.cli.errors import CliError
+from floodmark.config.errors import ConfigError
+from floodmark.config.loaders import (
+    merge_sources,
+    parse_environment,
+    parse_pairs,
+    parse_properties,
+    parse_toml,
+)
+
+if TYPE_CHECKING:
+    from floodmark.broker.broker import Broker
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 9092
+# Variables that stand for options of this command and not for settings of the broker.
+_OPTION_VARIABLES = {
+    "host": "FLOODMARK_HOST",
+    "port": "FLOODMARK_PORT",
+    "data_dir": "FLOODMARK_DATA_DIR",
+    "config": "FLOODMARK_CONFIG",
+    "metrics_port": "FLOODMARK_METRICS_PORT",
+    "log_format": "FLOODMARK_LOG_FORMAT",
+    "log_level": "FLOODMARK_LOG_LEVEL",
+}
+
+
+@click.command()
+@click.option("--host", envvar=_OPTION_VARIABLES["host"], help="Address to bind.  [127.0.0.1]")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    envvar=_OPTION_VARIABLES["port"],
+    help="Port to bind; 0 picks a free one.  [9092]",
+)
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False),
+    envvar=_OPTION_VARIABLES["data_dir"],
+    help="Folder for the logs (log.dirs).  [floodmark-data]",
+)
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(exists=True, dir_okay=False),
+    envvar=_OPTION_VARIABLES["config"],
+    help="A server.properties file, or TOML if it ends in .toml.",
+)
+@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="One broker setting.")
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    envvar=_OPTION_VARIABLES["metrics_port"],
+    help="Serve /metrics and /healthz on this port.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["plain", "json"]),
+    default="plain",
+    envvar=_OPTION_VARIABLES["log_format"],
+    show_default=True,
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    envvar=_OPTION_VARIABLES["log_level"],
+    show_default=True,
+)
+def up(
+    host: str | None,
+    port: int | None,
+    data_dir: str | None,
+    config_file: str | None,
+    pairs: tuple[str, ...],
+    metrics_port: int | None,
+    log_format: str,
+    log_level: str,
+) -> int:
+    """Run a broker.
+
+    Every setting of Kafka's server.properties can be given in --config, as FLOODMARK_LOG_DIRS in
+    the environment (dots become underscores), or with --set log.dirs=...; later ones win.
+    """
+    try:
+        properties = merge_sources(
+            file=_read_file(config_file),
+            environment=parse_environment(_broker_environment(os.environ)),
+            pairs=parse_pairs(pairs),
+        )
+        properties |= _option_properties(host, port, data_dir, properties)
+        # Imported late: --help and wrong options need no broker.
+        from floodmark.broker.main import run
+
+        return run(
+            properties,
+            metrics_port=metrics_port,
+            log_format=log_format,
+            log_level=log_level,
+            ready=_say_ready,
+        )
+    except ConfigError as error:
+        raise CliError(
+            "the broker cannot start with these settings", why=error.explain()
+        ) from error
+    except OSError as error:
+        raise CliError(
+            "the broker cannot start",
+            why=str(error),
+            hint="another broker may run here: choose another --port or --data-dir",
+        ) from error
+
+
+def _read_file(path: str | None) -> dict[str, str]:
+    if path is None:
+        return {}
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not a text file in UTF-8: {error}") from error
+    return parse_toml(text) if path.endswith(".toml") else parse_properties(text)
+
+
+def _broker_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    ours = set(_OPTION_VARIABLES.values())
+    return {name: value for name, value in environment.items() if name not in ours}
+
+
+def _option_properties(
+    host: str | None, port: int | None, data_dir: str | None, given: Mapping[str, str]
+) -> dict[str, str]:
+    """The properties behind --host, --port and --data-dir, which win over all other sources."""
+    properties: dict[str, str] = {}
+    if data_dir is not None:
+        properties["log.dirs"] = data_dir
+    if host is not None or port is not None or "listeners" not in given:
+        shown = host or DEFAULT_HOST
+        if ":" in shown and not shown.startswith("["):
+            shown = f"[{shown}]"
+        bound = DEFAULT_PORT if port is None else port
+        properties["listeners"] = f"PLAINTEXT://{shown}:{bound}"
+    return properties
+
+
+def _say_ready(broker: Broker) -> None:
+    """Where it listens and what to type next; on stdout, logs go to stderr."""
+    address = broker.address
+    option = "" if str(address) == "127.0.0.1:9092" else f" -b {address}"
+    click.echo(f"floodmark listens on {address}, data in {broker.data_dir}")
+    click.echo(f"  send a first record:  echo hello | floodmark produce greetings{option}")
+    click.echo(f"  read it back:         floodmark consume greetings --from-beginning{option}")
+    click.echo("  stop: Ctrl-C")
