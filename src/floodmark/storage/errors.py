@@ -34,6 +34,12 @@ class LogDirLocked(StorageError):
     """Another process uses the log folder."""
 
 
+class InconsistentTopicId(StorageError):
+    """The folder belongs to an earlier topic of the same name."""
+
+    error_code = ErrorCode.INCONSISTENT_TOPIC_ID
+
+
 class OffsetOutOfRange(Exception):
     """A read below the log start or above the log end."""
 

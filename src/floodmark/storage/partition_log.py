@@ -71,7 +71,6 @@ class PartitionLog:
         "_directory_dirty",
         "_files",
         "_lock",
-        "_retired",
         "_snapshots",
         "_sync_lock",
         "_tail_positions",
@@ -120,8 +119,6 @@ class PartitionLog:
         # Held while fsync uses file descriptors, so that none is closed under it.
         self._sync_lock = threading.Lock()
         self._directory_dirty = True
-        # Out of the log, but perhaps still being read; closed when their files are removed.
-        self._retired: list[Segment] = []
 
     @classmethod
     def open(
@@ -444,11 +441,16 @@ class PartitionLog:
     def take_snapshot(self) -> None:
         """Write producer state as of the log end, so that a restart need not replay the log."""
         offset = self.log_end_offset
-        if self._snapshots and self._snapshots[-1] == offset:
+        if not self._snapshot_due():
             return
         data = encode_snapshot(self.producers.entries.values())
         self._files.write_file_atomic(snapshot_path(self.directory, offset), data, sync=False)
         self._snapshots.append(offset)
+
+    def _snapshot_due(self) -> bool:
+        """Whether the log has grown since the last snapshot; a log without records needs none."""
+        last = self._snapshots[-1] if self._snapshots else self._base_offsets[0]
+        return self.log_end_offset > last
 
     # -- cutting
 
@@ -537,18 +539,20 @@ class PartitionLog:
             self.log_start_offset = offset
             self.leader_epochs.truncate_from_start(offset)
 
-    def remove_oldest(self, count: int, now_ms: int) -> list[Path]:
+    def remove_oldest(self, count: int, now_ms: int) -> RetiredSegments:
         """Take the oldest segments out of the log; their renamed files wait for removal.
 
-        Reads under way may still hold the files, so the caller removes them later, in a thread.
+        Reads under way may still hold the files, so the caller removes them after
+        file.delete.delay.ms, in a thread.
         """
         if count == len(self.segments):
             self.roll(now_ms)
-        removed: list[Path] = []
-        with self._sync_lock:
-            for segment in self.segments[:count]:
-                removed += self._mark_deleted(segment)
-            del self.segments[:count], self._base_offsets[:count]
+        try:
+            with self._sync_lock:
+                retired = RetiredSegments(self._files, self.segments[:count])
+                del self.segments[:count], self._base_offsets[:count]
+        except OSError as error:
+            raise LogDirFailure(self.directory.parent, f"deletion: {error}") from error
         first_offset = self._base_offsets[0]
         if first_offset > self.log_start_offset:
             self.log_start_offset = first_offset
@@ -556,17 +560,7 @@ class PartitionLog:
         for offset in [old for old in self._snapshots if old < first_offset]:
             self._snapshots.remove(offset)
             self._files.remove(snapshot_path(self.directory, offset))
-        return removed
-
-    def _mark_deleted(self, segment: Segment) -> list[Path]:
-        renamed: list[Path] = []
-        for path in segment.paths():
-            if self._files.exists(path):
-                target = path.with_name(path.name + DELETED_SUFFIX)
-                self._files.rename(path, target)
-                renamed.append(target)
-        self._retired.append(segment)
-        return renamed
+        return retired
 
     # -- ending
 
@@ -574,15 +568,20 @@ class PartitionLog:
         """Close the files. A clean close leaves indexes and a snapshot that make recovery
         needless."""
         if clean:
-            self.fsync(now_ms)
-            self.active.finish_indexes()
-            self.active.fsync_indexes()
-            self.take_snapshot()
+            try:
+                if self.log_end_offset > self.recovery_point:
+                    self.fsync(now_ms)
+                if self._snapshot_due():
+                    self.active.finish_indexes()
+                    self.active.fsync_indexes()
+                    self.take_snapshot()
+            except OSError as error:
+                raise LogDirFailure(self.directory.parent, f"closing: {error}") from error
         self._close_files()
 
     def _close_files(self) -> None:
         with self._sync_lock:
-            for segment in self.segments + self._retired:
+            for segment in self.segments:
                 segment.close_file()
 
     def delete(self, suffix: str) -> Path:
@@ -640,6 +639,34 @@ class PartitionLog:
             if now_ms is not None:
                 self.last_flush_ms = now_ms
             return log_end_offset
+
+
+class RetiredSegments:
+    """Segments that have left the log; their files are renamed and may still be read for a
+    while."""
+
+    __slots__ = ("_files", "_paths", "_segments")
+
+    def __init__(self, files: Files, segments: list[Segment]) -> None:
+        self._files = files
+        self._segments = segments
+        self._paths: list[Path] = []
+        for segment in segments:
+            for path in segment.paths():
+                if files.exists(path):
+                    target = path.with_name(path.name + DELETED_SUFFIX)
+                    files.rename(path, target)
+                    self._paths.append(target)
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def remove(self) -> None:
+        """Close and remove the files; blocks, so not on the loop."""
+        for segment in self._segments:
+            segment.close_file()
+        for path in self._paths:
+            self._files.remove(path)
 
 
 def parse_directory_name(name: str) -> tuple[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -18,7 +19,6 @@ from floodmark.records.control import (
 )
 from floodmark.records.errors import CorruptRecord, DecompressionTooLarge
 from floodmark.records.record import Record, decode_records, encode_batch
-import contextlib
 
 maybe_bytes = st.none() | st.binary(max_size=300)
 headers = st.lists(st.tuples(st.text(max_size=10), maybe_bytes), max_size=3)

@@ -1,0 +1,361 @@
+"""All logs of a broker in its log folders.
+
+Called by the broker: it locks and loads the folders, makes and deletes logs, writes the checkpoints
+and takes a folder offline that fails. Methods that say so block on the disk and belong into a
+thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from floodmark.storage import checkpoints
+from floodmark.storage.checkpoints import CorruptCheckpoint, MetaProperties, TopicPartition
+from floodmark.storage.errors import (
+    InconsistentTopicId,
+    LogDirFailure,
+    LogDirLocked,
+    StorageError,
+)
+from floodmark.storage.files import Files, Lock
+from floodmark.storage.log_config import LogConfig
+from floodmark.storage.partition_log import PartitionLog, parse_directory_name
+
+_log = logging.getLogger(__name__)
+LOCK_FILE: Final = ".lock"
+DELETE_SUFFIX: Final = "-delete"
+# KRaft's own log: adopted folders keep it untouched.
+_FOREIGN: Final = "__cluster_metadata-0"
+
+
+@dataclass(slots=True, frozen=True)
+class FoundPartition:
+    """A partition's folder, before it is loaded."""
+
+    topic: str
+    partition: int
+    topic_id: UUID | None
+    log_dir: Path
+
+
+@dataclass(slots=True)
+class LogDir:
+    """One of `log.dirs`: what its small files said when it was opened."""
+
+    path: Path
+    lock: Lock
+    clean: bool
+    broker_epoch: int
+    meta: MetaProperties | None
+    recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
+    log_start_offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    high_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
+
+
+class LogManager:
+    """The logs of one broker. Use: open_dirs, found_partitions, load, then serve, then close."""
+
+    def __init__(
+        self,
+        files: Files,
+        log_dirs: Sequence[Path],
+        *,
+        producer_expiration_ms: int = 86_400_000,
+        recovery_threads: int = 2,
+    ) -> None:
+        self._files = files
+        self._paths = list(dict.fromkeys(log_dirs))
+        self._producer_expiration_ms = producer_expiration_ms
+        self._recovery_threads = recovery_threads
+        self._logs: dict[TopicPartition, PartitionLog] = {}
+        self._checkpoint_lock = threading.Lock()
+        self.topic_ids: dict[TopicPartition, UUID] = {}
+        self.dirs: dict[Path, LogDir] = {}
+        self.offline_dirs: dict[Path, str] = {}
+        # As of the last run; replication starts from these.
+        self.high_watermarks: dict[TopicPartition, int] = {}
+
+    # -- starting (blocks)
+
+    def open_dirs(self) -> None:
+        """Make, lock and read the log folders; a failing one goes offline, a locked one is an
+        error."""
+        for path in self._paths:
+            try:
+                self.dirs[path] = self._open_dir(path)
+                self.high_watermarks.update(self.dirs[path].high_watermarks)
+            except (OSError, CorruptCheckpoint) as error:
+                self._mark_offline(path, str(error))
+        if not self.dirs:
+            raise StorageError(f"none of the log folders can be used: {self.offline_dirs}")
+
+    def _open_dir(self, path: Path) -> LogDir:
+        files = self._files
+        files.mkdir(path)
+        lock = files.lock(path / LOCK_FILE)
+        if lock is None:
+            raise LogDirLocked(f"{path} is in use by another broker: stop it or use another folder")
+        clean, broker_epoch = checkpoints.take_clean_shutdown(files, path)
+        return LogDir(
+            path,
+            lock,
+            clean,
+            broker_epoch,
+            checkpoints.read_meta_properties(files, path),
+            checkpoints.read_offsets(files, path / checkpoints.RECOVERY_POINTS),
+            checkpoints.read_offsets(files, path / checkpoints.LOG_START_OFFSETS),
+            checkpoints.read_offsets(files, path / checkpoints.HIGH_WATERMARKS),
+        )
+
+    @property
+    def was_clean(self) -> bool:
+        """Whether every folder was left by a clean stop."""
+        return all(log_dir.clean for log_dir in self.dirs.values())
+
+    def write_meta_properties(self, properties: Mapping[Path, MetaProperties]) -> None:
+        for path, meta in properties.items():
+            checkpoints.write_meta_properties(self._files, path, meta)
+            self.dirs[path].meta = meta
+
+    def found_partitions(self) -> list[FoundPartition]:
+        """Every partition's folder; what earlier deletions left behind is removed on the way."""
+        found: list[FoundPartition] = []
+        for path in list(self.dirs):
+            try:
+                found += self._scan(path)
+            except (OSError, CorruptCheckpoint) as error:
+                self._mark_offline(path, str(error))
+        return found
+
+    def _scan(self, log_dir: Path) -> Iterable[FoundPartition]:
+        for name in self._files.listdir(log_dir):
+            path = log_dir / name
+            if name == _FOREIGN or not self._files.is_dir(path):
+                continue
+            if name.endswith(DELETE_SUFFIX):
+                self._files.remove_tree(path)
+                continue
+            try:
+                topic, partition = parse_directory_name(name)
+            except ValueError:
+                continue
+            topic_id = checkpoints.read_topic_id(self._files, path)
+            yield FoundPartition(topic, partition, topic_id, log_dir)
+
+    def load(
+        self,
+        found: Sequence[FoundPartition],
+        config_for: Callable[[str], LogConfig],
+        now_ms: int,
+    ) -> None:
+        """Open the logs that were found, several at a time, and recover those of unclean
+        folders."""
+        with ThreadPoolExecutor(self._recovery_threads, "floodmark-load") as pool:
+            jobs = [(item, pool.submit(self._load, item, config_for, now_ms)) for item in found]
+        for item, job in jobs:
+            key = (item.topic, item.partition)
+            try:
+                log = job.result()
+            except (LogDirFailure, CorruptCheckpoint) as error:
+                self.fail_dir(item.log_dir, str(error))
+                continue
+            if log is None:
+                continue
+            if key in self._logs:
+                raise StorageError(
+                    f"{item.topic}-{item.partition} is in two log folders: "
+                    f"{self._logs[key].directory.parent} and {item.log_dir}; move one away"
+                )
+            self._logs[key] = log
+            if item.topic_id is not None:
+                self.topic_ids[key] = item.topic_id
+
+    def _load(
+        self, item: FoundPartition, config_for: Callable[[str], LogConfig], now_ms: int
+    ) -> PartitionLog | None:
+        log_dir = self.dirs.get(item.log_dir)
+        if log_dir is None:
+            return None
+        key = (item.topic, item.partition)
+        return PartitionLog.open(
+            self._files,
+            item.log_dir / f"{item.topic}-{item.partition}",
+            config_for(item.topic),
+            now_ms=now_ms,
+            clean=log_dir.clean,
+            recovery_point=log_dir.recovery_points.get(key, 0),
+            log_start_offset=log_dir.log_start_offsets.get(key, 0),
+            producer_expiration_ms=self._producer_expiration_ms,
+        )
+
+    # -- serving
+
+    def get(self, topic: str, partition: int) -> PartitionLog | None:
+        return self._logs.get((topic, partition))
+
+    def logs(self) -> list[PartitionLog]:
+        return list(self._logs.values())
+
+    def get_or_create(
+        self,
+        topic: str,
+        partition: int,
+        topic_id: UUID | None,
+        config: LogConfig,
+        *,
+        now_ms: int,
+        log_dir: Path | None = None,
+    ) -> PartitionLog:
+        """The log of a partition; a new one goes to the folder with the fewest logs."""
+        key = (topic, partition)
+        log = self._logs.get(key)
+        if log is None:
+            log = self._create(key, config, now_ms, log_dir or self._emptiest_dir())
+        known_id = self.topic_ids.get(key)
+        if topic_id is not None and known_id != topic_id:
+            if known_id is not None:
+                raise InconsistentTopicId(
+                    f"{topic}-{partition} belongs to topic id {known_id}, not to {topic_id}"
+                )
+            self._write_topic_id(log, topic_id)
+            self.topic_ids[key] = topic_id
+        return log
+
+    def _create(
+        self, key: TopicPartition, config: LogConfig, now_ms: int, log_dir: Path
+    ) -> PartitionLog:
+        log = PartitionLog.open(
+            self._files,
+            log_dir / f"{key[0]}-{key[1]}",
+            config,
+            now_ms=now_ms,
+            producer_expiration_ms=self._producer_expiration_ms,
+        )
+        self._logs[key] = log
+        return log
+
+    def _write_topic_id(self, log: PartitionLog, topic_id: UUID) -> None:
+        try:
+            # Not synced: the id is in the metadata store, and an empty file counts as none.
+            checkpoints.write_topic_id(self._files, log.directory, topic_id, sync=False)
+        except OSError as error:
+            raise LogDirFailure(log.directory.parent, str(error)) from error
+
+    def _emptiest_dir(self) -> Path:
+        if not self.dirs:
+            raise StorageError("all log folders are offline")
+        counts = dict.fromkeys(self.dirs, 0)
+        for log in self._logs.values():
+            counts[log.directory.parent] += 1
+        return min(counts, key=counts.__getitem__)
+
+    def delete(self, topic: str, partition: int, suffix: str) -> Path:
+        """Take a log away; the renamed folder returned is for `remove_folder`, later in a thread.
+
+        The suffix is unique, a UUID in hex as Kafka's.
+        """
+        log = self._logs.pop((topic, partition))
+        self.topic_ids.pop((topic, partition), None)
+        self.high_watermarks.pop((topic, partition), None)
+        return log.delete(suffix)
+
+    def remove_folder(self, path: Path) -> None:
+        """Remove a deleted log's folder (blocks)."""
+        if self._files.exists(path):
+            self._files.remove_tree(path)
+
+    def truncate_to(self, log: PartitionLog, offset: int, now_ms: int) -> None:
+        """Truncate, and write the recovery points at once: the one on disk may lie above the new
+        end."""
+        if offset < log.log_end_offset:
+            log.truncate_to(offset, now_ms)
+            self.checkpoint_recovery_points(log.directory.parent)
+
+    # -- checkpoints (block)
+
+    def checkpoint_recovery_points(self, only_dir: Path | None = None) -> None:
+        self._checkpoint(
+            checkpoints.RECOVERY_POINTS, lambda log: log.recovery_point, only_dir=only_dir
+        )
+
+    def checkpoint_log_start_offsets(self) -> None:
+        """Only those that the first segment's name does not tell."""
+        self._checkpoint(
+            checkpoints.LOG_START_OFFSETS,
+            lambda log: (
+                log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None
+            ),
+        )
+
+    def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        self.high_watermarks.update(high_watermarks)
+        self._checkpoint(
+            checkpoints.HIGH_WATERMARKS,
+            lambda log: self.high_watermarks.get((log.topic, log.partition)),
+        )
+
+    def _checkpoint(
+        self,
+        name: str,
+        value_of: Callable[[PartitionLog], int | None],
+        *,
+        only_dir: Path | None = None,
+    ) -> None:
+        with self._checkpoint_lock:
+            offsets: dict[Path, dict[TopicPartition, int]] = {
+                path: {} for path in self.dirs if only_dir in (None, path)
+            }
+            for log in self.logs():
+                value = value_of(log)
+                by_dir = offsets.get(log.directory.parent)
+                if by_dir is not None and value is not None:
+                    by_dir[log.topic, log.partition] = value
+            for path, by_partition in offsets.items():
+                try:
+                    checkpoints.write_offsets(self._files, path / name, by_partition)
+                except OSError as error:
+                    raise LogDirFailure(path, f"{name}: {error}") from error
+
+    # -- failing and stopping
+
+    def fail_dir(self, path: Path, reason: str) -> list[TopicPartition]:
+        """Take a log folder offline; the partitions that went with it."""
+        self._mark_offline(path, reason)
+        lost = [key for key, log in self._logs.items() if log.directory.parent == path]
+        for key in lost:
+            self._logs.pop(key).close(0, clean=False)
+        return lost
+
+    def _mark_offline(self, path: Path, reason: str) -> None:
+        log_dir = self.dirs.pop(path, None)
+        if log_dir is not None:
+            log_dir.lock.close()
+        if path not in self.offline_dirs:
+            _log.error("log folder %s is offline: %s", path, reason)
+            self.offline_dirs[path] = reason
+
+    def close(self, now_ms: int, *, clean: bool = True, broker_epoch: int = -1) -> None:
+        """Close all logs (blocks). After a clean close the next start needs no recovery."""
+        failed: set[Path] = set()
+        for log in self.logs():
+            try:
+                log.close(now_ms, clean=clean)
+            except LogDirFailure as error:
+                failed.add(error.directory)
+                _log.error("%s", error)
+        if clean:
+            self.checkpoint_recovery_points()
+            self.checkpoint_log_start_offsets()
+        for path, log_dir in self.dirs.items():
+            if clean and path not in failed:
+                checkpoints.write_clean_shutdown(self._files, path, broker_epoch)
+            log_dir.lock.close()
+        self._logs.clear()
+        self.dirs.clear()
