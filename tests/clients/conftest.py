@@ -13,7 +13,8 @@ from kit.target import broker_under_test
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """The broker under test, ours unless FLOODMARK_TEST_TARGET says kafka."""
-    with broker_under_test(tmp_path_factory.mktemp("broker")) as running:
+    settings = {"group.initial.rebalance.delay.ms": "0"}  # no test waits for members to gather
+    with broker_under_test(tmp_path_factory.mktemp("broker"), settings) as running:
         yield running
 
 

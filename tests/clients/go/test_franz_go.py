@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from kit.broker import Broker
 from kit.jars import cache_lock
 from kit.programs import run_program
