@@ -1,9 +1,6 @@
 """librdkafka through confluent-kafka: the client under most languages that are not Java or Go."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -16,6 +13,7 @@ from confluent_kafka.admin import (
 
 from kit import scenario
 from kit.broker import Broker
+from kit.librdkafka import assigned_consumer, produce_run, read_to_the_end
 from kit.waiting import wait_for
 
 
@@ -23,7 +21,7 @@ def test_confluent_kafka_passes_the_scenario(broker: Broker, topic: str, base_ms
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     _create(admin, topic)
     for run in scenario.runs(base_ms):
-        _produce(broker, topic, run)
+        produce_run(broker.bootstrap, topic, run)
     _consume(broker, topic, base_ms)
     _alter_and_describe(admin, topic)
     admin.delete_topics([topic])[topic].result(30)
@@ -37,75 +35,19 @@ def _create(admin: AdminClient, topic: str) -> None:
     wait_for(lambda: topic in admin.list_topics(timeout=10).topics)
 
 
-def _produce(broker: Broker, topic: str, run: scenario.Run) -> None:
-    producer = Producer(
-        {
-            "bootstrap.servers": broker.bootstrap,
-            "compression.type": run.codec,
-            "enable.idempotence": run.idempotent,
-            "linger.ms": 50,
-        }
-    )
-    delivered: list[int | None] = []
-
-    def on_delivery(error: object, message: Message) -> None:
-        assert error is None
-        delivered.append(message.offset())
-
-    for record in run.records:
-        producer.produce(
-            topic,
-            value=record.value,
-            key=record.key,
-            partition=0,
-            headers=list(record.headers),
-            timestamp=record.timestamp_ms,
-            on_delivery=on_delivery,
-        )
-    assert producer.flush(30) == 0
-    assert delivered == list(run.numbers)
-
-
-@contextmanager
-def _consumer(broker: Broker) -> Iterator[Consumer]:
-    # librdkafka insists on a group id; with assign() and without commits no group is joined.
-    settings = {
-        "bootstrap.servers": broker.bootstrap,
-        "group.id": "unused",
-        "enable.auto.commit": False,
-    }
-    consumer = Consumer(settings)
-    try:
-        yield consumer
-    finally:
-        consumer.close()
-
-
 def _consume(broker: Broker, topic: str, base_ms: int) -> None:
-    with _consumer(broker) as consumer:
+    with assigned_consumer(broker.bootstrap) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        _read_to_the_end(consumer, 0, base_ms)
+        read_to_the_end(consumer, 0, base_ms)
         consumer.seek(TopicPartition(topic, 0, scenario.FROM_OFFSET))
-        _read_to_the_end(consumer, scenario.FROM_OFFSET, base_ms)
+        read_to_the_end(consumer, scenario.FROM_OFFSET, base_ms)
         time_ms = base_ms + scenario.FROM_TIME_INDEX * 1000 - 1
         (found,) = consumer.offsets_for_times([TopicPartition(topic, 0, time_ms)], timeout=30)
         assert found.offset == scenario.FROM_TIME_INDEX
         consumer.seek(found)
-        _read_to_the_end(consumer, scenario.FROM_TIME_INDEX, base_ms)
+        read_to_the_end(consumer, scenario.FROM_TIME_INDEX, base_ms)
         bounds = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
         assert bounds == (0, scenario.RECORD_COUNT)
-
-
-def _read_to_the_end(consumer: Consumer, first: int, base_ms: int) -> None:
-    for number in range(first, scenario.RECORD_COUNT):
-        message = consumer.poll(30)
-        assert message is not None, f"record {number} did not come"
-        assert message.error() is None
-        _, timestamp_ms = message.timestamp()
-        headers = tuple((name, value) for name, value in message.headers() or [])
-        got = scenario.Expected(message.key(), message.value(), headers, timestamp_ms)
-        assert message.offset() == number
-        assert got == scenario.expected_record(number, base_ms)
 
 
 def _alter_and_describe(admin: AdminClient, topic: str) -> None:
