@@ -135,6 +135,8 @@ class RequestChannel:
                 return
             try:
                 requester.respond(parked.encode(finished.result()))
+            except CloseConnection as problem:
+                requester.abort(str(problem))
             except Exception as problem:  # noqa: BLE001 - the supervisor of requests
                 self._fail(requester, problem)
 

@@ -72,7 +72,7 @@ class BrokerPages:
 
 
 def _load_renderer() -> Callable[[Sources], bytes]:
-    from floodmark.observability.metrics import render  # noqa: PLC0415 - see above
+    from floodmark.observability.metrics import render
 
     return render
 

@@ -1,0 +1,114 @@
+"""Makes a broker under test misbehave on purpose: refuse, delay, or lose requests.
+
+Public. The `floodmark` fixture has one as `floodmark.faults`; elsewhere it is plugged in as
+`broker.dispatch.faults`. Each call arms the switch for the next `times` requests of an API:
+
+    floodmark.faults.fail("PRODUCE", "NOT_ENOUGH_REPLICAS", times=2)
+    floodmark.faults.delay("FETCH", 0.5)
+    floodmark.faults.drop("PRODUCE", handled=True)   # appended, but the client never learns it
+
+It may be armed from any thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from floodmark.apis.dispatch import FaultSwitch, Route
+from floodmark.network.request_channel import CloseConnection
+from floodmark.testing.error_answers import NOT_MIRRORED, error_answer
+from floodmark.wire.api_keys import ApiKey
+from floodmark.wire.errors import ErrorCode
+
+Handle: TypeAlias = Callable[[], Any]
+Effect: TypeAlias = Callable[[Route, Any, Handle], Any]
+
+
+@dataclass(slots=True, eq=False)
+class _Fault:
+    api_key: ApiKey
+    left: int
+    effect: Effect
+
+
+class Faults(FaultSwitch):
+    """What is armed first strikes first; a request meets at most one fault."""
+
+    def __init__(self) -> None:
+        self._armed: list[_Fault] = []
+        self.struck: Counter[ApiKey] = Counter()
+        """How many requests of each API have met a fault."""
+
+    def fail(self, api: ApiKey | str, error: ErrorCode | int | str, *, times: int = 1) -> None:
+        """The next requests are not handled but answered with this error code."""
+        code = ErrorCode[error] if isinstance(error, str) else ErrorCode(error)
+        key = _api_key(api)
+        if key in NOT_MIRRORED:
+            raise ValueError(f"{key.name} cannot be made to fail with a code: use drop or delay")
+
+        def refuse(route: Route, request: Any, handle: Handle) -> Any:
+            if getattr(request, "acks", None) == 0:
+                raise CloseConnection(f"a test refused a produce without answer: {code.name}")
+            return error_answer(route.api_key, route.version, request, code)
+
+        self._arm(key, times, refuse)
+
+    def delay(self, api: ApiKey | str, delay_s: float, *, times: int = 1) -> None:
+        """The next requests are handled only after a while. They do not hold up other clients."""
+
+        def wait(route: Route, request: Any, handle: Handle) -> Any:
+            return asyncio.get_running_loop().create_task(_handle_later(delay_s, handle))
+
+        self._arm(_api_key(api), times, wait)
+
+    def drop(self, api: ApiKey | str, *, times: int = 1, handled: bool = False) -> None:
+        """The next requests end their connection: unseen, or `handled` with the answer lost."""
+
+        def close(route: Route, request: Any, handle: Handle) -> Any:
+            if handled:
+                return asyncio.get_running_loop().create_task(_handle_and_close(handle))
+            raise CloseConnection("a test dropped the request")
+
+        self._arm(_api_key(api), times, close)
+
+    def clear(self) -> None:
+        self._armed = []
+
+    def intercept(self, route: Route, request: Any, handle: Handle) -> Any:
+        for fault in tuple(self._armed):
+            if fault.api_key is route.api_key and fault.left > 0:
+                fault.left -= 1
+                if fault.left == 0 and fault in self._armed:
+                    self._armed.remove(fault)
+                self.struck[route.api_key] += 1
+                return fault.effect(route, request, handle)
+        return handle()
+
+    def _arm(self, api_key: ApiKey, times: int, effect: Effect) -> None:
+        if times < 1:
+            raise ValueError(f"a fault must strike at least once, not {times} times")
+        self._armed.append(_Fault(api_key, times, effect))
+
+
+def _api_key(api: ApiKey | str) -> ApiKey:
+    return ApiKey[api.upper()] if isinstance(api, str) else ApiKey(api)
+
+
+async def _handle_later(delay_s: float, handle: Handle) -> Any:
+    await asyncio.sleep(delay_s)
+    return await _handle(handle)
+
+
+async def _handle_and_close(handle: Handle) -> Any:
+    await _handle(handle)
+    raise CloseConnection("a test lost the answer")
+
+
+async def _handle(handle: Handle) -> Any:
+    result = handle()
+    return await result if inspect.isawaitable(result) else result

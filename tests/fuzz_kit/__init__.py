@@ -1,0 +1,1 @@
+"""What the fuzz run is made of: random messages from the definitions, mutations, load, watching."""
