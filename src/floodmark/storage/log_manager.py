@@ -57,6 +57,7 @@ class LogDir:
     recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
     log_start_offsets: dict[TopicPartition, int] = field(default_factory=dict)
     high_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
+    log_count: int = 0
 
 
 class LogManager:
@@ -174,6 +175,7 @@ class LogManager:
                     f"{self._logs[key].directory.parent} and {item.log_dir}; move one away"
                 )
             self._logs[key] = log
+            self.dirs[item.log_dir].log_count += 1
             if item.topic_id is not None:
                 self.topic_ids[key] = item.topic_id
 
@@ -239,6 +241,7 @@ class LogManager:
             producer_expiration_ms=self._producer_expiration_ms,
         )
         self._logs[key] = log
+        self.dirs[log_dir].log_count += 1
         return log
 
     def _write_topic_id(self, log: PartitionLog, topic_id: UUID) -> None:
@@ -251,10 +254,7 @@ class LogManager:
     def _emptiest_dir(self) -> Path:
         if not self.dirs:
             raise StorageError("all log folders are offline")
-        counts = dict.fromkeys(self.dirs, 0)
-        for log in self._logs.values():
-            counts[log.directory.parent] += 1
-        return min(counts, key=counts.__getitem__)
+        return min(self.dirs.values(), key=lambda log_dir: log_dir.log_count).path
 
     def delete(self, topic: str, partition: int, suffix: str) -> Path:
         """Take a log away; the renamed folder returned is for `remove_folder`, later in a thread.
@@ -262,6 +262,7 @@ class LogManager:
         The suffix is unique, a UUID in hex as Kafka's.
         """
         log = self._logs.pop((topic, partition))
+        self.dirs[log.directory.parent].log_count -= 1
         self.topic_ids.pop((topic, partition), None)
         self.high_watermarks.pop((topic, partition), None)
         return log.delete(suffix)

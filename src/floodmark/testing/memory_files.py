@@ -1,0 +1,395 @@
+"""A disk in memory that forgets, tears and fills up: the twin of storage.files.RealFiles.
+
+PUBLIC, for tests of anything that writes through the files port. It keeps apart what was synced and
+what was only written; `crash` gives an image that a real disk may legally hold after a power loss
+at that moment, and `at` rewinds to any earlier operation.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from floodmark.storage.files import Buffer
+
+Operation = tuple[str, tuple[object, ...]]
+
+
+@dataclass(slots=True)
+class Faults:
+    """Switches for what goes wrong; change them while the code under test runs."""
+
+    # Bytes that may still be written; the write that does not fit is cut short and fails.
+    space_bytes: int | None = None
+    read_only: bool = False
+    # Method name (append, pread, truncate, fsync, open, rename, ...) -> errno to fail with.
+    errors: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class _Node:
+    """A file: its content, what of it is synced, and the writes and cuts since."""
+
+    content: bytearray = field(default_factory=bytearray)
+    durable: bytes = b""
+    pending: list[bytes | int] = field(default_factory=list)
+    modified_ms: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Folder:
+    """A folder: its names, those that are synced, and the changes since, each of them atomic."""
+
+    entries: dict[str, _Node | _Folder] = field(default_factory=dict)
+    durable: dict[str, _Node | _Folder] = field(default_factory=dict)
+    pending: list[dict[str, _Node | _Folder | None]] = field(default_factory=list)
+
+    def change(self, names: dict[str, _Node | _Folder | None]) -> None:
+        _apply_names(self.entries, names)
+        self.pending.append(names)
+
+
+def _apply_names(
+    entries: dict[str, _Node | _Folder], names: dict[str, _Node | _Folder | None]
+) -> None:
+    for name, node in names.items():
+        if node is None:
+            entries.pop(name, None)
+        else:
+            entries[name] = node
+
+
+class MemoryFile:
+    """An open file of a MemoryFiles."""
+
+    __slots__ = ("_files", "_is_open", "_node", "path")
+
+    def __init__(self, files: MemoryFiles, path: Path, node: _Node) -> None:
+        self._files = files
+        self._node = node
+        self._is_open = True
+        self.path = path
+
+    def append(self, data: Buffer) -> None:
+        self._check_open()
+        self._files.write(self._node, bytes(data))
+
+    def append_parts(self, parts: Sequence[Buffer]) -> None:
+        self.append(b"".join(parts))
+
+    def pread(self, size: int, position: int) -> bytes:
+        self._check_open()
+        self._files.check("pread")
+        return bytes(self._node.content[position : position + size])
+
+    def truncate(self, size: int) -> None:
+        self._check_open()
+        self._files.cut(self._node, size)
+
+    def size(self) -> int:
+        return len(self._node.content)
+
+    def fsync(self) -> None:
+        self._check_open()
+        self._files.sync(self._node)
+
+    def fileno(self) -> int:
+        raise OSError(errno.EBADF, "a memory file has no descriptor")
+
+    def close(self) -> None:
+        self._is_open = False
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise OSError(errno.EBADF, f"{self.path} is closed")
+
+
+class MemoryLock:
+    """A held lock file."""
+
+    def __init__(self, release: Callable[[], None]) -> None:
+        self._release = release
+
+    def close(self) -> None:
+        self._release()
+
+
+class MemoryFiles:
+    """A file system in memory. `operations` counts the changes so far: the points at which to
+    crash."""
+
+    def __init__(self, faults: Faults | None = None) -> None:
+        self.faults = faults or Faults()
+        self._root = _Folder()
+        self._locks: set[Path] = set()
+        self._nodes: list[_Node] = []
+        self._journal: list[Operation] = []
+
+    # -- the files port
+
+    def open(self, path: Path, *, create: bool = True) -> MemoryFile:
+        self.check("open")
+        node = self._find(path)
+        if node is None:
+            if not create:
+                raise FileNotFoundError(errno.ENOENT, "no such file", str(path))
+            self.check_writable()
+            if self.faults.space_bytes == 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+            self._do("create", path)
+            node = self._find(path)
+        if not isinstance(node, _Node):
+            raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
+        return MemoryFile(self, path, node)
+
+    def listdir(self, path: Path) -> list[str]:
+        return sorted(self._folder(path).entries)
+
+    def exists(self, path: Path) -> bool:
+        return self._find(path) is not None
+
+    def is_dir(self, path: Path) -> bool:
+        return isinstance(self._find(path), _Folder)
+
+    def size(self, path: Path) -> int:
+        return len(self._file(path).content)
+
+    def modified_ms(self, path: Path) -> int:
+        return self._file(path).modified_ms
+
+    def mkdir(self, path: Path) -> None:
+        self.check_writable()
+        for folder in [*reversed(path.parents), path][1:]:
+            if not self.exists(folder):
+                self._do("mkdir", folder)
+
+    def rename(self, source: Path, target: Path) -> None:
+        self.check("rename")
+        self.check_writable()
+        if self._find(source) is None:
+            raise FileNotFoundError(errno.ENOENT, "no such file", str(source))
+        if source.parent != target.parent:
+            raise OSError(errno.EXDEV, "only within a folder", str(target))
+        self._do("rename", source, target.name)
+
+    def remove(self, path: Path) -> None:
+        self.check("remove")
+        self.check_writable()
+        if self.exists(path):
+            self._do("remove", path)
+
+    def remove_tree(self, path: Path) -> None:
+        self._folder(path)
+        self.remove(path)
+
+    def fsync_dir(self, path: Path) -> None:
+        self.check("fsync_dir")
+        self._folder(path)
+        self._do("sync_folder", path)
+
+    def read_file(self, path: Path) -> bytes:
+        self.check("pread")
+        return bytes(self._file(path).content)
+
+    def write_file_atomic(self, path: Path, data: Buffer, *, sync: bool = True) -> None:
+        temporary = path.with_name(path.name + ".tmp")
+        file = self.open(temporary)
+        file.truncate(0)
+        file.append(data)
+        if sync:
+            file.fsync()
+        self.rename(temporary, path)
+        if sync:
+            self.fsync_dir(path.parent)
+
+    def lock(self, path: Path) -> MemoryLock | None:
+        if path in self._locks:
+            return None
+        self.open(path).close()
+        self._locks.add(path)
+        return MemoryLock(lambda: self._locks.discard(path))
+
+    # -- what open files do
+
+    def check(self, method: str) -> None:
+        number = self.faults.errors.get(method)
+        if number is not None:
+            raise OSError(number, os.strerror(number))
+
+    def check_writable(self) -> None:
+        if self.faults.read_only:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    def write(self, node: _Node, data: bytes) -> None:
+        self.check("append")
+        self.check_writable()
+        space_bytes = self.faults.space_bytes
+        if space_bytes is None or len(data) <= space_bytes:
+            self._do("append", self._number(node), data)
+            if space_bytes is not None:
+                self.faults.space_bytes = space_bytes - len(data)
+            return
+        self._do("append", self._number(node), data[:space_bytes])
+        self.faults.space_bytes = 0
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def cut(self, node: _Node, size: int) -> None:
+        self.check("truncate")
+        self.check_writable()
+        if size != len(node.content):
+            self._do("truncate", self._number(node), size)
+
+    def sync(self, node: _Node) -> None:
+        self.check("fsync")
+        self._do("sync", self._number(node))
+
+    def _number(self, node: _Node) -> int:
+        return next(number for number, known in enumerate(self._nodes) if known is node)
+
+    # -- tests' side
+
+    @property
+    def operations(self) -> int:
+        return len(self._journal)
+
+    def at(self, operations: int) -> MemoryFiles:
+        """The disk as it was after so many operations."""
+        rewound = MemoryFiles()
+        for name, arguments in self._journal[:operations]:
+            rewound._do(name, *arguments)
+        return rewound
+
+    def crash(self, random: Random | None = None) -> MemoryFiles:
+        """What may be left after a power loss now; without a random source, only what was
+        synced."""
+        image = MemoryFiles()
+        image._root = image._image_of(self._root, random)
+        return image
+
+    def flip_bit(self, path: Path, position: int, bit: int = 0) -> None:
+        """The medium decays: nothing is told to anybody."""
+        self._file(path).content[position] ^= 1 << bit
+
+    def tree(self) -> Iterator[tuple[Path, bytes]]:
+        """Every file and its content."""
+        stack: list[tuple[Path, _Folder]] = [(Path("/"), self._root)]
+        while stack:
+            path, folder = stack.pop()
+            for name, node in folder.entries.items():
+                if isinstance(node, _Folder):
+                    stack.append((path / name, node))
+                else:
+                    yield path / name, bytes(node.content)
+
+    def _image_of(self, folder: _Folder, random: Random | None) -> _Folder:
+        names = dict(folder.durable)
+        if random is not None:
+            # A journal keeps changes in order, other file systems need not.
+            in_order = random.random() < 0.5
+            kept = random.randint(0, len(folder.pending))
+            for slot, change in enumerate(folder.pending):
+                if slot < kept if in_order else random.random() < 0.5:
+                    _apply_names(names, change)
+        image = _Folder()
+        for name, node in names.items():
+            if isinstance(node, _Folder):
+                image.entries[name] = self._image_of(node, random)
+            else:
+                content = _surviving(node, random)
+                image.entries[name] = _Node(bytearray(content), content, [], node.modified_ms)
+                self._nodes.append(image.entries[name])  # type: ignore[arg-type]
+        image.durable = dict(image.entries)
+        return image
+
+    # -- the operations themselves, which `at` repeats
+
+    def _do(self, name: str, *arguments: object) -> None:
+        self._journal.append((name, arguments))
+        getattr(self, f"_op_{name}")(*arguments)
+
+    def _op_create(self, path: Path) -> None:
+        node = _Node()
+        self._nodes.append(node)
+        self._folder(path.parent).change({path.name: node})
+
+    def _op_mkdir(self, path: Path) -> None:
+        self._folder(path.parent).change({path.name: _Folder()})
+
+    def _op_rename(self, source: Path, target_name: str) -> None:
+        folder = self._folder(source.parent)
+        folder.change({source.name: None, target_name: folder.entries[source.name]})
+
+    def _op_remove(self, path: Path) -> None:
+        self._folder(path.parent).change({path.name: None})
+
+    def _op_sync_folder(self, path: Path) -> None:
+        folder = self._folder(path)
+        folder.durable = dict(folder.entries)
+        folder.pending.clear()
+
+    def _op_append(self, number: int, data: bytes) -> None:
+        node = self._nodes[number]
+        node.content += data
+        node.pending.append(data)
+
+    def _op_truncate(self, number: int, size: int) -> None:
+        node = self._nodes[number]
+        _set_size(node.content, size)
+        node.pending.append(size)
+
+    def _op_sync(self, number: int) -> None:
+        node = self._nodes[number]
+        node.durable = bytes(node.content)
+        node.pending.clear()
+
+    def _find(self, path: Path) -> _Node | _Folder | None:
+        node: _Node | _Folder | None = self._root
+        for name in path.parts[1:]:
+            node = node.entries.get(name) if isinstance(node, _Folder) else None
+        return node
+
+    def _folder(self, path: Path) -> _Folder:
+        node = self._find(path)
+        if not isinstance(node, _Folder):
+            raise FileNotFoundError(errno.ENOENT, "no such folder", str(path))
+        return node
+
+    def _file(self, path: Path) -> _Node:
+        node = self._find(path)
+        if not isinstance(node, _Node):
+            raise FileNotFoundError(errno.ENOENT, "no such file", str(path))
+        return node
+
+
+def _set_size(content: bytearray, size: int) -> None:
+    if size < len(content):
+        del content[size:]
+    else:
+        content.extend(bytes(size - len(content)))
+
+
+def _surviving(node: _Node, random: Random | None) -> bytes:
+    """The synced content and some of what came after: a prefix, its last write torn, perhaps as
+    zeros."""
+    content = bytearray(node.durable)
+    if random is None or not node.pending:
+        return bytes(content)
+    kept = random.randint(0, len(node.pending))
+    for change in node.pending[:kept]:
+        if isinstance(change, int):
+            _set_size(content, change)
+        else:
+            content += change
+    if kept < len(node.pending):
+        torn = node.pending[kept]
+        if isinstance(torn, bytes):
+            content += torn[: random.randint(0, len(torn))]
+    if random.random() < 0.2 and len(content) > len(node.durable):
+        # The size reached the disk before the data did.
+        hole = random.randint(len(node.durable), len(content))
+        content[hole:] = bytes(len(content) - hole)
+    return bytes(content)
