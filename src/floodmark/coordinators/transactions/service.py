@@ -77,6 +77,10 @@ class TransactionService:
     async def until_loaded(self) -> None:
         await self._runtime.until_loaded()
 
+    def run_timers(self) -> None:
+        """Run what is due; for tests that moved a virtual clock."""
+        self._runtime.run_timers()
+
     def close(self) -> None:
         self._markers.close()
         self._runtime.close()
