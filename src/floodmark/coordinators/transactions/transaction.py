@@ -20,7 +20,7 @@ from floodmark.coordinators.transactions.states import (
     PREPARED,
     TransactionState,
 )
-from floodmark.invariant import invariant
+from floodmark.invariant import InvariantViolation
 from floodmark.wire.errors import ErrorCode
 
 TopicPartition: TypeAlias = tuple[str, int]
@@ -176,9 +176,9 @@ class Transaction(NamedTuple):
         return self.producer_id, self.producer_epoch
 
     def _move(self, state: TransactionState, **changes: object) -> Transaction:
-        invariant(
-            state in NEXT_STATES[self.state],
-            f"transaction {self.transactional_id} cannot go from {self.state.label} "
-            f"to {state.label}",
-        )
+        if state not in NEXT_STATES[self.state]:
+            raise InvariantViolation(
+                f"transaction {self.transactional_id} cannot go from {self.state.label} "
+                f"to {state.label}"
+            )
         return self._replace(state=state, previous_producer_id=self.producer_id, **changes)  # type: ignore[arg-type]
