@@ -153,8 +153,10 @@ class Connection:
                 f"no connection to {self.address} within {timeout_ms:.0f} ms"
             ) from None
         except OSError as error:
-            # asyncio puts its own text before the system's, which says it better.
-            reason = os.strerror(error.errno) if error.errno else str(error)
+            # asyncio puts a text of its own before the system's, which says it better; names that
+            # cannot be resolved have negative numbers.
+            known = error.errno is not None and error.errno > 0
+            reason = os.strerror(error.errno) if known else (error.strerror or str(error))
             raise ConnectionFailed(f"cannot connect to {self.address}: {reason}") from error
 
     async def _negotiate(self) -> None:

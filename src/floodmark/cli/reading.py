@@ -1,0 +1,118 @@
+"""A topic to stdout: the work behind `consume` and `cat -C`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+
+from floodmark.cli.errors import CliError
+from floodmark.cli.format import Formatter
+from floodmark.cli.progress import Progress
+from floodmark.cli.start_at import StartAt, seek_to
+from floodmark.client.consumer import Consumer
+from floodmark.client.view import TopicPartition
+from floodmark.records.record import Record
+
+POLL_MS = 500
+
+Found = tuple[TopicPartition, Record]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    topics: Sequence[str]
+    start: StartAt
+    partitions: Sequence[int] = ()
+    follow: bool = False
+    max_records: int | None = None
+    # Give up when nothing came for so long; None waits for ever.
+    idle_timeout_ms: float | None = None
+    # Only the last so many over all partitions, by time.
+    last: int | None = None
+
+
+async def print_records(
+    consumer: Consumer, plan: ReadPlan, formatter: Formatter, write: Callable[[bytes], None]
+) -> int:
+    """Format and write until the plan is fulfilled; gives the number of records."""
+    progress = Progress("records read")
+    count = 0
+    async for found in read(consumer, plan):
+        write(b"".join(formatter(partition, record) for partition, record in found))
+        count += len(found)
+        progress.update(count)
+    progress.finish()
+    return count
+
+
+async def read(consumer: Consumer, plan: ReadPlan) -> AsyncIterator[list[Found]]:
+    """What the plan asks for, in portions as they arrive."""
+    partitions = await _assign(consumer, plan)
+    end = await consumer.end_offsets(partitions)
+    await seek_to(consumer, partitions, plan.start)
+    if plan.last is not None:
+        yield await _last(consumer, end, plan.last)
+        if not plan.follow:
+            return
+    left = plan.max_records
+    async for found in _until(consumer, None if plan.follow else end, plan.idle_timeout_ms, left):
+        yield found
+
+
+async def _assign(consumer: Consumer, plan: ReadPlan) -> list[TopicPartition]:
+    known = {topic: await consumer.partitions_of(topic) for topic in plan.topics}
+    wanted: list[TopicPartition] = []
+    for topic, partitions in known.items():
+        chosen = [p for p in partitions if not plan.partitions or p.partition in plan.partitions]
+        missing = set(plan.partitions) - {p.partition for p in partitions}
+        if missing:
+            raise CliError(
+                f"topic {topic} has no partition {min(missing)}",
+                why=f"its partitions are 0 to {len(partitions) - 1}",
+            )
+        wanted += chosen
+    await consumer.assign(wanted)
+    return wanted
+
+
+async def _last(consumer: Consumer, end: dict[TopicPartition, int], count: int) -> list[Found]:
+    """Every partition was sought to `count` before its end: merge by time, keep the youngest."""
+    gathered: list[Found] = []
+    async for found in _until(consumer, end, None, None):
+        gathered += found
+    gathered.sort(key=lambda item: (item[1].timestamp, item[0], item[1].offset))
+    return gathered[-count:] if count else []
+
+
+async def _until(
+    consumer: Consumer,
+    end: dict[TopicPartition, int] | None,
+    idle_timeout_ms: float | None,
+    left: int | None,
+) -> AsyncIterator[list[Found]]:
+    idle_ms = 0.0
+    clock = consumer.cluster.clock
+    while left is None or left > 0:
+        if end is not None and await _all_at(consumer, end):
+            return
+        asked_ms = clock.monotonic_ms()
+        polled = await consumer.poll(POLL_MS, max_records=left)
+        found = [
+            (partition, record)
+            for partition, records in polled.items()
+            for record in records
+            if end is None or record.offset < end[partition]
+        ]
+        idle_ms = 0.0 if found else idle_ms + clock.monotonic_ms() - asked_ms
+        if found:
+            left = None if left is None else left - len(found)
+            yield found
+        elif idle_timeout_ms is not None and idle_ms >= idle_timeout_ms:
+            return
+
+
+async def _all_at(consumer: Consumer, end: dict[TopicPartition, int]) -> bool:
+    for partition, offset in end.items():
+        if await consumer.position(partition) < offset:
+            return False
+    return True

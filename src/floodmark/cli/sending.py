@@ -1,0 +1,82 @@
+"""Lines to records to a topic: the work behind `produce` and `cat -P`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+
+from floodmark.cli.progress import Progress
+from floodmark.cli.record_json import Outgoing
+from floodmark.client.batch import Delivery
+from floodmark.client.errors import KafkaError
+from floodmark.client.producer import Producer
+from floodmark.records.record import Header
+
+
+@dataclass(frozen=True, slots=True)
+class LineParser:
+    """Turns one line into a record."""
+
+    key_separator: bytes | None = None
+    key: bytes | None = None
+    headers: list[Header] = field(default_factory=list)
+    # A value (or key) of exactly these bytes stands for none: a tombstone.
+    null_marker: bytes | None = None
+    empty_is_null: bool = False
+
+    def __call__(self, line: bytes) -> Outgoing:
+        key: bytes | None = self.key
+        value: bytes | None = line
+        if self.key_separator is not None:
+            before, separator, after = line.partition(self.key_separator)
+            if separator:
+                key, value = before, after
+        return Outgoing(self._or_null(key), self._or_null(value), self.headers)
+
+    def _or_null(self, data: bytes | None) -> bytes | None:
+        if data == self.null_marker or (self.empty_is_null and data == b""):
+            return None
+        return data
+
+
+async def send_all(
+    producer: Producer,
+    topic: str,
+    pieces: AsyncIterator[list[bytes]],
+    parse: Callable[[bytes], Outgoing],
+    *,
+    partition: int | None = None,
+    limit: int | None = None,
+) -> int:
+    """Send until the input ends; raises the first failure. Gives the number of records."""
+    progress = Progress("records sent")
+    failures: list[KafkaError] = []
+    sent = 0
+
+    def note_failure(delivery: Delivery) -> None:
+        try:
+            delivery.result()
+        except KafkaError as error:
+            failures.append(error)
+
+    async for lines in pieces:
+        for line in lines[: None if limit is None else limit - sent]:
+            record = parse(line)
+            delivery = await producer.send(
+                topic,
+                record.value,
+                key=record.key,
+                partition=partition if record.partition is None else record.partition,
+                headers=record.headers,
+                timestamp_ms=record.timestamp,
+            )
+            delivery.add_done_callback(note_failure)
+            sent += 1
+        progress.update(sent)
+        if failures or sent == limit:
+            break
+    await producer.flush()
+    progress.finish()
+    if failures:
+        raise failures[0]
+    return sent

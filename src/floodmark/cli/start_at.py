@@ -1,0 +1,87 @@
+"""Where reading starts, as people write it, and the seek that it means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+import click
+
+from floodmark.client.consumer import Consumer
+from floodmark.client.view import TopicPartition
+
+_DURATION = re.compile(r"-?(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)(?:\s+ago)?$")
+_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+class Origin(Enum):
+    BEGINNING = "beginning"
+    END = "end"
+    OFFSET = "offset"
+    BEFORE_END = "before end"
+    TIME = "time"
+
+
+@dataclass(frozen=True, slots=True)
+class StartAt:
+    origin: Origin
+    number: int = 0
+
+
+def parse_offset(text: str) -> StartAt:
+    """beginning, end, an offset, -N for N before the end, or kcat's s@TIMESTAMP."""
+    if text in ("beginning", "earliest"):
+        return StartAt(Origin.BEGINNING)
+    if text in ("end", "latest"):
+        return StartAt(Origin.END)
+    if text.startswith("s@"):
+        text = text[2:]
+        if text.isdigit():
+            return StartAt(Origin.TIME, int(text))
+    elif re.fullmatch(r"-?\d+", text):
+        number = int(text)
+        if number < 0:
+            return StartAt(Origin.BEFORE_END, -number)
+        return StartAt(Origin.OFFSET, number)
+    raise click.UsageError(
+        f"'{text}' is not an offset: use beginning, end, a number, -N for N before the end, "
+        "or s@TIMESTAMP"
+    )
+
+
+def parse_time(text: str, now_ms: int) -> StartAt:
+    """Milliseconds since 1970, an ISO date and time, or a duration back from now such as 10m."""
+    if text.isdigit():
+        return StartAt(Origin.TIME, int(text))
+    duration = _DURATION.fullmatch(text.strip())
+    if duration:
+        back_ms = float(duration[1]) * _UNIT_MS[duration[2]]
+        return StartAt(Origin.TIME, int(now_ms - back_ms))
+    try:
+        # A time without a zone is the local one.
+        return StartAt(Origin.TIME, int(datetime.fromisoformat(text).timestamp() * 1000))
+    except ValueError:
+        raise click.UsageError(
+            f"'{text}' is not a time: use 2026-01-31T12:00, milliseconds since 1970, or 10m, 2h, 1d"
+        ) from None
+
+
+async def seek_to(consumer: Consumer, partitions: Sequence[TopicPartition], start: StartAt) -> None:
+    if start.origin is Origin.BEGINNING:
+        consumer.seek_to_beginning(*partitions)
+    elif start.origin is Origin.END:
+        consumer.seek_to_end(*partitions)
+    elif start.origin is Origin.TIME:
+        consumer.seek_to_timestamp(start.number, *partitions)
+    else:
+        first = await consumer.beginning_offsets(partitions)
+        end = await consumer.end_offsets(partitions)
+        for partition in partitions:
+            wanted = start.number
+            if start.origin is Origin.BEFORE_END:
+                wanted = end[partition] - start.number
+            # What retention took, or what is not there yet: go as near as possible.
+            consumer.seek(partition, min(max(wanted, first[partition]), end[partition]))
