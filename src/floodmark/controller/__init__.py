@@ -1,0 +1,3 @@
+"""Decisions for the cluster: pure cores, one file per kind of decision, and the shell in
+service.py.
+"""

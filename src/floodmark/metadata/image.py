@@ -98,6 +98,16 @@ class ImageChange:
     features: Features | None = None
     next_producer_id: int | None = None
 
+    def then(self, later: ImageChange) -> ImageChange:
+        """Both changes as one, the later one over the earlier."""
+        return ImageChange(
+            {**self.topics, **later.topics},
+            {**self.configs, **later.configs},
+            {**self.brokers, **later.brokers},
+            self.features if later.features is None else later.features,
+            self.next_producer_id if later.next_producer_id is None else later.next_producer_id,
+        )
+
     @property
     def is_empty(self) -> bool:
         return not (

@@ -1,0 +1,106 @@
+"""The first state of new partitions: chosen brokers checked, in-sync replicas and leader set.
+PURE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from floodmark.controller.decision import Refusal, View
+from floodmark.controller.placement import place_replicas
+from floodmark.metadata.image import MetadataImage, PartitionImage
+from floodmark.wire.errors import ErrorCode
+
+ManualAssignment = tuple[int, Sequence[int]]
+
+
+def place_automatically(
+    view: View, partitions: int, replication_factor: int, *, first_partition: int = 0
+) -> tuple[PartitionImage, ...] | Refusal:
+    """New partitions over the live brokers."""
+    live = {broker.id: broker.rack for broker in view.image.live_brokers()}
+    refusal = _check_enough_brokers(len(view.image.brokers), len(live), replication_factor)
+    if refusal is not None:
+        return refusal
+    assignment = place_replicas(
+        live,
+        partitions,
+        replication_factor,
+        start=view.random_below(len(live)),
+        shift=view.random_below(len(live)),
+        first_partition=first_partition,
+    )
+    return tuple(PartitionImage(row[0], 0, 0, row, row) for row in assignment)
+
+
+def _check_enough_brokers(known: int, live: int, replication_factor: int) -> Refusal | None:
+    reason = None
+    if live == 0:
+        reason = "All brokers are currently fenced."
+    elif replication_factor > known:
+        reason = (
+            f"The target replication factor of {replication_factor} cannot be reached because only "
+            f"{known} broker(s) are registered."
+        )
+    elif replication_factor > live:
+        reason = (
+            f"The target replication factor of {replication_factor} cannot be reached because only "
+            f"{live} broker(s) are live."
+        )
+    if reason is None:
+        return None
+    return Refusal(
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        f"Unable to replicate the partition {replication_factor} time(s): {reason}",
+    )
+
+
+def place_manually(
+    image: MetadataImage, assignments: Sequence[ManualAssignment]
+) -> tuple[PartitionImage, ...] | Refusal:
+    """Partitions of a new topic where the creator says."""
+    rows: dict[int, Sequence[int]] = {}
+    for index, replicas in assignments:
+        if index in rows:
+            return _invalid(f"Found multiple manual partition assignments for partition {index}")
+        rows[index] = replicas
+    partitions: list[PartitionImage] = []
+    for index, replicas in rows.items():
+        expected = len(partitions[0].replicas) if partitions else None
+        placed = place_one_manually(image, index, replicas, expected)
+        if isinstance(placed, Refusal):
+            return placed
+        partitions.append(placed)
+    if sorted(rows) != list(range(len(rows))):
+        return _invalid("partitions should be a consecutive 0-based integer sequence")
+    return tuple(partition for _, partition in sorted(zip(rows, partitions, strict=True)))
+
+
+def place_one_manually(
+    image: MetadataImage, index: int, replicas: Sequence[int], expected_factor: int | None
+) -> PartitionImage | Refusal:
+    prefix = "The manual partition assignment includes"
+    if not replicas:
+        return _invalid(f"{prefix} an empty replica list.")
+    for broker in sorted(replicas):
+        if broker not in image.brokers:
+            return _invalid(f"{prefix} broker {broker}, but no such broker is registered.")
+        if replicas.count(broker) > 1:
+            return _invalid(f"{prefix} the broker {broker} more than once.")
+    if expected_factor is not None and len(replicas) != expected_factor:
+        return _invalid(
+            f"{prefix} a partition with {len(replicas)} replica(s), but this is not consistent "
+            f"with "
+            f"previous partitions, which have {expected_factor} replica(s)."
+        )
+    isr = tuple(broker for broker in replicas if image.is_live(broker))
+    if not isr:
+        return _invalid(
+            "All brokers specified in the manual partition assignment for partition "
+            f"{index} are fenced or in controlled shutdown."
+        )
+    return PartitionImage(isr[0], 0, 0, tuple(replicas), isr)
+
+
+def _invalid(message: str) -> Refusal:
+    return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)

@@ -1,0 +1,244 @@
+"""Decisions: settings of topics and brokers, whole (AlterConfigs) or step by step
+(IncrementalAlterConfigs). PURE; the words of refusals are Kafka 4.3's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from floodmark.config import (
+    BROKER_SETTINGS_BY_NAME,
+    TOPIC_SETTINGS_BY_NAME,
+    ConfigError,
+    Setting,
+    ValueType,
+    validate_dynamic_overrides,
+    validate_topic_overrides,
+)
+from floodmark.config.broker_config import base_name
+from floodmark.config.values import format_value
+from floodmark.controller.decision import Decision, Refusal, View
+from floodmark.controller.topic_names import why_invalid
+from floodmark.controller.topics import config_operation
+from floodmark.metadata.image import CLUSTER_DEFAULT, ConfigResource, ImageChange
+from floodmark.metadata.store import Operation
+from floodmark.wire.errors import ErrorCode
+
+MAX_VALUE_LENGTH = 32767
+"""Values travel as strings of a 16-bit length."""
+
+
+class ConfigOperation(IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigStep:
+    """One step of an incremental change. `operation` is the wire's number, known or not."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigReplacement:
+    """The whole new set of a resource: what is not named goes."""
+
+    resource: ConfigResource
+    configs: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigAlteration:
+    resource: ConfigResource
+    steps: Sequence[ConfigStep]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigAnswer:
+    resource: ConfigResource
+    error_code: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+def alter_configs(
+    view: View, requests: Sequence[ConfigReplacement], *, validate_only: bool = False
+) -> Decision[list[ConfigAnswer]]:
+    outcomes: list[tuple[ConfigResource, dict[str, str] | Refusal]] = []
+    for request in requests:
+        missing = [name for name, value in request.configs.items() if value is None]
+        if missing:
+            outcomes.append((request.resource, _no_nulls(missing)))
+            continue
+        configs = {name: str(value) for name, value in request.configs.items()}
+        outcomes.append((request.resource, _check(view, request.resource, configs) or configs))
+    return _decide(view, outcomes, validate_only)
+
+
+def incremental_alter_configs(
+    view: View, requests: Sequence[ConfigAlteration], *, validate_only: bool = False
+) -> Decision[list[ConfigAnswer]]:
+    outcomes: list[tuple[ConfigResource, dict[str, str] | Refusal]] = []
+    for request in requests:
+        configs = _take_steps(view, request)
+        if isinstance(configs, dict):
+            configs = _check(view, request.resource, configs) or configs
+        outcomes.append((request.resource, configs))
+    return _decide(view, outcomes, validate_only)
+
+
+def _decide(
+    view: View,
+    outcomes: Sequence[tuple[ConfigResource, dict[str, str] | Refusal]],
+    validate_only: bool,
+) -> Decision[list[ConfigAnswer]]:
+    resources = [resource for resource, _ in outcomes]
+    answers: list[ConfigAnswer] = []
+    operations: list[Operation] = []
+    changes: dict[ConfigResource, Mapping[str, str] | None] = {}
+    for resource, outcome in outcomes:
+        if resources.count(resource) > 1:
+            outcome = Refusal(  # noqa: PLW2901 - the same refusal for all of them
+                ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
+            )
+        if isinstance(outcome, Refusal):
+            answers.append(ConfigAnswer(resource, *outcome))
+            continue
+        answers.append(ConfigAnswer(resource))
+        if not validate_only:
+            changes[resource] = outcome
+            operations.append(config_operation(view.image, resource, outcome))
+    return Decision(answers, operations, ImageChange(configs=changes))
+
+
+# -- the steps of an incremental change -----------------------------------------------------------
+
+
+def _take_steps(view: View, request: ConfigAlteration) -> dict[str, str] | Refusal:
+    names = [step.name for step in request.steps]
+    if len(set(names)) != len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        return Refusal(
+            ErrorCode.INVALID_REQUEST, f"Error due to duplicate config keys : {','.join(twice)}"
+        )
+    missing = [
+        step.name
+        for step in request.steps
+        if step.value is None and step.operation != ConfigOperation.DELETE
+    ]
+    if missing:
+        return _no_nulls(missing)
+    configs = dict(view.image.config(*request.resource))
+    for step in request.steps:
+        refusal = _take_step(view, request.resource, configs, step)
+        if refusal is not None:
+            return refusal
+    return configs
+
+
+def _take_step(
+    view: View, resource: ConfigResource, configs: dict[str, str], step: ConfigStep
+) -> Refusal | None:
+    if step.operation == ConfigOperation.DELETE:
+        configs.pop(step.name, None)
+    elif step.operation == ConfigOperation.SET:
+        configs[step.name] = step.value or ""
+    elif step.operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
+        operation = ConfigOperation(step.operation)
+        setting = _setting(resource, step.name)
+        if setting is None or setting.type is not ValueType.LIST:
+            return Refusal(
+                ErrorCode.INVALID_CONFIG,
+                f"Can't {operation.name} to key {step.name} because its type is not LIST.",
+            )
+        items = _current_items(view, resource, configs, setting)
+        given = (step.value or "").split(",")
+        if operation is ConfigOperation.APPEND:
+            items += [item for item in dict.fromkeys(given) if item not in items]
+        else:
+            items = [item for item in items if item not in given]
+        configs[step.name] = ",".join(items)
+    else:
+        return Refusal(
+            ErrorCode.INVALID_REQUEST, f"Unknown operation type {step.operation} for {step.name}"
+        )
+    return None
+
+
+def _current_items(
+    view: View, resource: ConfigResource, configs: Mapping[str, str], setting: Setting
+) -> list[str]:
+    """Where nothing is set yet, a list grows from the value in force."""
+    text = configs.get(setting.name)
+    if text is None:
+        in_force = (
+            view.config.topic_defaults[setting.name]
+            if resource.kind == "topic"
+            else view.config.get(setting.name)
+        )
+        text = format_value(in_force)
+    return [item.strip() for item in text.split(",")] if text else []
+
+
+def _setting(resource: ConfigResource, name: str) -> Setting | None:
+    if resource.kind == "topic":
+        return TOPIC_SETTINGS_BY_NAME.get(name)
+    return BROKER_SETTINGS_BY_NAME.get(base_name(name))
+
+
+# -- checks ---------------------------------------------------------------------------------------
+
+
+def _check(view: View, resource: ConfigResource, configs: Mapping[str, str]) -> Refusal | None:
+    too_long = [name for name, value in configs.items() if len(value) > MAX_VALUE_LENGTH]
+    if too_long:
+        return Refusal(
+            ErrorCode.INVALID_CONFIG,
+            f"The configuration value of {too_long[0]} exceeds the maximum length of "
+            f"{MAX_VALUE_LENGTH}",
+        )
+    try:
+        if resource.kind == "topic":
+            return _check_topic(view, resource.name, configs)
+        if resource.kind == "broker":
+            return _check_broker(view, resource.name, configs)
+    except ConfigError as error:
+        return Refusal(ErrorCode.INVALID_CONFIG, str(error))
+    return Refusal(
+        ErrorCode.INVALID_REQUEST, f"Settings of a {resource.kind} cannot be changed here."
+    )
+
+
+def _check_topic(view: View, name: str, configs: Mapping[str, str]) -> Refusal | None:
+    reason = why_invalid(name)
+    if reason is not None:
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+    if name not in view.image.topics:
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    validate_topic_overrides(configs, view.config.topic_defaults)
+    return None
+
+
+def _check_broker(view: View, name: str, configs: Mapping[str, str]) -> Refusal | None:
+    if name != CLUSTER_DEFAULT and not name.isdecimal():
+        return Refusal(
+            ErrorCode.INVALID_REQUEST, f"Unable to parse broker name as a base 10 number: {name}"
+        )
+    if name != CLUSTER_DEFAULT and int(name) not in view.image.brokers:
+        return Refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {name} found.")
+    validate_dynamic_overrides(configs, per_broker=name != CLUSTER_DEFAULT)
+    # Made and thrown away: it raises when the new values do not agree with the others.
+    if name == CLUSTER_DEFAULT:
+        view.config.with_dynamic(configs, view.config.dynamic_broker)
+    elif int(name) == view.config.node_id:
+        view.config.with_dynamic(view.config.dynamic_default, configs)
+    return None
+
+
+def _no_nulls(names: Sequence[str]) -> Refusal:
+    return Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(names)}")

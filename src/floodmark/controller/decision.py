@@ -1,0 +1,44 @@
+"""What a decision is given and what it comes to. PURE; shared by all decisions of this room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, TypeVar
+from uuid import UUID
+
+from floodmark.config import BrokerConfig
+from floodmark.metadata.image import ImageChange, MetadataImage
+from floodmark.metadata.store import Operation
+from floodmark.wire.errors import ErrorCode
+
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The state of the world at the moment of a decision.
+
+    Chance is an argument: `random_below(n)` gives a number in [0, n), `new_topic_id` a fresh id.
+    """
+
+    image: MetadataImage
+    config: BrokerConfig
+    random_below: Callable[[int], int]
+    new_topic_id: Callable[[], UUID]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[A]):
+    """The answer to give once `operations` are stored; `change` is what they do to the image."""
+
+    answer: A
+    operations: Sequence[Operation] = ()
+    change: ImageChange = field(default_factory=ImageChange)
+
+
+class Refusal(NamedTuple):
+    """Why something is not done, as it goes into a response."""
+
+    error_code: ErrorCode
+    message: str | None = None

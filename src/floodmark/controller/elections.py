@@ -1,0 +1,126 @@
+"""Who leads a partition. PURE.
+
+The first live replica of the in-sync ones, in the order of the assignment (SPEC R7). Outside of
+them
+only where unclean election is allowed, and then records may be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import NamedTuple
+
+from floodmark.controller.decision import Decision, Refusal, View
+from floodmark.controller.partition_states import (
+    PartitionKey,
+    is_unclean_allowed,
+    store_partitions,
+)
+from floodmark.metadata.image import NO_LEADER, MetadataImage, PartitionImage
+from floodmark.wire.errors import ErrorCode
+
+IsLive = Callable[[int], bool]
+
+
+class ElectionType(IntEnum):
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+class ElectionAnswer(NamedTuple):
+    topic: str
+    partition: int
+    error_code: ErrorCode
+    message: str | None = None
+
+
+def elect(
+    partition: PartitionImage, is_live: IsLive, *, unclean_allowed: bool
+) -> PartitionImage | None:
+    """The partition under its next leader, or None when there is nobody to lead it."""
+    for replica in partition.replicas:
+        if replica in partition.isr and is_live(replica):
+            return led_by(partition, replica, partition.isr)
+    if unclean_allowed:
+        for replica in partition.replicas:
+            if is_live(replica):
+                # Whatever the others have may contradict this leader: only it is in sync.
+                return led_by(partition, replica, (replica,))
+    return None
+
+
+def led_by(partition: PartitionImage, leader: int, isr: tuple[int, ...]) -> PartitionImage:
+    """A new reign: both epochs rise, also when the same broker leads again."""
+    return partition._replace(
+        leader=leader,
+        leader_epoch=partition.leader_epoch + 1,
+        partition_epoch=partition.partition_epoch + 1,
+        isr=isr,
+    )
+
+
+def elect_leaders(
+    view: View, election_type: ElectionType, wanted: list[PartitionKey] | None
+) -> Decision[list[ElectionAnswer]]:
+    """ElectLeaders: for the partitions wanted, or (None) for all that need it."""
+    image = view.image
+    keys = _all_partitions(image) if wanted is None else wanted
+    answers: list[ElectionAnswer] = []
+    changed: dict[PartitionKey, PartitionImage] = {}
+    for key in dict.fromkeys(keys):
+        partition = image.partition(*key)
+        outcome: PartitionImage | Refusal
+        if partition is None:
+            outcome = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {key[0]}")
+        elif election_type is ElectionType.PREFERRED:
+            outcome = _elect_preferred(image, partition)
+        else:
+            outcome = _elect_unclean(image, partition)
+        if isinstance(outcome, PartitionImage):
+            changed[key] = outcome
+            answers.append(ElectionAnswer(*key, ErrorCode.NONE))
+        elif wanted is not None or outcome.error_code is not ErrorCode.ELECTION_NOT_NEEDED:
+            answers.append(ElectionAnswer(*key, outcome.error_code, outcome.message))
+    operations, change = store_partitions(image, changed)
+    return Decision(answers, operations, change)
+
+
+def next_leader(view: View, topic: str, partition: PartitionImage) -> PartitionImage | None:
+    """`elect` with the topic's own rule about unclean leaders."""
+    return elect(partition, view.image.is_live, unclean_allowed=is_unclean_allowed(view, topic))
+
+
+def _all_partitions(image: MetadataImage) -> list[PartitionKey]:
+    return [
+        (name, index)
+        for name, topic in image.topics.items()
+        for index in range(len(topic.partitions))
+    ]
+
+
+def _elect_preferred(image: MetadataImage, partition: PartitionImage) -> PartitionImage | Refusal:
+    preferred_leader = partition.replicas[0]
+    if partition.leader == preferred_leader:
+        return Refusal(
+            ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
+        )
+    if preferred_leader not in partition.isr or not image.is_live(preferred_leader):
+        return Refusal(
+            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available."
+        )
+    return led_by(partition, preferred_leader, partition.isr)
+
+
+def _elect_unclean(image: MetadataImage, partition: PartitionImage) -> PartitionImage | Refusal:
+    if partition.leader != NO_LEADER:
+        return Refusal(
+            ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
+        )
+    elected = elect(partition, image.is_live, unclean_allowed=True)
+    if elected is None:
+        return Refusal(
+            ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+            "Eligible topic partition leaders are not available.",
+        )
+    return elected

@@ -1,0 +1,131 @@
+"""Decision: AlterPartition, by which a leader changes the in-sync replicas of its partition. PURE.
+
+The rules are those of KIP-497 and KIP-903: the leader proposes on what it knows, and a proposal
+made
+on old knowledge (another leader epoch or partition epoch) or with a replica that has restarted
+since
+is refused, never merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from floodmark.controller.decision import Decision, View
+from floodmark.controller.partition_states import PartitionKey, store_partitions
+from floodmark.metadata.image import MetadataImage, PartitionImage, TopicImage
+from floodmark.wire.errors import ErrorCode
+
+UNKNOWN_BROKER_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True)
+class IsrMember:
+    """A replica as the leader knows it; its epoch, so that one which restarted since is noticed."""
+
+    broker_id: int
+    broker_epoch: int = UNKNOWN_BROKER_EPOCH
+
+
+@dataclass(frozen=True, slots=True)
+class IsrProposal:
+    topic_id: UUID
+    partition: int
+    leader_epoch: int
+    partition_epoch: int
+    new_isr: Sequence[IsrMember]
+
+
+@dataclass(frozen=True, slots=True)
+class IsrAnswer:
+    """`state` is the partition after the change, without an error."""
+
+    topic_id: UUID
+    partition: int
+    error_code: ErrorCode = ErrorCode.NONE
+    state: PartitionImage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartitionAnswer:
+    error_code: ErrorCode
+    partitions: list[IsrAnswer]
+
+
+def alter_partitions(
+    view: View, broker_id: int, broker_epoch: int, proposals: Sequence[IsrProposal]
+) -> Decision[AlterPartitionAnswer]:
+    image = view.image
+    sender = image.brokers.get(broker_id)
+    if sender is None or sender.broker_epoch != broker_epoch:
+        return Decision(AlterPartitionAnswer(ErrorCode.STALE_BROKER_EPOCH, []))
+    answers: list[IsrAnswer] = []
+    changed: dict[PartitionKey, PartitionImage] = {}
+    for proposal in proposals:
+        outcome = _decide(image, broker_id, proposal)
+        if isinstance(outcome, ErrorCode):
+            answers.append(IsrAnswer(proposal.topic_id, proposal.partition, outcome))
+            continue
+        topic, state = outcome
+        answers.append(IsrAnswer(proposal.topic_id, proposal.partition, ErrorCode.NONE, state))
+        if state is not topic.partitions[proposal.partition]:
+            changed[topic.name, proposal.partition] = state
+    operations, change = store_partitions(image, changed)
+    return Decision(AlterPartitionAnswer(ErrorCode.NONE, answers), operations, change)
+
+
+def _decide(
+    image: MetadataImage, broker_id: int, proposal: IsrProposal
+) -> tuple[TopicImage, PartitionImage] | ErrorCode:
+    topic = image.topics_by_id.get(proposal.topic_id)
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    if not 0 <= proposal.partition < len(topic.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    current = topic.partitions[proposal.partition]
+    error = _check_epochs(current, broker_id, proposal)
+    if error is not ErrorCode.NONE:
+        return error
+    new_isr = tuple(member.broker_id for member in proposal.new_isr)
+    if set(new_isr) == set(current.isr):
+        return topic, current
+    error = _check_members(image, current, proposal)
+    if error is not ErrorCode.NONE:
+        return error
+    state = current._replace(isr=new_isr, partition_epoch=current.partition_epoch + 1)
+    return topic, state
+
+
+def _check_epochs(current: PartitionImage, broker_id: int, proposal: IsrProposal) -> ErrorCode:
+    if (
+        proposal.leader_epoch > current.leader_epoch
+        or proposal.partition_epoch > current.partition_epoch
+    ):
+        # The leader knows more than we do: another broker must be the controller by now.
+        return ErrorCode.NOT_CONTROLLER
+    if proposal.leader_epoch < current.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if broker_id != current.leader:
+        return ErrorCode.INVALID_REQUEST
+    if proposal.partition_epoch < current.partition_epoch:
+        return ErrorCode.INVALID_UPDATE_VERSION
+    return ErrorCode.NONE
+
+
+def _check_members(
+    image: MetadataImage, current: PartitionImage, proposal: IsrProposal
+) -> ErrorCode:
+    ids = [member.broker_id for member in proposal.new_isr]
+    if current.leader not in ids or len(set(ids)) != len(ids):
+        return ErrorCode.INVALID_REQUEST
+    if not set(ids) <= set(current.replicas):
+        return ErrorCode.INVALID_REQUEST
+    for member in proposal.new_isr:
+        broker = image.brokers.get(member.broker_id)
+        if broker is None or broker.is_fenced:
+            return ErrorCode.INELIGIBLE_REPLICA
+        if member.broker_epoch not in (UNKNOWN_BROKER_EPOCH, broker.broker_epoch):
+            return ErrorCode.INELIGIBLE_REPLICA
+    return ErrorCode.NONE

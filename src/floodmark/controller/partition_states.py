@@ -1,0 +1,41 @@
+"""Turning changed partitions into store operations and an image change. PURE; used by all decisions
+that move leaders or in-sync replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from floodmark.config import topic_config
+from floodmark.controller.decision import View
+from floodmark.metadata import paths
+from floodmark.metadata.image import ImageChange, MetadataImage, PartitionImage, TopicImage
+from floodmark.metadata.store import Operation, SetData
+
+PartitionKey = tuple[str, int]
+
+
+def store_partitions(
+    image: MetadataImage, changed: Mapping[PartitionKey, PartitionImage]
+) -> tuple[list[Operation], ImageChange]:
+    """Each write expects the version that the old partition epoch says: nobody else wrote since."""
+    operations: list[Operation] = []
+    by_topic: dict[str, dict[int, PartitionImage]] = {}
+    for (topic, index), partition in changed.items():
+        operations.append(
+            SetData(
+                paths.state_path(topic, index),
+                paths.encode_state(partition, image.controller_epoch),
+                partition.partition_epoch - 1,
+            )
+        )
+        by_topic.setdefault(topic, {})[index] = partition
+    topics: dict[str, TopicImage | None] = {
+        name: image.topics[name].with_partitions(partitions)
+        for name, partitions in by_topic.items()
+    }
+    return operations, ImageChange(topics=topics)
+
+
+def is_unclean_allowed(view: View, topic: str) -> bool:
+    settings = topic_config(view.config, view.image.config("topic", topic))
+    return settings.get_bool("unclean.leader.election.enable")
