@@ -1,0 +1,21 @@
+"""DeleteGroups (key 42), versions 0 to 2: groups without members go, with their offsets.
+
+- v2 flexible
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+from floodmark.apis.context import RequestContext
+from floodmark.apis.group_requests import when_all
+from floodmark.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+
+
+def handle(
+    context: RequestContext, request: DeleteGroupsRequest
+) -> DeleteGroupsResponse | Coroutine[Any, Any, DeleteGroupsResponse]:
+    groups = context.services.groups
+    answers = [groups.delete_group(group_id) for group_id in dict.fromkeys(request.groups_names)]
+    return when_all(answers, lambda results: DeleteGroupsResponse(results=results))

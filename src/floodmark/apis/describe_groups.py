@@ -1,0 +1,36 @@
+"""DescribeGroups (key 15), versions 0 to 6: classic groups with their members.
+
+- v3 authorized operations; v4 instance ids; v5 flexible
+- v6 an unknown group is GROUP_ID_NOT_FOUND with a text; before, it was a group in state Dead
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+from floodmark.apis.authorized_operations import ALL_ON_GROUP
+from floodmark.apis.context import RequestContext
+from floodmark.apis.group_requests import client_of, when_all
+from floodmark.wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+
+def handle(
+    context: RequestContext, request: DescribeGroupsRequest
+) -> DescribeGroupsResponse | Coroutine[Any, Any, DescribeGroupsResponse]:
+    client = client_of(context)
+    groups = context.services.groups
+    answers = [groups.describe_group(client, group_id) for group_id in request.groups]
+
+    def finish(described: list[DescribedGroup]) -> DescribeGroupsResponse:
+        if request.include_authorized_operations:
+            for group in described:
+                if not group.error_code:
+                    group.authorized_operations = ALL_ON_GROUP
+        return DescribeGroupsResponse(groups=described)
+
+    return when_all(answers, finish)

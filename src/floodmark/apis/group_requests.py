@@ -1,0 +1,50 @@
+"""What the APIs of the group coordinator share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from floodmark.apis.context import RequestContext
+from floodmark.coordinators.groups.client import Client
+
+T = TypeVar("T")
+A = TypeVar("A")
+
+
+def client_of(context: RequestContext) -> Client:
+    """As Kafka writes members down: Java prints an address with a slash in front."""
+    return Client(context.client_id or "", f"/{context.peer.host}", context.api_version)
+
+
+def when_all(
+    answers: list[A | asyncio.Future[A]], finish: Callable[[list[A]], T]
+) -> T | Coroutine[Any, Any, T]:
+    """`finish` on all answers: now when none of them is still to come."""
+    if any(isinstance(answer, asyncio.Future) for answer in answers):
+        return _wait_for_all(answers, finish)
+    return finish([answer for answer in answers if not isinstance(answer, asyncio.Future)])
+
+
+async def _wait_for_all(answers: list[A | asyncio.Future[A]], finish: Callable[[list[A]], T]) -> T:
+    settled = []
+    for answer in answers:
+        settled.append(await answer if isinstance(answer, asyncio.Future) else answer)
+    return finish(settled)
+
+
+def then(answer: A | asyncio.Future[A], finish: Callable[[A], T]) -> T | asyncio.Future[T]:
+    """`finish` on an answer that may be still to come, without holding a handler slot."""
+    if not isinstance(answer, asyncio.Future):
+        return finish(answer)
+    result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+    def done(finished: asyncio.Future[A]) -> None:
+        if finished.cancelled():
+            result.cancel()
+        elif not result.done():
+            result.set_result(finish(finished.result()))
+
+    answer.add_done_callback(done)
+    return result

@@ -1,0 +1,18 @@
+"""Heartbeat (key 12), versions 0 to 4: a member of a classic group lives, and hears of rebalances.
+
+- v3 static members; v4 flexible
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from floodmark.apis.context import RequestContext
+from floodmark.apis.group_requests import client_of
+from floodmark.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+def handle(
+    context: RequestContext, request: HeartbeatRequest
+) -> HeartbeatResponse | asyncio.Future[HeartbeatResponse]:
+    return context.services.groups.heartbeat(client_of(context), request)

@@ -1,0 +1,16 @@
+"""ListGroups (key 16), versions 0 to 5: the groups that this broker coordinates.
+
+- v3 flexible; v4 filter by state (KIP-518); v5 filter by type (KIP-848)
+"""
+
+from __future__ import annotations
+
+from floodmark.apis.context import RequestContext
+from floodmark.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+
+def handle(context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+    error_code, groups = context.services.groups.list_groups(
+        request.states_filter, request.types_filter
+    )
+    return ListGroupsResponse(error_code=error_code, groups=groups)

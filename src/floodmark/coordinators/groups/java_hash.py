@@ -1,0 +1,21 @@
+"""Java's String.hashCode, which spreads groups and transactional ids over partitions. PURE.
+
+Used by the services of both coordinators.
+"""
+
+from __future__ import annotations
+
+
+def java_string_hash(text: str) -> int:
+    """Over UTF-16 code units, as a signed 32-bit number."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for index in range(0, len(units), 2):
+        value = (31 * value + (units[index] << 8 | units[index + 1])) & 0xFFFFFFFF
+    return value - (1 << 32) if value & 0x80000000 else value
+
+
+def partition_for(key: str, partition_count: int) -> int:
+    """Kafka's Utils.abs: the smallest int, which has no positive twin, becomes 0."""
+    value = java_string_hash(key)
+    return 0 if value == -(1 << 31) else abs(value) % partition_count

@@ -1,0 +1,168 @@
+"""Records of `__consumer_offsets` as objects, and their bytes in Kafka's formats. PURE.
+
+`OffsetRecord` has a codec of its own, because offset commits are counted in CPU; everything else is
+a `MessageRecord` around the definitions in `wire.internal`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from struct import Struct
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
+from uuid import UUID
+
+from floodmark.wire.compiler import decode
+from floodmark.wire.internal.classic_groups import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LegacyOffsetCommitKey,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from floodmark.wire.internal.consumer_offsets import KEY_CLASSES, VALUE_CLASSES, RecordType
+from floodmark.wire.internal.framing import decode_versioned, encode_key, encode_versioned
+from floodmark.wire.schema import ZERO_UUID, UnsupportedVersion
+
+VALUE_VERSIONS: Mapping[int, int] = MappingProxyType({RecordType.GROUP_METADATA: 3})
+"""What we write; records of consumer groups have version 0 only."""
+
+_TYPE = Struct(">h")
+_LENGTH = Struct(">h")
+_PARTITION = Struct(">i")
+_VALUE_HEAD = Struct(">hqi")
+_TIMESTAMP = Struct(">q")
+_OFFSET_VALUE_VERSION = 4
+_OFFSET_KEY_TYPE = _TYPE.pack(RecordType.OFFSET_COMMIT)
+_NO_TAGS = b"\x00"
+# One tagged field: tag 0, 16 bytes.
+_TOPIC_ID_TAG = b"\x01\x00\x10"
+_ONE_BYTE_LENGTH = 0x7F
+
+
+class CommittedOffset(NamedTuple):
+    """Where a group stands in a partition. `record_offset` is where the log says so."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int | None
+    topic_id: UUID
+    record_offset: int = -1
+
+
+class OffsetRecord(NamedTuple):
+    """A commit, or with no value its removal."""
+
+    group_id: str
+    topic: str
+    partition: int
+    value: CommittedOffset | None
+
+
+class MessageRecord(NamedTuple):
+    """Any other record: key and value as `wire.internal` defines them; no value is a tombstone."""
+
+    record_type: int
+    key: Any
+    value: Any
+
+
+GroupRecord: TypeAlias = OffsetRecord | MessageRecord
+
+
+def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
+    if isinstance(record, OffsetRecord):
+        value = record.value
+        return _encode_offset_key(record), None if value is None else _encode_offset_value(value)
+    key = encode_key(record.key, record.record_type)
+    if record.value is None:
+        return key, None
+    version = VALUE_VERSIONS.get(record.record_type, 0)
+    return key, encode_versioned(record.value, version)
+
+
+def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
+    """None for what a newer version wrote: types and value versions that we do not know."""
+    record_type = _TYPE.unpack_from(key)[0]
+    key_class = KEY_CLASSES.get(record_type)
+    if key_class is None:
+        return None
+    decoded_key = decode(key_class, key, 0, 2)
+    try:
+        decoded = None if value is None else decode_versioned(VALUE_CLASSES[record_type], value)
+    except UnsupportedVersion:
+        return None
+    if isinstance(decoded_key, OffsetCommitKey | LegacyOffsetCommitKey):
+        return OffsetRecord(
+            decoded_key.group,
+            decoded_key.topic,
+            decoded_key.partition,
+            None if decoded is None else _committed(decoded),
+        )
+    return MessageRecord(record_type, decoded_key, decoded)
+
+
+def group_metadata(group_id: str, value: GroupMetadataValue | None) -> MessageRecord:
+    return MessageRecord(RecordType.GROUP_METADATA, GroupMetadataKey(group=group_id), value)
+
+
+def _committed(value: Any) -> CommittedOffset:
+    if not isinstance(value, OffsetCommitValue):
+        return CommittedOffset(
+            value.offset, -1, value.metadata, value.commit_timestamp, None, ZERO_UUID
+        )
+    expire = value.expire_timestamp
+    return CommittedOffset(
+        value.offset,
+        value.leader_epoch,
+        value.metadata,
+        value.commit_timestamp,
+        None if expire == -1 else expire,
+        value.topic_id,
+    )
+
+
+def _encode_offset_key(record: OffsetRecord) -> bytes:
+    group = record.group_id.encode()
+    topic = record.topic.encode()
+    return b"".join(
+        (
+            _OFFSET_KEY_TYPE,
+            _LENGTH.pack(len(group)),
+            group,
+            _LENGTH.pack(len(topic)),
+            topic,
+            _PARTITION.pack(record.partition),
+        )
+    )
+
+
+def _encode_offset_value(value: CommittedOffset) -> bytes:
+    metadata = value.metadata.encode()
+    if value.expire_timestamp_ms is not None or len(metadata) >= _ONE_BYTE_LENGTH:
+        return _encode_unusual_offset_value(value)
+    return b"".join(
+        (
+            _VALUE_HEAD.pack(_OFFSET_VALUE_VERSION, value.offset, value.leader_epoch),
+            bytes((len(metadata) + 1,)),
+            metadata,
+            _TIMESTAMP.pack(value.commit_timestamp_ms),
+            _NO_TAGS if value.topic_id == ZERO_UUID else _TOPIC_ID_TAG + value.topic_id.bytes,
+        )
+    )
+
+
+def _encode_unusual_offset_value(value: CommittedOffset) -> bytes:
+    """Only version 1 has an expiry of its own; version 4 has everything else."""
+    message = OffsetCommitValue(
+        offset=value.offset,
+        leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+        commit_timestamp=value.commit_timestamp_ms,
+        expire_timestamp=-1 if value.expire_timestamp_ms is None else value.expire_timestamp_ms,
+        topic_id=value.topic_id,
+    )
+    version = _OFFSET_VALUE_VERSION if value.expire_timestamp_ms is None else 1
+    return encode_versioned(message, version)

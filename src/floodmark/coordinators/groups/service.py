@@ -1,0 +1,329 @@
+"""The group coordinator as the APIs see it: a method per API.
+
+Made by `broker.broker`, which tells it what partitions of `__consumer_offsets` it leads (`load`,
+`unload`) and when the cluster's metadata changed. Every method answers at once when it can, else
+with a future; errors are answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic, TypeVar
+from uuid import uuid4
+
+from floodmark.clock import Clock
+from floodmark.coordinators.groups.client import Client
+from floodmark.coordinators.groups.errors import client_code
+from floodmark.coordinators.groups.java_hash import partition_for
+from floodmark.coordinators.groups.settings import GroupSettings, Surroundings
+from floodmark.coordinators.groups.shard import GroupShard
+from floodmark.coordinators.ports import CoordinatorError, CoordinatorLog
+from floodmark.coordinators.runtime import CoordinatorRuntime
+from floodmark.metadata.image import Delta, MetadataImage
+from floodmark.records.compression import Compression
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.delete_groups import DeletableGroupResult
+from floodmark.wire.messages.describe_groups import DescribedGroup
+from floodmark.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from floodmark.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from floodmark.wire.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberResponse,
+)
+from floodmark.wire.messages.list_groups import ListedGroup
+from floodmark.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from floodmark.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from floodmark.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from floodmark.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from floodmark.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+T = TypeVar("T")
+
+
+class Reply(Generic[T]):
+    """An answer that comes during the call, or later through a future."""
+
+    __slots__ = ("_answer", "_future")
+
+    def __init__(self) -> None:
+        self._answer: T | None = None
+        self._future: asyncio.Future[T] | None = None
+
+    def __call__(self, answer: T) -> None:
+        if self._future is None:
+            self._answer = answer
+        elif not self._future.done():
+            self._future.set_result(answer)
+
+    def result(self) -> T | asyncio.Future[T]:
+        if self._answer is not None:
+            return self._answer
+        self._future = asyncio.get_running_loop().create_future()
+        return self._future
+
+
+class GroupService:
+    def __init__(
+        self,
+        log: CoordinatorLog,
+        clock: Clock,
+        settings: GroupSettings,
+        *,
+        compression: Compression = Compression.NONE,
+        new_uuid: Callable[[], str] = lambda: str(uuid4()),
+    ) -> None:
+        self.surroundings = Surroundings(settings, new_uuid)
+        self.log = log
+        self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
+            log,
+            clock,
+            lambda _, timers: GroupShard(timers, self.surroundings),
+            compression=compression,
+        )
+
+    # The broker's side
+
+    def load(self, partition: int) -> None:
+        self.runtime.load(partition)
+
+    def unload(self, partition: int) -> None:
+        self.runtime.unload(partition)
+
+    def close(self) -> None:
+        self.runtime.close()
+
+    def settings_changed(self, settings: GroupSettings) -> None:
+        self.surroundings.settings = settings
+
+    def metadata_changed(self, image: MetadataImage, delta: Delta) -> None:
+        self.surroundings.image = image
+        if delta.deleted_topics:
+            deleted = list(delta.deleted_topics)
+            for partition in self.runtime.active_partitions:
+                self.runtime.submit(
+                    partition, lambda shard, _: shard.topics_deleted(deleted), lambda _: None
+                )
+
+    def marker(
+        self, partition: int, producer_id: int, producer_epoch: int, *, committed: bool
+    ) -> None:
+        """A transaction marker was appended to this partition of the offsets topic just now."""
+        self.runtime.marker(partition, producer_id, producer_epoch, committed=committed)
+
+    def partition_of(self, group_id: str) -> int:
+        return partition_for(group_id, self.log.partition_count)
+
+    # Membership
+
+    def join_group(
+        self, client: Client, request: JoinGroupRequest
+    ) -> JoinGroupResponse | asyncio.Future[JoinGroupResponse]:
+        settings = self.surroundings.settings
+        timeout_ms = request.session_timeout_ms
+
+        def refuse(error_code: ErrorCode) -> JoinGroupResponse:
+            return JoinGroupResponse(error_code=error_code, member_id=request.member_id)
+
+        if not request.group_id:
+            return refuse(ErrorCode.INVALID_GROUP_ID)
+        if not settings.min_session_timeout_ms <= timeout_ms <= settings.max_session_timeout_ms:
+            return refuse(ErrorCode.INVALID_SESSION_TIMEOUT)
+        reply: Reply[JoinGroupResponse] = Reply()
+        self.runtime.submit(
+            self.partition_of(request.group_id),
+            lambda shard, now_ms: shard.join(client, request, reply, now_ms),
+            lambda error: reply(refuse(client_code(error))),
+        )
+        return reply.result()
+
+    def sync_group(
+        self, client: Client, request: SyncGroupRequest
+    ) -> SyncGroupResponse | asyncio.Future[SyncGroupResponse]:
+        if not request.group_id:
+            return SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+        reply: Reply[SyncGroupResponse] = Reply()
+        self.runtime.submit(
+            self.partition_of(request.group_id),
+            lambda shard, now_ms: shard.sync(request, reply, now_ms),
+            lambda error: reply(SyncGroupResponse(error_code=client_code(error))),
+        )
+        return reply.result()
+
+    def heartbeat(
+        self, client: Client, request: HeartbeatRequest
+    ) -> HeartbeatResponse | asyncio.Future[HeartbeatResponse]:
+        if not request.group_id:
+            return HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+
+        def failed(error: CoordinatorError) -> HeartbeatResponse:
+            # While the group loads nobody can say whether the member is in it: let it live.
+            is_loading = error.error_code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            return HeartbeatResponse(
+                error_code=ErrorCode.NONE if is_loading else client_code(error)
+            )
+
+        return self.runtime.submit(
+            self.partition_of(request.group_id),
+            lambda shard, now_ms: shard.heartbeat(request, now_ms),
+            failed,
+        )
+
+    def leave_group(
+        self, client: Client, request: LeaveGroupRequest
+    ) -> LeaveGroupResponse | asyncio.Future[LeaveGroupResponse]:
+        if not request.group_id:
+            return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+
+        def failed(error: CoordinatorError) -> LeaveGroupResponse:
+            if error.error_code is not ErrorCode.UNKNOWN_MEMBER_ID:
+                return LeaveGroupResponse(error_code=client_code(error))
+            return LeaveGroupResponse(
+                members=[
+                    MemberResponse(
+                        member_id=member.member_id,
+                        group_instance_id=member.group_instance_id,
+                        error_code=ErrorCode.UNKNOWN_MEMBER_ID,
+                    )
+                    for member in request.members
+                ]
+            )
+
+        return self.runtime.submit(
+            self.partition_of(request.group_id),
+            lambda shard, now_ms: shard.leave(request, now_ms),
+            failed,
+        )
+
+    # Offsets
+
+    def commit_offsets(
+        self, client: Client, request: OffsetCommitRequest
+    ) -> OffsetCommitResponse | asyncio.Future[OffsetCommitResponse]:
+        return self.runtime.submit(
+            self.partition_of(request.group_id),
+            lambda shard, now_ms: shard.commit(client, request, now_ms),
+            lambda error: _commit_failed(request, client_code(error)),
+        )
+
+    def commit_transactional_offsets(
+        self, request: TxnOffsetCommitRequest
+    ) -> TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]:
+        """The caller has verified that the transaction is open and holds this group's partition."""
+        if not request.group_id:
+            return _txn_commit_failed(request, ErrorCode.INVALID_GROUP_ID)
+        return self.runtime.submit(
+            self.partition_of(request.group_id),
+            lambda shard, now_ms: shard.commit_transactional(request, now_ms),
+            lambda error: _txn_commit_failed(request, client_code(error)),
+        )
+
+    def fetch_offsets(
+        self, client: Client, request: OffsetFetchRequestGroup, *, require_stable: bool
+    ) -> OffsetFetchResponseGroup | asyncio.Future[OffsetFetchResponseGroup]:
+        def failed(error: CoordinatorError) -> OffsetFetchResponseGroup:
+            error_code = client_code(error)
+            if error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                # Consumers before 3.9 do not expect it here, and they have to look for the
+                # coordinator again anyway.
+                error_code = ErrorCode.NOT_COORDINATOR
+            return OffsetFetchResponseGroup(group_id=request.group_id, error_code=error_code)
+
+        return self.runtime.query(
+            self.partition_of(request.group_id),
+            lambda shard, _: shard.fetch(request, require_stable=require_stable),
+            failed,
+        )
+
+    def delete_offsets(
+        self, request: OffsetDeleteRequest
+    ) -> OffsetDeleteResponse | asyncio.Future[OffsetDeleteResponse]:
+        if not request.group_id:
+            return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+        return self.runtime.submit(
+            self.partition_of(request.group_id),
+            lambda shard, _: shard.delete_offsets(request),
+            lambda error: OffsetDeleteResponse(error_code=client_code(error)),
+        )
+
+    # Administration
+
+    def describe_group(
+        self, client: Client, group_id: str
+    ) -> DescribedGroup | asyncio.Future[DescribedGroup]:
+        return self.runtime.query(
+            self.partition_of(group_id),
+            lambda shard, _: shard.describe(group_id, client.api_version),
+            lambda error: DescribedGroup(group_id=group_id, error_code=client_code(error)),
+        )
+
+    def list_groups(
+        self, states: list[str], types: list[str]
+    ) -> tuple[ErrorCode, list[ListedGroup]]:
+        """The groups of all partitions led here. What is not committed yet is listed too: a list
+        is old when it arrives anyway."""
+        if self.runtime.is_loading():
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, []
+        wanted_states = {state.strip().lower() for state in states}
+        wanted_types = {group_type.strip().lower() for group_type in types}
+        groups: list[ListedGroup] = []
+        for partition in self.runtime.active_partitions:
+            groups += self.runtime.shard(partition).listed(wanted_states, wanted_types)
+        return ErrorCode.NONE, groups
+
+    def delete_group(
+        self, group_id: str
+    ) -> DeletableGroupResult | asyncio.Future[DeletableGroupResult]:
+        return self.runtime.submit(
+            self.partition_of(group_id),
+            lambda shard, _: shard.delete_group(group_id),
+            lambda error: DeletableGroupResult(group_id=group_id, error_code=client_code(error)),
+        )
+
+
+def _commit_failed(request: OffsetCommitRequest, error_code: ErrorCode) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=error_code
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _txn_commit_failed(
+    request: TxnOffsetCommitRequest, error_code: ErrorCode
+) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=error_code
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

@@ -1,0 +1,276 @@
+"""The groups of one partition of `__consumer_offsets`: finds the group, asks its kind. PURE.
+
+Called by `service.py` through the runtime. Which protocol a group speaks decides who answers:
+`classic.py` for classic groups, `consumer.py` for groups of KIP-848, which also serve members that
+still speak the classic protocol.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from floodmark.coordinators.groups import offset_requests
+from floodmark.coordinators.groups.classic import ClassicGroups, describe_classic
+from floodmark.coordinators.groups.classic_group import ClassicGroup, JoinReply, SyncReply
+from floodmark.coordinators.groups.client import Client
+from floodmark.coordinators.groups.errors import unknown_group, unknown_member
+from floodmark.coordinators.groups.expiry import expire_groups
+from floodmark.coordinators.groups.offsets import OffsetStore
+from floodmark.coordinators.groups.records import (
+    GroupRecord,
+    MessageRecord,
+    OffsetRecord,
+    decode_record,
+    encode_record,
+    group_metadata,
+)
+from floodmark.coordinators.groups.settings import Surroundings
+from floodmark.coordinators.groups.states import ClassicState
+from floodmark.coordinators.ports import CoordinatorError
+from floodmark.coordinators.shard import Producer, Timers, Write
+from floodmark.metadata.image import TopicImage
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.internal.consumer_offsets import RecordType
+from floodmark.wire.messages.delete_groups import DeletableGroupResult
+from floodmark.wire.messages.describe_groups import DescribedGroup
+from floodmark.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from floodmark.wire.messages.join_group import JoinGroupRequest
+from floodmark.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from floodmark.wire.messages.list_groups import ListedGroup
+from floodmark.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from floodmark.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from floodmark.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from floodmark.wire.messages.sync_group import SyncGroupRequest
+from floodmark.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+from floodmark.wire.schema import ZERO_UUID
+
+Group: TypeAlias = ClassicGroup
+
+_EXPIRY_KEY = "expire-offsets"
+GROUP_NOT_FOUND_SINCE = 9
+"""OffsetCommit v9: a commit with a generation to a group that is gone says so."""
+DESCRIBE_NOT_FOUND_SINCE = 6
+
+
+class GroupShard:
+    def __init__(self, timers: Timers, surroundings: Surroundings) -> None:
+        self.groups: dict[str, Group] = {}
+        self.offsets = OffsetStore()
+        self.timers = timers
+        self.surroundings = surroundings
+        self.classic = ClassicGroups(self.groups, timers, surroundings)
+
+    def group(self, group_id: str) -> Group:
+        group = self.groups.get(group_id)
+        if group is None:
+            raise unknown_group(group_id)
+        return group
+
+    # The log
+
+    def encode(self, record: GroupRecord) -> tuple[bytes, bytes | None]:
+        return encode_record(record)
+
+    def decode(self, key: bytes, value: bytes | None) -> GroupRecord | None:
+        return decode_record(key, value)
+
+    def replay(self, record: GroupRecord, offset: int, producer: Producer | None) -> None:
+        if isinstance(record, OffsetRecord):
+            self._replay_offset(record, offset, producer)
+        elif record.record_type == RecordType.GROUP_METADATA:
+            self._replay_classic(record)
+
+    def _replay_offset(self, record: OffsetRecord, offset: int, producer: Producer | None) -> None:
+        group_id, topic, partition, value = record
+        if value is None:
+            self.offsets.remove(group_id, topic, partition)
+            return
+        if group_id not in self.groups:
+            # Whoever commits without being a member makes a simple group.
+            self.groups[group_id] = ClassicGroup(group_id)
+        self.offsets.put(
+            group_id,
+            topic,
+            partition,
+            value._replace(record_offset=offset),
+            None if producer is None else producer.producer_id,
+        )
+
+    def _replay_classic(self, record: MessageRecord) -> None:
+        group_id = record.key.group
+        if record.value is not None:
+            self.groups[group_id] = ClassicGroup.from_record(group_id, record.value)
+        elif isinstance(self.groups.get(group_id), ClassicGroup):
+            del self.groups[group_id]
+
+    def end_transaction(self, producer: Producer, *, committed: bool) -> None:
+        self.offsets.end_transaction(producer.producer_id, committed=committed)
+
+    def loaded(self, now_ms: int) -> None:
+        for group in list(self.groups.values()):
+            self.classic.start_sessions(group, now_ms)
+        self._schedule_expiry(self.surroundings.settings.offsets_retention_check_interval_ms)
+
+    def unloaded(self) -> None:
+        for group in self.groups.values():
+            self.classic.forget(group, ErrorCode.NOT_COORDINATOR, 0)
+        self.groups.clear()
+
+    # Membership, classic requests
+
+    def join(
+        self, client: Client, request: JoinGroupRequest, reply: JoinReply, now_ms: int
+    ) -> Write[None]:
+        return self.classic.join(client, request, reply, now_ms)
+
+    def sync(self, request: SyncGroupRequest, reply: SyncReply, now_ms: int) -> Write[None]:
+        group = self.groups.get(request.group_id)
+        if group is None or group.is_empty:
+            raise unknown_member()
+        return self.classic.sync(group, request, reply, now_ms)
+
+    def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> Write[HeartbeatResponse]:
+        group = self.groups.get(request.group_id)
+        if group is None:
+            raise unknown_member()
+        return self.classic.heartbeat(group, request)
+
+    def leave(self, request: LeaveGroupRequest, now_ms: int) -> Write[LeaveGroupResponse]:
+        group = self.groups.get(request.group_id)
+        if group is None:
+            raise unknown_member()
+        return self.classic.leave(group, request, now_ms)
+
+    # Offsets
+
+    def commit(
+        self, client: Client, request: OffsetCommitRequest, now_ms: int
+    ) -> Write[OffsetCommitResponse]:
+        group = self.groups.get(request.group_id)
+        generation_id = request.generation_id_or_member_epoch
+        if group is None:
+            if generation_id >= 0 and client.api_version >= GROUP_NOT_FOUND_SINCE:
+                raise unknown_group(request.group_id)
+            if generation_id >= 0:
+                raise CoordinatorError(ErrorCode.ILLEGAL_GENERATION)
+        else:
+            self._check_classic_commit(
+                group, request.member_id, request.group_instance_id, generation_id
+            )
+            self.classic.keep_session(group, request.member_id)
+        max_metadata = self.surroundings.settings.offset_metadata_max_bytes
+        return offset_requests.commit(request, max_metadata, None, now_ms)
+
+    def commit_transactional(
+        self, request: TxnOffsetCommitRequest, now_ms: int
+    ) -> Write[TxnOffsetCommitResponse]:
+        group = self.groups.get(request.group_id)
+        if group is not None:
+            self._check_classic_commit(
+                group,
+                request.member_id,
+                request.group_instance_id,
+                request.generation_id,
+                in_transaction=True,
+            )
+        elif request.generation_id >= 0:
+            raise CoordinatorError(ErrorCode.ILLEGAL_GENERATION)
+        max_metadata = self.surroundings.settings.offset_metadata_max_bytes
+        return offset_requests.commit_in_transaction(request, max_metadata, None, now_ms)
+
+    @staticmethod
+    def _check_classic_commit(
+        group: ClassicGroup,
+        member_id: str,
+        instance_id: str | None,
+        generation_id: int,
+        *,
+        in_transaction: bool = False,
+    ) -> None:
+        """Without a generation it is an administrator, or a consumer that assigns itself: they may
+        commit while the group is empty. Old transactional producers do not name their member."""
+        if generation_id < 0 and group.is_empty:
+            return
+        if generation_id >= 0 or member_id or instance_id is not None:
+            group.validate_member(member_id, instance_id)
+            if generation_id != group.generation_id:
+                raise CoordinatorError(ErrorCode.ILLEGAL_GENERATION)
+        elif not in_transaction:
+            raise unknown_member()
+        if not in_transaction and group.state is ClassicState.COMPLETING_REBALANCE:
+            raise CoordinatorError(ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def fetch(
+        self, request: OffsetFetchRequestGroup, *, require_stable: bool
+    ) -> OffsetFetchResponseGroup:
+        if request.group_id not in self.groups:
+            return offset_requests.nothing_committed(request)
+        return offset_requests.fetch(self.offsets, request, require_stable=require_stable)
+
+    def delete_offsets(self, request: OffsetDeleteRequest) -> Write[OffsetDeleteResponse]:
+        group = self.group(request.group_id)
+        if not group.is_empty and not group.is_consumer_protocol:
+            raise CoordinatorError(ErrorCode.NON_EMPTY_GROUP)
+        return offset_requests.delete(self.offsets, request, group.is_subscribed_to)
+
+    def topics_deleted(self, topics: list[TopicImage]) -> Write[None]:
+        """Offsets of a topic go with it; those under its name that belong to another id stay."""
+        records = [
+            OffsetRecord(group_id, topic.name, partition, None)
+            for topic in topics
+            for group_id, partition, value in self.offsets.of_topic(topic.name)
+            if value.topic_id in (ZERO_UUID, topic.topic_id)
+        ]
+        return Write(None, records)
+
+    # Looking, and ending
+
+    def describe(self, group_id: str, api_version: int) -> DescribedGroup:
+        group = self.groups.get(group_id)
+        if isinstance(group, ClassicGroup):
+            return describe_classic(group)
+        described = DescribedGroup(group_id=group_id, group_state=ClassicState.DEAD.value)
+        if api_version >= DESCRIBE_NOT_FOUND_SINCE:
+            is_other = group is not None
+            text = "is not a classic group." if is_other else "not found."
+            described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+            described.error_message = f"Group {group_id} {text}"
+        return described
+
+    def listed(self, states: set[str], types: set[str]) -> list[ListedGroup]:
+        """Both filters in lower case; an empty one lets everything pass."""
+        return [
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type or "",
+                group_state=group.state.value,
+                group_type="classic",
+            )
+            for group in self.groups.values()
+            if (not states or group.state.value.lower() in states)
+            and (not types or "classic" in types)
+        ]
+
+    def delete_group(self, group_id: str) -> Write[DeletableGroupResult]:
+        group = self.group(group_id)
+        if not group.is_empty:
+            raise CoordinatorError(ErrorCode.NON_EMPTY_GROUP)
+        records: list[GroupRecord] = [*self.offsets.tombstones(group_id), *self.tombstones(group)]
+        return Write(DeletableGroupResult(group_id=group_id), records)
+
+    def tombstones(self, group: Group) -> list[MessageRecord]:
+        """What removes the group itself; its timers go at once."""
+        self.classic.cancel_timers(group)
+        return [group_metadata(group.group_id, None)]
+
+    def _schedule_expiry(self, delay_ms: int) -> None:
+        self.timers.schedule(_EXPIRY_KEY, delay_ms, lambda _, now_ms: self._expire(now_ms))
+
+    def _expire(self, now_ms: int) -> Write[None]:
+        records, is_complete = expire_groups(self, now_ms)
+        interval_ms = self.surroundings.settings.offsets_retention_check_interval_ms
+        self._schedule_expiry(interval_ms if is_complete else 0)
+        return Write(None, records)
