@@ -99,7 +99,9 @@ class LogManager:
 
     def _open_dir(self, path: Path) -> LogDir:
         files = self._files
-        files.mkdir(path)
+        if not files.exists(path):
+            files.mkdir(path)
+            files.fsync_dir(path.parent)
         lock = files.lock(path / LOCK_FILE)
         if lock is None:
             raise LogDirLocked(f"{path} is in use by another broker: stop it or use another folder")

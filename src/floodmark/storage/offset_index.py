@@ -46,8 +46,9 @@ class OffsetIndex:
         self.positions = entries[1::2]
         if entries and (
             self.positions[-1] >= log_size_bytes
-            or self.positions[0] < 0
-            or self.relative_offsets[0] < 0
+            # The first batch never has an entry: zeros are a file whose data did not reach the disk.
+            or self.positions[0] <= 0
+            or self.relative_offsets[0] <= 0
             or not _rises(self.relative_offsets)
             or not _rises(self.positions)
         ):

@@ -70,7 +70,9 @@ class PartitionLog:
         "_base_offsets",
         "_directory_dirty",
         "_files",
+        "_finished",
         "_lock",
+        "_name_dirty",
         "_snapshots",
         "_sync_lock",
         "_tail_positions",
@@ -119,6 +121,11 @@ class PartitionLog:
         # Held while fsync uses file descriptors, so that none is closed under it.
         self._sync_lock = threading.Lock()
         self._directory_dirty = True
+        # Segments that have rolled and whose indexes are not synced: the recovery point will pass
+        # them, and recovery then trusts what it finds.
+        self._finished: list[Segment] = []
+        # The folder's own name, too, is only durable once the folder above is synced.
+        self._name_dirty = True
 
     @classmethod
     def open(
@@ -302,6 +309,7 @@ class PartitionLog:
             if error.errno in _FULL_DISK:
                 raise DiskFull(f"{self.directory}: no space left to begin a segment") from error
             raise LogDirFailure(self.directory.parent, str(error)) from error
+        self._finished.append(old)
         self._add_segment(segment)
 
     # -- reading
@@ -516,6 +524,7 @@ class PartitionLog:
             segment.close_file()
             segment.remove_files()
         del self.segments[keep:], self._base_offsets[keep:]
+        self._finished = [segment for segment in self._finished if segment in self.segments[:-1]]
         if self.segments:
             self.active = self.segments[-1]
 
@@ -551,6 +560,7 @@ class PartitionLog:
             with self._sync_lock:
                 retired = RetiredSegments(self._files, self.segments[:count])
                 del self.segments[:count], self._base_offsets[:count]
+                self._finished = [old for old in self._finished if old in self.segments]
         except OSError as error:
             raise LogDirFailure(self.directory.parent, f"deletion: {error}") from error
         first_offset = self._base_offsets[0]
@@ -621,13 +631,17 @@ class PartitionLog:
             base_offsets = [segment.base_offset for segment in segments]
             first = max(bisect_right(base_offsets, self.recovery_point) - 1, 0)
             directory_dirty, self._directory_dirty = self._directory_dirty, False
+            finished, self._finished = self._finished, []
             try:
                 for segment in segments[first:]:
                     segment.fsync()
-                for segment in segments[first:-1]:
+                for segment in finished:
                     segment.fsync_indexes()
                 if self.leader_epochs.fsync() or directory_dirty:
                     self._files.fsync_dir(self.directory)
+                if self._name_dirty:
+                    self._files.fsync_dir(self.directory.parent)
+                    self._name_dirty = False
             except OSError as error:
                 self._directory_dirty = True
                 # After a failed fsync the kernel may have dropped the pages: nothing can be

@@ -180,11 +180,15 @@ def _recover(
     recovery_point: int,
     now_ms: int,
 ) -> None:
-    """Check the segments that the recovery point does not cover; cut the log at the first fault."""
+    """Check the segments that the recovery point does not cover; cut the log at the first fault.
+
+    One that ends right at the recovery point is checked, too: its indexes may have been finished
+    after the last sync.
+    """
     if not segments:
         return
     first = max(
-        (slot for slot, segment in enumerate(segments) if segment.base_offset <= recovery_point),
+        (slot for slot, segment in enumerate(segments) if segment.base_offset < recovery_point),
         default=0,
     )
     start_offset = segments[first].base_offset
@@ -206,13 +210,23 @@ def _recover(
         whole = recover_segment(segment, producers, leader_epochs)
         next_offset = max(producers.end_offset, segment.base_offset)
         is_last = slot + 1 == len(segments)
-        if not whole or (not is_last and segments[slot + 1].base_offset != next_offset):
+        if not whole or (
+            not is_last and _is_hole(next_offset, segments[slot + 1].base_offset, recovery_point)
+        ):
             if not is_last:
                 _log.warning(
                     "%s: dropping the segments after offset %d", directory.name, next_offset
                 )
             _drop(segments, slot + 1)
             return
+
+
+def _is_hole(end_offset: int, next_base_offset: int, recovery_point: int) -> bool:
+    """Whether batches are missing between two segments because they never reached the disk.
+
+    Below the recovery point all of them did: a gap there is the work of retention or compaction.
+    """
+    return end_offset != next_base_offset and next_base_offset > recovery_point
 
 
 def recover_segment(
