@@ -10,14 +10,13 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import click
 
 from floodmark.cli.consume import check_topics, write_now
 from floodmark.cli.format import Formatter, compile_format, unescape
-from floodmark.cli.lines import read_pieces
+from floodmark.cli.lines import read_pieces, read_whole
 from floodmark.cli.options import DEFAULT_BOOTSTRAP_SERVER, pairs
 from floodmark.cli.output import print_json
 from floodmark.cli.reading import ReadPlan, print_records
@@ -184,11 +183,11 @@ async def _pieces(options: CatOptions, *, by_line: bool) -> AsyncIterator[list[b
             # kcat sends no empty records unless -Z makes nulls of them.
             yield [piece for piece in pieces if piece or options.null]
     for name in options.arguments:
-        if not by_line:
-            yield [Path(name).read_bytes()]
-            continue
         descriptor = os.open(name, os.O_RDONLY)
         try:
+            if not by_line:
+                yield [await read_whole(descriptor)]
+                continue
             async for pieces in read_pieces(descriptor, options.delimiter):
                 yield [piece for piece in pieces if piece or options.null]
         finally:

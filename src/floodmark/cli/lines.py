@@ -23,6 +23,10 @@ async def read_pieces(descriptor: int, delimiter: bytes = b"\n") -> AsyncIterato
         yield [rest]
 
 
+async def read_whole(descriptor: int) -> bytes:
+    return b"".join([chunk async for chunk in _read_chunks(descriptor)])
+
+
 async def _read_chunks(descriptor: int) -> AsyncIterator[bytes]:
     """Files are always readable; pipes and terminals are waited for by the loop itself, because a
     thread that blocks in read would keep Ctrl-C from ending the command.

@@ -34,9 +34,17 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
         click.echo("  ".join(padded).rstrip())
 
 
+def output_columns(
+    entries: Sequence[dict[str, Any]],
+) -> tuple[list[str], list[list[object]]]:
+    """A table from documents that all have the same keys."""
+    names = list(entries[0])
+    return [name.upper() for name in names], [list(entry.values()) for entry in entries]
+
+
 def _text(cell: object) -> str:
     if cell is None:
         return "-"
     if isinstance(cell, (list, tuple)):
-        return ",".join(str(item) for item in cell)
+        return ",".join(str(item) for item in cell) or "-"
     return str(cell)

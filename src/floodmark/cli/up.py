@@ -161,7 +161,7 @@ def _say_ready(broker: Broker) -> None:
     """Where it listens and what to type next; on stdout, logs go to stderr."""
     address = broker.address
     option = "" if str(address) == "127.0.0.1:9092" else f" -b {address}"
-    click.echo(f"floodmark listens on {address}, data in {broker.data_dir}")
+    click.echo(f"floodmark listens on {address}, data in {', '.join(broker.config.log_dirs)}")
     click.echo(f"  send a first record:  echo hello | floodmark produce greetings{option}")
     click.echo(f"  read it back:         floodmark consume greetings --from-beginning{option}")
     click.echo("  stop: Ctrl-C")

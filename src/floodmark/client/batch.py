@@ -17,8 +17,8 @@ from floodmark.records.batch import HEADER_BYTES
 from floodmark.records.record import Header, Record
 
 # Length, attributes, time and offset deltas, lengths of key and value, number of headers: what a
-# record may take beside its bytes.
-RECORD_OVERHEAD_BYTES = 28
+# record of usual size takes beside its bytes.
+RECORD_OVERHEAD_BYTES = 16
 HEADER_OVERHEAD_BYTES = 10
 UNKNOWN_OFFSET = -1
 
@@ -33,10 +33,10 @@ class RecordMetadata(NamedTuple):
 
 
 def record_size_bytes(key: bytes | None, value: bytes | None, headers: list[Header]) -> int:
-    """The most that a record can take in a batch before compression."""
+    """About what a record takes in a batch before compression, rather more than less."""
     size = RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
     for name, content in headers:
-        size += HEADER_OVERHEAD_BYTES + 4 * len(name) + len(content or b"")
+        size += HEADER_OVERHEAD_BYTES + len(name) + len(content or b"")
     return size
 
 
@@ -72,7 +72,7 @@ class ProducerBatch:
         self.error: KafkaError | None = None
         self.base_offset = UNKNOWN_OFFSET
         self._log_append_time_ms = -1
-        self._callbacks: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[], object]] = []
 
     def add(self, record: Record, size_bytes: int) -> Delivery:
         self.records.append(record)
@@ -88,7 +88,7 @@ class ProducerBatch:
         self.error = error
         self._finish()
 
-    def on_done(self, callback: Callable[[], None]) -> None:
+    def on_done(self, callback: Callable[[], object]) -> None:
         if self.is_done:
             callback()
         else:
@@ -158,8 +158,10 @@ class Delivery:
         return self._batch.metadata(self._index)
 
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
-        """Called in the event loop when the outcome is known, at once if it already is."""
-        self._batch.on_done(lambda: callback(self))
+        """Called by the event loop when the outcome is known, soon if it already is."""
+        # By way of the loop, so that a callback that raises does not stop the sender.
+        loop = asyncio.get_running_loop()
+        self._batch.on_done(lambda: loop.call_soon(callback, self))
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         if not self._batch.is_done:

@@ -155,8 +155,8 @@ class Connection:
         except OSError as error:
             # asyncio puts a text of its own before the system's, which says it better; names that
             # cannot be resolved have negative numbers.
-            known = error.errno is not None and error.errno > 0
-            reason = os.strerror(error.errno) if known else (error.strerror or str(error))
+            number = error.errno or 0
+            reason = os.strerror(number) if number > 0 else error.strerror or str(error)
             raise ConnectionFailed(f"cannot connect to {self.address}: {reason}") from error
 
     async def _negotiate(self) -> None:

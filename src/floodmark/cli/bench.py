@@ -1,0 +1,270 @@
+"""`floodmark bench ...`: rate and latency of a broker as our own Python client sees them.
+
+These numbers contain the cost of the client; bench/ in the source tree measures brokers alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import click
+
+from floodmark.cli.errors import CliError
+from floodmark.cli.options import client_options, output_option, pairs
+from floodmark.cli.output import JSON, output_columns, print_json, print_table
+from floodmark.cli.progress import Progress
+from floodmark.cli.session import client_settings, run_client
+from floodmark.client.admin import Admin
+from floodmark.client.admin_types import NewTopic
+from floodmark.client.batch import Delivery
+from floodmark.client.consumer import Consumer
+from floodmark.client.errors import KafkaError
+from floodmark.client.producer import Producer
+from floodmark.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
+from floodmark.clock import Clock, SystemClock
+
+# Delivery times of every record would cost more than the sending itself.
+SAMPLE_EVERY = 50
+
+
+@click.group()
+def bench() -> None:
+    """Measure a broker with our own client."""
+
+
+def bench_options(function: Any) -> Any:
+    for option in (
+        client_options,
+        output_option,
+        click.option(
+            "-X",
+            "--property",
+            "properties",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="A client setting such as linger.ms=20.",
+        ),
+        click.option("--partitions", type=click.IntRange(1), default=1, show_default=True),
+        click.option("--topic", help="Topic to use; without it one is made and deleted again."),
+        click.option("--record-size", type=click.IntRange(1), default=100, show_default=True),
+    ):
+        function = option(function)
+    return function
+
+
+records_option = click.option(
+    "--records", "--num-records", type=click.IntRange(1), default=200_000, show_default=True
+)
+
+
+@bench.command()
+@records_option
+@bench_options
+def produce(records: int, **options: Any) -> None:
+    """Send records as fast as the broker takes them."""
+    _show(options, run_client(_with_topic(options, _bench_produce, records)))
+
+
+@bench.command()
+@records_option
+@bench_options
+def consume(records: int, **options: Any) -> None:
+    """Read records as fast as the broker gives them; they are produced first."""
+    _show(options, run_client(_with_topic(options, _bench_consume, records)))
+
+
+@bench.command()
+@click.option("--rate", type=click.IntRange(1), default=200, show_default=True, help="A second.")
+@click.option("--seconds", type=click.IntRange(1), default=10, show_default=True)
+@bench_options
+def latency(rate: int, seconds: int, **options: Any) -> None:
+    """Time from send to receipt at a steady rate."""
+    _show(options, run_client(_with_topic(options, _bench_latency, rate, seconds)))
+
+
+def _show(options: dict[str, Any], result: dict[str, Any]) -> None:
+    if options["output"] == JSON:
+        print_json(result)
+    else:
+        print_table(*output_columns([result]))
+
+
+async def _with_topic(
+    options: dict[str, Any], run: Callable[..., Any], *arguments: int
+) -> dict[str, Any]:
+    async with _topic(options) as topic:
+        result: dict[str, Any] = await run(options, topic, *arguments)
+        return result
+
+
+@asynccontextmanager
+async def _topic(options: dict[str, Any]) -> AsyncIterator[str]:
+    """The topic of the user's choice, or one for this run only."""
+    if options["topic"]:
+        yield options["topic"]
+        return
+    name = f"floodmark-bench-{os.getpid()}-{random.randrange(10**6)}"
+    settings = client_settings(ClientSettings, options["command_config"])
+    async with Admin(options["bootstrap_server"], settings) as admin:
+        await admin.create_topic(NewTopic(name, options["partitions"]))
+        try:
+            yield name
+        finally:
+            await admin.delete_topics([name])
+
+
+def _producer(options: dict[str, Any]) -> Producer:
+    given = _given(options, ProducerSettings)
+    settings = client_settings(ProducerSettings, options["command_config"], given)
+    return Producer(options["bootstrap_server"], settings)
+
+
+def _consumer(options: dict[str, Any]) -> Consumer:
+    given = {"auto.offset.reset": "earliest", "max.poll.records": "5000"}
+    given |= _given(options, ConsumerSettings)
+    settings = client_settings(ConsumerSettings, options["command_config"], given)
+    return Consumer(options["bootstrap_server"], settings)
+
+
+def _given(options: dict[str, Any], settings: type[ClientSettings]) -> dict[str, str]:
+    """The properties that this client knows: the same -X list serves producer and consumer."""
+    given = pairs(options["properties"])
+    _, unknown = settings.from_properties(given)
+    return {name: value for name, value in given.items() if name not in unknown}
+
+
+async def _bench_produce(options: dict[str, Any], topic: str, records: int) -> dict[str, Any]:
+    clock = SystemClock()
+    async with _producer(options) as producer:
+        # The first record pays for metadata and the producer id.
+        await producer.send_and_wait(topic, b"warm")
+        started_ms = clock.monotonic_ms()
+        times_ms = await _send_many(producer, topic, records, options["record_size"], clock)
+        elapsed_ms = clock.monotonic_ms() - started_ms
+    return _result("produce", records, options["record_size"], elapsed_ms, times_ms)
+
+
+async def _send_many(
+    producer: Producer, topic: str, records: int, record_size: int, clock: Clock
+) -> list[float]:
+    """Send and wait for all; gives sampled times until acknowledgement."""
+    value = random.randbytes(record_size)
+    progress = Progress("records sent")
+    times_ms: list[float] = []
+    failures: list[KafkaError] = []
+
+    def note(sent_ms: float, delivery: Delivery) -> None:
+        try:
+            delivery.result()
+            times_ms.append(clock.monotonic_ms() - sent_ms)
+        except KafkaError as error:
+            failures.append(error)
+
+    for number in range(records):
+        delivery = await producer.send(topic, value)
+        if number % SAMPLE_EVERY == 0:
+            delivery.add_done_callback(partial(note, clock.monotonic_ms()))
+            progress.update(number, records)
+    await producer.flush()
+    progress.finish()
+    for error in failures:
+        raise error
+    return times_ms
+
+
+async def _bench_consume(options: dict[str, Any], topic: str, records: int) -> dict[str, Any]:
+    clock = SystemClock()
+    async with _producer(options) as producer:
+        await _send_many(producer, topic, records, options["record_size"], clock)
+    async with _consumer(options) as consumer:
+        await consumer.assign(await consumer.partitions_of(topic))
+        consumer.seek_to_beginning()
+        progress = Progress("records read")
+        started_ms = clock.monotonic_ms()
+        count = 0
+        while count < records:
+            count += sum(map(len, (await consumer.poll()).values()))
+            progress.update(count, records)
+        elapsed_ms = clock.monotonic_ms() - started_ms
+        progress.finish()
+    return _result("consume", count, options["record_size"], elapsed_ms, [])
+
+
+async def _bench_latency(
+    options: dict[str, Any], topic: str, rate: int, seconds: int
+) -> dict[str, Any]:
+    clock = SystemClock()
+    total = rate * seconds
+    sent_ms: dict[bytes, float] = {}
+    times_ms: list[float] = []
+    padding = random.randbytes(max(0, options["record_size"] - 8))
+    async with _producer(options) as producer, _consumer(options) as consumer:
+        partitions = await consumer.partitions_of(topic)
+        await consumer.assign(partitions)
+        consumer.seek_to_end()
+        for partition in partitions:
+            await consumer.position(partition)
+        receiving = asyncio.create_task(_receive(consumer, total, sent_ms, times_ms, clock))
+        started_ms = clock.monotonic_ms()
+        for number in range(total):
+            due_ms = started_ms + number * 1000 / rate
+            await asyncio.sleep(max(0.0, due_ms - clock.monotonic_ms()) / 1000)
+            key = number.to_bytes(8, "big")
+            sent_ms[key] = clock.monotonic_ms()
+            await producer.send(topic, key + padding)
+        await producer.flush()
+        async with asyncio.timeout(30):
+            await receiving
+        elapsed_ms = clock.monotonic_ms() - started_ms
+    return _result("latency", total, options["record_size"], elapsed_ms, times_ms)
+
+
+async def _receive(
+    consumer: Consumer,
+    total: int,
+    sent_ms: dict[bytes, float],
+    times_ms: list[float],
+    clock: Clock,
+) -> None:
+    progress = Progress("records received")
+    while len(times_ms) < total:
+        polled = await consumer.poll()
+        now_ms = clock.monotonic_ms()
+        for records in polled.values():
+            for record in records:
+                sent = sent_ms.pop((record.value or b"")[:8], None)
+                if sent is not None:
+                    times_ms.append(now_ms - sent)
+        progress.update(len(times_ms), total)
+    progress.finish()
+
+
+def _result(
+    case: str, records: int, record_size: int, elapsed_ms: float, times_ms: list[float]
+) -> dict[str, Any]:
+    if elapsed_ms <= 0:
+        raise CliError("the run was too short to measure", hint="raise --records")
+    seconds = elapsed_ms / 1000
+    ordered = sorted(times_ms)
+    return {
+        "case": case,
+        "records": records,
+        "seconds": round(seconds, 3),
+        "records_per_second": round(records / seconds),
+        "mib_per_second": round(records * record_size / seconds / 1024 / 1024, 2),
+        "p50_ms": _percentile(ordered, 0.5),
+        "p99_ms": _percentile(ordered, 0.99),
+        "max_ms": _percentile(ordered, 1),
+    }
+
+
+def _percentile(ordered: list[float], share: float) -> float | None:
+    if not ordered:
+        return None
+    return round(ordered[min(len(ordered) - 1, int(len(ordered) * share))], 2)
