@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 from floodmark.apis.context import RequestContext
+from floodmark.controller.features import SUPPORTED_FEATURES
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.api_versions import (
     ApiVersion,

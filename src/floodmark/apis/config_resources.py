@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import NamedTuple
 
 from floodmark.metadata.image import ConfigResource
+from floodmark.wire.errors import ErrorCode
 
 
 class ResourceType(IntEnum):
@@ -23,12 +25,19 @@ _KINDS = {
 _TYPES = {kind: resource_type for resource_type, kind in _KINDS.items()}
 
 
-def resource_of(resource_type: int, name: str) -> ConfigResource | None:
-    """None for a kind that has no settings here."""
+class Refused(NamedTuple):
+    error_code: ErrorCode
+    text: str
+
+
+def resource_of(resource_type: int, name: str) -> ConfigResource | Refused:
+    """The resource whose settings are to be changed, or why that kind has none here."""
     try:
         return ConfigResource(_KINDS[ResourceType(resource_type)], name)
     except (ValueError, KeyError):
-        return None
+        return Refused(
+            ErrorCode.INVALID_REQUEST, f"Unexpected resource type {resource_type}: nothing to alter"
+        )
 
 
 def type_of(resource: ConfigResource) -> ResourceType:

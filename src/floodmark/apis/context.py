@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from floodmark.controller.topic_names import is_valid_topic_name
+from floodmark.controller.topic_names import why_invalid
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.headers import RequestHeader
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from floodmark.clock import Clock
     from floodmark.config.broker_config import BrokerConfig
     from floodmark.controller.service import ControllerService
+    from floodmark.coordinators.groups.service import GroupService
+    from floodmark.coordinators.transactions.service import TransactionService
     from floodmark.metadata.image import MetadataImage
     from floodmark.network.connection import Peer
     from floodmark.replication.fetch_sessions import FetchSessions
@@ -33,17 +35,25 @@ class Services:
 
     broker_id: int
     clock: Clock
-    config: BrokerConfig
     replicas: ReplicaManager
     logs: LogManager
     controller: ControllerService
+    groups: GroupService
+    transactions: TransactionService
     fetch_sessions: FetchSessions
     api_versions: Mapping[int, tuple[int, int]]
-    fetch_max_bytes: int
+
+    @property
+    def config(self) -> BrokerConfig:
+        return self.controller.config
 
     @property
     def image(self) -> MetadataImage:
         return self.controller.image
+
+    @property
+    def fetch_max_bytes(self) -> int:
+        return self.controller.config.get_int("fetch.max.bytes")
 
     def topic_name(self, topic_id: UUID) -> str | None:
         topic = self.controller.image.topics_by_id.get(topic_id)
@@ -63,7 +73,7 @@ class Services:
 
     def why_unknown(self, topic: str) -> ErrorCode:
         """A name that no topic can have is another mistake than one that no topic has."""
-        if is_valid_topic_name(topic):
+        if why_invalid(topic) is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.INVALID_TOPIC_EXCEPTION
 

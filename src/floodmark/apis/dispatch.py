@@ -38,23 +38,49 @@ SERVED: dict[ApiKey, Served] = {
     ApiKey.FETCH: Served(4, 18),
     ApiKey.LIST_OFFSETS: Served(1, 11),
     ApiKey.METADATA: Served(0, 13),
+    ApiKey.OFFSET_COMMIT: Served(2, 10),
+    ApiKey.OFFSET_FETCH: Served(1, 10),
+    ApiKey.FIND_COORDINATOR: Served(0, 6),
+    ApiKey.JOIN_GROUP: Served(0, 9),
+    ApiKey.HEARTBEAT: Served(0, 4),
+    ApiKey.LEAVE_GROUP: Served(0, 5),
+    ApiKey.SYNC_GROUP: Served(0, 5),
+    ApiKey.DESCRIBE_GROUPS: Served(0, 6),
+    ApiKey.LIST_GROUPS: Served(0, 5),
     ApiKey.API_VERSIONS: Served(0, 4),
     ApiKey.CREATE_TOPICS: Served(2, 7),
     ApiKey.DELETE_TOPICS: Served(1, 6),
     ApiKey.DELETE_RECORDS: Served(0, 2),
     ApiKey.INIT_PRODUCER_ID: Served(0, 5),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Served(2, 4),
+    ApiKey.ADD_PARTITIONS_TO_TXN: Served(0, 5),
+    ApiKey.ADD_OFFSETS_TO_TXN: Served(0, 4),
+    ApiKey.END_TXN: Served(0, 5),
+    ApiKey.WRITE_TXN_MARKERS: Served(1, 2),
+    ApiKey.TXN_OFFSET_COMMIT: Served(0, 5),
     ApiKey.DESCRIBE_ACLS: Served(1, 3),
     ApiKey.DESCRIBE_CONFIGS: Served(1, 4),
     ApiKey.ALTER_CONFIGS: Served(0, 2),
-    ApiKey.DESCRIBE_LOG_DIRS: Served(1, 4),
+    ApiKey.DESCRIBE_LOG_DIRS: Served(1, 5),
     ApiKey.CREATE_PARTITIONS: Served(0, 3),
+    ApiKey.DELETE_GROUPS: Served(0, 2),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Served(0, 1),
+    ApiKey.OFFSET_DELETE: Served(0, 0),
     ApiKey.DESCRIBE_CLUSTER: Served(0, 2),
     ApiKey.DESCRIBE_PRODUCERS: Served(0, 0),
+    ApiKey.DESCRIBE_TRANSACTIONS: Served(0, 0),
+    ApiKey.LIST_TRANSACTIONS: Served(0, 2),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Served(0, 0),
     ApiKey.LIST_CONFIG_RESOURCES: Served(0, 1),
 }
+
+
+def advertised_versions() -> dict[int, tuple[int, int]]:
+    """What ApiVersions answers: what is served, and Produce from 0 (see `produce_before_v3`)."""
+    versions = {int(key): (served.lowest, served.highest) for key, served in SERVED.items()}
+    versions[ApiKey.PRODUCE] = (produce_before_v3.VERSIONS.start, SERVED[ApiKey.PRODUCE].highest)
+    return versions
+
 
 Handle: TypeAlias = Callable[[RequestContext, Any], Any]
 

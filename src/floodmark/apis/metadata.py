@@ -16,6 +16,7 @@ from uuid import UUID
 
 from floodmark.apis.authorized_operations import ALL_ON_CLUSTER, ALL_ON_TOPIC, NOT_REQUESTED
 from floodmark.apis.context import RequestContext
+from floodmark.controller.topics import NewTopic
 from floodmark.metadata.image import TopicImage
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.metadata import (
@@ -57,7 +58,13 @@ def _to_create(context: RequestContext, request: MetadataRequest) -> list[str]:
 async def _create_and_answer(
     context: RequestContext, request: MetadataRequest, missing: list[str]
 ) -> MetadataResponse:
-    errors = await context.services.create_topics_on_demand(missing)
+    created = await context.services.controller.create_topics([NewTopic(name) for name in missing])
+    errors: dict[str, ErrorCode] = {
+        topic.name: topic.error_code
+        for topic in created
+        # Another client was faster: the topic is there, which is all that was wanted.
+        if topic.error_code is not ErrorCode.TOPIC_ALREADY_EXISTS
+    }
     return _answer(context, request, errors)
 
 

@@ -17,7 +17,11 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 NO_LEADER = -1
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+CONSUMER_OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset(
+    {CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, "__share_group_state"}
+)
 # The name under which settings for all brokers are kept; ZooKeeper's path says <default>.
 CLUSTER_DEFAULT = ""
 

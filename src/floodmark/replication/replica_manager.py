@@ -51,7 +51,7 @@ class ReplicaManager:
         self._replicas: dict[ReplicaKey, Replica] = {}
         self._offline: set[ReplicaKey] = set()
         self._on_disk_failure = on_disk_failure
-        self._flusher = Flusher(executor, self._flushed, self._disk_failed)
+        self._flusher = Flusher(executor, self._flushed, self.disk_failed)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms = float("inf")
         self.produces: Purgatory[ReplicaKey] = Purgatory()
@@ -94,6 +94,10 @@ class ReplicaManager:
                 self._offline.add(key)
                 self.changed(key)
 
+    def mark_offline(self, key: ReplicaKey) -> None:
+        """A partition that is ours but could not be opened."""
+        self._offline.add(key)
+
     def missing(self, key: ReplicaKey) -> ErrorCode:
         """Why `find` found nothing."""
         if key in self._offline:
@@ -109,7 +113,7 @@ class ReplicaManager:
         try:
             outcome = replica.append(records, acks, self._clock.now_ms())
         except (StorageError, OSError) as problem:
-            self._disk_failed(replica, problem)
+            self.disk_failed(replica, problem)
             return AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR, error_message=str(problem))
         if outcome.error_code is ErrorCode.NONE:
             if replica.flush_due_offset is not None:
@@ -213,7 +217,7 @@ class ReplicaManager:
                 last_fetched_epoch=target.last_fetched_epoch,
             )
         except (StorageError, OSError) as problem:
-            self._disk_failed(replica, problem)
+            self.disk_failed(replica, problem)
             return ReadOutcome(ErrorCode.KAFKA_STORAGE_ERROR)
 
     def _measure(
@@ -259,7 +263,7 @@ class ReplicaManager:
     def _flushed(self, replica: Replica) -> None:
         self.changed(replica.key)
 
-    def _disk_failed(self, replica: Replica, problem: StorageError | OSError) -> None:
+    def disk_failed(self, replica: Replica, problem: StorageError | OSError) -> None:
         """A full disk passes, the log stands as it stood; any other failure takes the folder."""
         if isinstance(problem, DiskFull):
             logger.error("no space left for %s-%d: %s", *replica.key, problem)

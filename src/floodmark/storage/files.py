@@ -71,6 +71,9 @@ class Files(Protocol):
         """Readers see the old or the new content. Without sync a power loss may leave either, or an
         empty file."""
 
+    def space(self, path: Path) -> tuple[int, int]:
+        """The size of the disk that holds this folder, and what is left of it, in bytes."""
+
     def lock(self, path: Path) -> Lock | None:
         """Take the lock file for this process; None when another process has it."""
 
@@ -203,6 +206,10 @@ class RealFiles:
         temporary.replace(path)
         if sync:
             self.fsync_dir(path.parent)
+
+    def space(self, path: Path) -> tuple[int, int]:
+        usage = shutil.disk_usage(path)
+        return usage.total, usage.free
 
     def lock(self, path: Path) -> RealLock | None:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

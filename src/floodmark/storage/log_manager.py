@@ -204,6 +204,13 @@ class LogManager:
     def get(self, topic: str, partition: int) -> PartitionLog | None:
         return self._logs.get((topic, partition))
 
+    def space(self, log_dir: Path) -> tuple[int, int]:
+        """The size of the folder's disk, and what is left of it; -1 for what cannot be known."""
+        try:
+            return self._files.space(log_dir)
+        except OSError:
+            return -1, -1
+
     def logs(self) -> list[PartitionLog]:
         return list(self._logs.values())
 

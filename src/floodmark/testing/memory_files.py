@@ -206,6 +206,9 @@ class MemoryFiles:
         if sync:
             self.fsync_dir(path.parent)
 
+    def space(self, path: Path) -> tuple[int, int]:
+        return -1, -1
+
     def lock(self, path: Path) -> MemoryLock | None:
         if path in self._locks:
             return None
@@ -288,12 +291,10 @@ class MemoryFiles:
     def _image_of(self, folder: _Folder, random: Random | None) -> _Folder:
         names = dict(folder.durable)
         if random is not None:
-            # A journal keeps changes in order, other file systems need not.
-            in_order = random.random() < 0.5
-            kept = random.randint(0, len(folder.pending))
-            for slot, change in enumerate(folder.pending):
-                if slot < kept if in_order else random.random() < 0.5:
-                    _apply_names(names, change)
+            # The changes of one folder reach the disk in their order, as with every journaling
+            # file system; files and folders among each other do not.
+            for change in folder.pending[: random.randint(0, len(folder.pending))]:
+                _apply_names(names, change)
         image = _Folder()
         for name, node in names.items():
             if isinstance(node, _Folder):

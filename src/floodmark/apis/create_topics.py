@@ -1,0 +1,57 @@
+"""CreateTopics (key 19), versions 2 to 7: each topic is answered for itself.
+
+- v4 -1 for the default number of partitions and replicas; v5 flexible, the settings in the answer
+- v7 topic ids
+"""
+
+from __future__ import annotations
+
+from floodmark.apis.context import RequestContext
+from floodmark.config.describe import describe_topic
+from floodmark.controller.topics import CreatedTopic, NewTopic
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.create_topics import (
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+
+async def handle(context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    wanted = [
+        NewTopic(
+            topic.name,
+            topic.num_partitions,
+            topic.replication_factor,
+            [(a.partition_index, tuple(a.broker_ids)) for a in topic.assignments],
+            {config.name: config.value for config in topic.configs},
+        )
+        for topic in request.topics
+    ]
+    created = await context.services.controller.create_topics(
+        wanted, validate_only=request.validate_only
+    )
+    return CreateTopicsResponse(topics=[_result(context, topic) for topic in created])
+
+
+def _result(context: RequestContext, topic: CreatedTopic) -> CreatableTopicResult:
+    result = CreatableTopicResult(
+        name=topic.name, error_code=topic.error_code, error_message=topic.message
+    )
+    if topic.error_code is not ErrorCode.NONE:
+        return result
+    result.topic_id = topic.topic_id
+    result.num_partitions = topic.num_partitions
+    result.replication_factor = topic.replication_factor
+    result.configs = [
+        CreatableTopicConfigs(
+            name=entry.name,
+            value=entry.value,
+            read_only=entry.read_only,
+            config_source=entry.source,
+            is_sensitive=entry.is_sensitive,
+        )
+        for entry in describe_topic(context.services.config, topic.configs)
+    ]
+    return result

@@ -1,0 +1,46 @@
+"""DeleteTopics (key 20), versions 1 to 6: by name, or from v6 on by id.
+
+`delete.topic.enable=false` refuses all. v4 is flexible, v5 brings a text with the error.
+"""
+
+from __future__ import annotations
+
+from floodmark.apis.context import RequestContext
+from floodmark.controller.topics import TopicRef
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+
+BY_ID_SINCE = 6
+DISABLED_SINCE = 3
+
+
+async def handle(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    if context.api_version >= BY_ID_SINCE:
+        wanted = [TopicRef(topic.name, topic.topic_id) for topic in request.topics]
+    else:
+        wanted = [TopicRef(name) for name in request.topic_names]
+    if not context.services.config.get_bool("delete.topic.enable"):
+        known = context.api_version >= DISABLED_SINCE
+        error = ErrorCode.TOPIC_DELETION_DISABLED if known else ErrorCode.INVALID_REQUEST
+        return DeleteTopicsResponse(
+            responses=[
+                DeletableTopicResult(name=ref.name, topic_id=ref.topic_id, error_code=error)
+                for ref in wanted
+            ]
+        )
+    deleted = await context.services.controller.delete_topics(wanted)
+    return DeleteTopicsResponse(
+        responses=[
+            DeletableTopicResult(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                error_code=topic.error_code,
+                error_message=topic.message,
+            )
+            for topic in deleted
+        ]
+    )

@@ -1,0 +1,74 @@
+"""DescribeLogDirs (key 35), versions 1 to 5: the log folders and how large each partition is in them.
+
+No topics at all asks for everything; a failed folder is answered with KAFKA_STORAGE_ERROR.
+- v2 flexible; v3 an error for the whole answer; v4 how large the disk is and what is left; v5 cordoned folders, of which there are none
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+from floodmark.apis.context import RequestContext
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+
+def handle(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    logs = context.services.logs
+    wanted = (
+        None
+        if request.topics is None
+        else {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    )
+    results = [
+        DescribeLogDirsResult(
+            error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=str(path.absolute())
+        )
+        for path in logs.offline_dirs
+    ]
+    return DescribeLogDirsResponse(
+        results=[*results, *(_folder(context, path, wanted) for path in logs.dirs)]
+    )
+
+
+def _folder(
+    context: RequestContext, path: Path, wanted: set[tuple[str, int]] | None
+) -> DescribeLogDirsResult:
+    logs = context.services.logs
+    by_topic: dict[str, list[DescribeLogDirsPartition]] = defaultdict(list)
+    for log in logs.logs():
+        if log.directory.parent != path:
+            continue
+        if wanted is None or (log.topic, log.partition) in wanted:
+            by_topic[log.topic].append(
+                DescribeLogDirsPartition(
+                    partition_index=log.partition,
+                    partition_size=log.size_bytes,
+                    offset_lag=_offset_lag(context, (log.topic, log.partition)),
+                )
+            )
+    total_bytes, usable_bytes = logs.space(path)
+    return DescribeLogDirsResult(
+        log_dir=str(path.absolute()),
+        topics=[
+            DescribeLogDirsTopic(name=topic, partitions=partitions)
+            for topic, partitions in by_topic.items()
+        ],
+        total_bytes=total_bytes,
+        usable_bytes=usable_bytes,
+    )
+
+
+def _offset_lag(context: RequestContext, key: tuple[str, int]) -> int:
+    """How far the log's end lies behind the high watermark: zero but for a lagging replica."""
+    replica = context.services.replicas.find(key)
+    if replica is None:
+        return 0
+    return max(0, replica.core.high_watermark - replica.log.log_end_offset)

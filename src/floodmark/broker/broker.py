@@ -1,0 +1,277 @@
+"""The composition root: makes the parts of a broker, starts them in order, stops them in order.
+
+Start: lock and read the log folders; bind the sockets; open the metadata store and become part of
+the cluster, which brings the image, the logs and the partitions; accept. Stop is the same way back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from floodmark.apis.context import Services
+from floodmark.apis.dispatch import Dispatch, advertised_versions
+from floodmark.broker.coordination import Coordination
+from floodmark.broker.deferred import Deferred
+from floodmark.broker.identity import Identity, establish_identity, look_at_folders
+from floodmark.broker.maintenance import Maintenance
+from floodmark.broker.partitions import Partitions
+from floodmark.clock import Clock, SystemClock
+from floodmark.config.broker_config import BrokerConfig
+from floodmark.config.checks import connection_limits
+from floodmark.controller.service import ControllerService, StartReport
+from floodmark.metadata.embedded import FILE_NAME, EmbeddedStore
+from floodmark.metadata.image import BrokerInfo, Delta, Endpoint, MetadataImage
+from floodmark.network.acceptor import Listener
+from floodmark.network.server import NetworkServer, NetworkSettings
+from floodmark.replication.fetch_sessions import FetchSessions
+from floodmark.replication.replica import Replica
+from floodmark.replication.replica_manager import ReplicaManager
+from floodmark.storage.errors import LogDirFailure, StorageError
+from floodmark.storage.files import Files, RealFiles
+from floodmark.storage.log_manager import FoundPartition, LogManager
+
+logger = logging.getLogger(__name__)
+
+DISK_THREADS = 4
+"""For what blocks: syncs, checkpoints, removal of files. One log's sync must not wait for all."""
+
+FETCH_SESSION_EVICTION_MS = 120_000
+"""Kafka's `min.incremental.fetch.session.eviction.ms`."""
+
+
+class Broker:
+    """`start` and `stop` once each; the parts are public for observability and tests."""
+
+    def __init__(
+        self, config: BrokerConfig, *, clock: Clock | None = None, files: Files | None = None
+    ) -> None:
+        self.clock: Clock = clock or SystemClock()
+        self.is_serving = False
+        self._files = files or RealFiles()
+        self._executor = ThreadPoolExecutor(DISK_THREADS, "floodmark-disk")
+        self._deferred = Deferred(self._executor)
+        self._start_config = config
+        self._log_dirs = [Path(path) for path in config.log_dirs]
+        self._found: list[FoundPartition] = []
+        self._logs_loaded = False
+        self.logs = LogManager(
+            self._files,
+            self._log_dirs,
+            producer_expiration_ms=config.get_int("producer.id.expiration.ms"),
+            recovery_threads=config.get_int("num.recovery.threads.per.data.dir"),
+        )
+        self.replicas = ReplicaManager(self.clock, self._executor, self._disk_failed)
+
+    # The parts that need an identity; made by `start`.
+    broker_id: int
+    controller: ControllerService
+    coordination: Coordination
+    services: Services
+    dispatch: Dispatch
+    network: NetworkServer
+    partitions: Partitions
+    _maintenance: Maintenance
+
+    @property
+    def config(self) -> BrokerConfig:
+        return self.controller.config
+
+    @property
+    def fetch_sessions(self) -> FetchSessions:
+        return self.services.fetch_sessions
+
+    @property
+    def address(self) -> str:
+        """Host and port of the first listener, as bound."""
+        listener = self.config.listeners[0]
+        return f"{listener.host or '127.0.0.1'}:{self.network.port(listener.name)}"
+
+    async def start(self) -> None:
+        try:
+            await self._start()
+        except BaseException:
+            self.logs.close(self.clock.now_ms(), clean=False)
+            self._executor.shutdown(wait=False)
+            raise
+
+    async def _start(self) -> None:
+        self.logs.open_dirs()
+        identity = establish_identity(self._start_config, self.logs)
+        self._found = self.logs.found_partitions()
+        config = self._start_config.with_static({"node.id": str(identity.node_id)})
+        self._make_parts(config, identity)
+        self.network = self._bind(config)
+        try:
+            report = await self.controller.start(
+                BrokerInfo(
+                    identity.node_id,
+                    -1,
+                    self._endpoints(config),
+                    config.get_optional_str("broker.rack"),
+                ),
+                look_at_folders(self._files, self._found, identity),
+            )
+        except BaseException:
+            await self.network.close()
+            raise
+        self._report(report)
+        self._maintenance.start()
+        self.network.start()
+        self.is_serving = True
+        logger.info("broker %d of cluster %s serves", identity.node_id, identity.cluster_id)
+
+    async def stop(self) -> None:
+        """In order: nothing new, answers for who waits, logs synced, clean mark, leave."""
+        if not self.is_serving:
+            return
+        self.is_serving = False
+        self.network.stop_accepting()
+        self.coordination.close()
+        await self.replicas.close()
+        await self.network.close()
+        await self._maintenance.close()
+        self._deferred.close()
+        high_watermarks = {r.key: r.core.high_watermark for r in self.replicas.replicas}
+        await asyncio.to_thread(self._close_logs, high_watermarks)
+        await self.controller.stop()
+        self._executor.shutdown()
+
+    def _make_parts(self, config: BrokerConfig, identity: Identity) -> None:
+        self.broker_id = identity.node_id
+        self.controller = ControllerService(
+            EmbeddedStore(self._log_dirs[0] / FILE_NAME), config, self.clock
+        )
+        self.partitions = Partitions(
+            self.broker_id, config, self.logs, self.replicas, self.clock, self._deferred
+        )
+        self.coordination = Coordination(
+            self.broker_id, config, self.controller, self.replicas, self.clock
+        )
+        self.services = Services(
+            broker_id=self.broker_id,
+            clock=self.clock,
+            replicas=self.replicas,
+            logs=self.logs,
+            controller=self.controller,
+            groups=self.coordination.groups,
+            transactions=self.coordination.transactions,
+            fetch_sessions=FetchSessions(
+                config.get_int("max.incremental.fetch.session.cache.slots"),
+                FETCH_SESSION_EVICTION_MS,
+                lambda: random.randint(1, 2**31 - 1),
+            ),
+            api_versions=advertised_versions(),
+        )
+        self.dispatch = Dispatch(self.services)
+        self._maintenance = Maintenance(
+            config,
+            self.logs,
+            self.replicas,
+            self.partitions,
+            self.clock,
+            self._executor,
+            self._deferred,
+        )
+        self.controller.subscribe(self._image_changed)
+
+    def _bind(self, config: BrokerConfig) -> NetworkServer:
+        return NetworkServer(
+            [Listener(x.name, x.security_protocol, x.host, x.port) for x in config.listeners],
+            self.dispatch,
+            NetworkSettings(
+                network_threads=config.get_int("num.network.threads"),
+                io_threads=config.get_int("num.io.threads"),
+                queued_max_requests=config.get_int("queued.max.requests"),
+                max_frame_bytes=config.get_int("socket.request.max.bytes"),
+                max_idle_ms=config.get_int("connections.max.idle.ms"),
+                max_connections=config.get_int("max.connections"),
+                max_connections_per_ip=config.get_int("max.connections.per.ip"),
+                per_ip_overrides=connection_limits(
+                    config.get_str("max.connections.per.ip.overrides")
+                ),
+                backlog=config.get_int("socket.listen.backlog.size"),
+            ),
+            self.clock,
+        )
+
+    def _endpoints(self, config: BrokerConfig) -> dict[str, Endpoint]:
+        """What clients are told: the advertised address, with the port that was bound for a 0."""
+        return {
+            told.name: Endpoint(
+                told.name,
+                told.host or "localhost",
+                told.port or self.network.port(told.name),
+                told.security_protocol,
+            )
+            for told in config.advertised_listeners
+        }
+
+    async def _image_changed(self, image: MetadataImage, delta: Delta) -> None:
+        """The controller calls this before it answers whoever caused the change."""
+        if not self._logs_loaded:
+            self._logs_loaded = True
+            await self._load_logs(image)
+        if any(resource.kind == "broker" for resource in delta.changed_configs):
+            self._broker_config_changed(image)
+        await self.partitions.apply(image, delta)
+        self.coordination.image_changed(image, delta)
+
+    async def _load_logs(self, image: MetadataImage) -> None:
+        """Opens what the cluster knows of; folders of deleted topics are left alone."""
+        known = [f for f in self._found if image.partition(f.topic, f.partition) is not None]
+        await asyncio.to_thread(
+            self.logs.load,
+            known,
+            lambda topic: self.partitions.log_config(image, topic),
+            self.clock.now_ms(),
+        )
+
+    def _broker_config_changed(self, image: MetadataImage) -> None:
+        """Dynamic settings of the broker: the defaults of its topics, and its number of slots."""
+        config = self.controller.config
+        self.partitions.config = config
+        for topic in image.topics.values():
+            self.partitions.reconfigure(image, topic)
+        if self.is_serving:
+            self.network.channel.resize(config.get_int("num.io.threads"))
+        self.coordination.config_changed(config)
+
+    def _disk_failed(self, replica: Replica, problem: StorageError | OSError) -> None:
+        if not isinstance(problem, LogDirFailure):
+            problem = LogDirFailure(replica.log.directory.parent, str(problem))
+        self.partitions.fail_folder_of(problem)
+
+    def _close_logs(self, high_watermarks: dict[tuple[str, int], int]) -> None:
+        try:
+            self.logs.checkpoint_high_watermarks(high_watermarks)
+        except StorageError as problem:
+            logger.error("%s", problem)
+        self.logs.close(self.clock.now_ms(), clean=True)
+
+    def _report(self, report: StartReport) -> None:
+        for listener in self.config.listeners:
+            if not listener.is_loopback:
+                logger.warning(
+                    "listener %s is open to other machines, and nobody has to authenticate",
+                    listener.name,
+                )
+        if report.adopted_topics:
+            logger.warning(
+                "took over %d topics found in the log folders (%s). Their own settings are not in "
+                "the files: retention, cleanup policy and all others stand at the defaults. Set "
+                "them again with `floodmark config alter` before data expires by them.",
+                len(report.adopted_topics),
+                ", ".join(report.adopted_topics[:20]),
+            )
+        for topic, partition in report.stray_partitions:
+            logger.warning(
+                "the folder of %s-%d belongs to no topic of this cluster; it is left alone",
+                topic,
+                partition,
+            )
+        for name in report.ignored_settings:
+            logger.warning("the stored setting %s cannot be read and has no effect", name)

@@ -1,0 +1,151 @@
+"""An internal topic as its coordinator sees it, over the partitions of this broker.
+
+Implements `coordinators.ports.CoordinatorLog` and, for transactions, `TransactionLog`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from floodmark.clock import Clock
+from floodmark.controller.service import ControllerService, ControllerUnavailable
+from floodmark.controller.topics import NewTopic
+from floodmark.coordinators.ports import (
+    AppendRefused,
+    CoordinatorError,
+    NotCoordinator,
+    StorageFailed,
+)
+from floodmark.records.batch import iter_headers, read_header
+from floodmark.replication.replica import ACKS_ALL, AppendOutcome, Replica
+from floodmark.replication.replica_manager import ReplicaManager
+from floodmark.storage.errors import AppendRefused as LogRefused
+from floodmark.storage.errors import OffsetOutOfRange, StorageError
+from floodmark.storage.producer_state import AppendOrigin
+from floodmark.wire.errors import ErrorCode
+
+READ_CHUNK_BYTES = 1 << 20
+
+
+class InternalTopicLog:
+    """`settings` are the topic's own, as Kafka creates it."""
+
+    def __init__(
+        self,
+        topic: str,
+        *,
+        partition_count: int,
+        replication_factor: int,
+        settings: Mapping[str, str],
+        commit_timeout_ms: int,
+        controller: ControllerService,
+        replicas: ReplicaManager,
+        clock: Clock,
+    ) -> None:
+        self.topic = topic
+        self._configured_count = partition_count
+        self._replication_factor = replication_factor
+        self._settings = settings
+        self._commit_timeout_ms = commit_timeout_ms
+        self._controller = controller
+        self._replicas = replicas
+        self._clock = clock
+
+    @property
+    def partition_count(self) -> int:
+        topic = self._controller.image.topics.get(self.topic)
+        return self._configured_count if topic is None else len(topic.partitions)
+
+    async def ensure_topic(self) -> None:
+        if self.topic in self._controller.image.topics:
+            return
+        live = len(self._controller.image.live_brokers())
+        wanted = NewTopic(
+            self.topic,
+            self._configured_count,
+            min(self._replication_factor, live),
+            configs=dict(self._settings),
+        )
+        try:
+            (created,) = await self._controller.create_topics([wanted])
+        except ControllerUnavailable as problem:
+            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(problem)) from problem
+        if created.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            raise CoordinatorError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                f"{self.topic} cannot be created: {created.message}",
+            )
+
+    def append(self, partition: int, batch: bytearray) -> int:
+        replica = self._leader(partition)
+        if not replica.core.has_enough_in_sync_replicas(replica.min_in_sync_replicas):
+            raise AppendRefused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too few replicas in sync")
+        limit_bytes = replica.log.config.max_message_bytes
+        if len(batch) > limit_bytes:
+            raise AppendRefused(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"a batch of {len(batch)} bytes for {self.topic}, which takes {limit_bytes}",
+            )
+        try:
+            replica.log.append(
+                batch,
+                read_header(batch),
+                replica.core.leadership.leader_epoch,
+                self._clock.now_ms(),
+                origin=AppendOrigin.COORDINATOR,
+            )
+        except LogRefused as problem:
+            raise AppendRefused(problem.error_code, str(problem)) from problem
+        except StorageError as problem:
+            self._replicas.disk_failed(replica, problem)
+            raise StorageFailed(str(problem)) from problem
+        self._replicas.grown(replica)
+        return replica.log.log_end_offset
+
+    def high_watermark(self, partition: int) -> int:
+        return self._leader(partition).core.high_watermark
+
+    def log_end_offset(self, partition: int) -> int:
+        return self._leader(partition).log.log_end_offset
+
+    def leader_epoch(self, partition: int) -> int:
+        return self._leader(partition).core.leadership.leader_epoch
+
+    async def committed(self, partition: int, offset: int) -> None:
+        key = (self.topic, partition)
+        outcomes = {key: AppendOutcome(ErrorCode.NONE, required_offset=offset)}
+        waiting = self._replicas.acknowledged(outcomes, ACKS_ALL, self._commit_timeout_ms)
+        if waiting is None:
+            return
+        outcome = (await waiting)[key]
+        if outcome.error_code is ErrorCode.REQUEST_TIMED_OUT:
+            raise TimeoutError(f"{self.topic}-{partition} was not replicated in time")
+        if outcome.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            raise NotCoordinator(f"{self.topic}-{partition} is led by another broker now")
+
+    def read(self, partition: int) -> Iterator[bytes | memoryview]:
+        offset = self._leader(partition).log.log_start_offset
+        while True:
+            log = self._leader(partition).log
+            try:
+                piece = log.read(offset, READ_CHUNK_BYTES, end_offset=log.log_end_offset)
+                if piece is None:
+                    return
+                data = memoryview(piece.read())
+            except OffsetOutOfRange:
+                # Retention or compaction moved the start while we read: go on from there.
+                offset = log.log_start_offset
+                continue
+            except (StorageError, OSError) as problem:
+                raise StorageFailed(str(problem)) from problem
+            end = 0
+            for position, header in iter_headers(data):
+                end = position + header.size_bytes
+                offset = header.next_offset
+            yield data[:end]
+
+    def _leader(self, partition: int) -> Replica:
+        replica = self._replicas.find((self.topic, partition))
+        if replica is None or not replica.core.is_leader:
+            raise NotCoordinator(f"{self.topic}-{partition} is not led by this broker")
+        return replica

@@ -1,0 +1,86 @@
+"""Who this broker is: its node id and its cluster's id, from the settings and the log folders.
+
+A folder's `meta.properties` says whose it is. Folders of Apache Kafka, of ZooKeeper mode or KRaft,
+are taken over as they are; a folder of another broker or another cluster is refused, because
+serving it would mix two histories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID, uuid4
+
+from floodmark.config.broker_config import BrokerConfig
+from floodmark.metadata.adoption import FoundFolder, FoundTopic
+from floodmark.storage import leader_epochs
+from floodmark.storage.checkpoints import MetaProperties, encode_uuid, read_pairs
+from floodmark.storage.files import Files
+from floodmark.storage.log_manager import FoundPartition, LogManager
+
+DEFAULT_NODE_ID = 1
+ZOOKEEPER_FORM = 0
+
+
+class IdentityConflict(Exception):
+    """The settings and the log folders, or two log folders, name different brokers or clusters."""
+
+
+class Identity(NamedTuple):
+    node_id: int
+    cluster_id: str
+
+
+def establish_identity(config: BrokerConfig, logs: LogManager) -> Identity:
+    """Settles who we are and writes it into the folders that do not say so yet."""
+    found = {path: log_dir.meta for path, log_dir in logs.dirs.items() if log_dir.meta is not None}
+    node_ids = {m.node_id for m in found.values() if m.node_id is not None and m.node_id >= 0}
+    cluster_ids = {m.cluster_id for m in found.values() if m.cluster_id}
+    if config.node_id_is_set:
+        node_ids.add(config.node_id)
+    folders = ", ".join(map(str, found)) or "none"
+    if len(node_ids) > 1:
+        raise IdentityConflict(
+            f"node id {' or '.join(map(str, sorted(node_ids)))}? The settings and meta.properties "
+            f"in {folders} do not agree. Set node.id to the one in the folder, or use another folder."
+        )
+    if len(cluster_ids) > 1:
+        raise IdentityConflict(
+            f"the log folders {folders} belong to different clusters ({', '.join(cluster_ids)}). "
+            "Use folders of one cluster only."
+        )
+    identity = Identity(
+        node_ids.pop() if node_ids else DEFAULT_NODE_ID,
+        cluster_ids.pop() if cluster_ids else encode_uuid(uuid4()),
+    )
+    logs.write_meta_properties(
+        {
+            path: MetaProperties(ZOOKEEPER_FORM, identity.cluster_id, identity.node_id)
+            for path in logs.dirs
+            if path not in found
+        }
+    )
+    return identity
+
+
+def look_at_folders(
+    files: Files, found: Sequence[FoundPartition], identity: Identity
+) -> FoundFolder:
+    """What the log folders hold, for a metadata store that does not know them yet."""
+    latest_epochs: dict[str, dict[int, int]] = {}
+    topic_ids: dict[str, UUID] = {}
+    for item in found:
+        folder = item.log_dir / f"{item.topic}-{item.partition}"
+        pairs = read_pairs(files, folder / leader_epochs.FILE_NAME) or []
+        latest = max((leader_epoch for leader_epoch, _ in pairs), default=-1)
+        latest_epochs.setdefault(item.topic, {})[item.partition] = latest
+        if item.topic_id is not None:
+            topic_ids[item.topic] = item.topic_id
+    return FoundFolder(
+        identity.cluster_id,
+        identity.node_id,
+        {
+            topic: FoundTopic(partitions, topic_ids.get(topic))
+            for topic, partitions in latest_epochs.items()
+        },
+    )

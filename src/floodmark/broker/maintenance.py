@@ -1,0 +1,122 @@
+"""What a broker does by the clock: flush, retention, checkpoints, forgetting old producers.
+
+Each is a periodic task. The decisions are `storage`'s; what blocks runs in a thread, and what walks
+over all partitions does so in slices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Executor
+
+from floodmark.broker.deferred import Deferred
+from floodmark.broker.partitions import Partitions
+from floodmark.clock import Clock
+from floodmark.config.broker_config import BrokerConfig
+from floodmark.replication.replica import Replica
+from floodmark.replication.replica_manager import ReplicaManager
+from floodmark.storage.errors import LogDirFailure, StorageError
+from floodmark.storage.log_manager import LogManager
+from floodmark.storage.retention import apply_retention
+
+logger = logging.getLogger(__name__)
+
+REPLICAS_PER_SLICE = 50
+FLUSH_CHECK_INTERVAL_MS = 3_000
+"""How often logs are looked at for a flush that is due: a scan of integers, nearly free."""
+
+
+class Maintenance:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        logs: LogManager,
+        replicas: ReplicaManager,
+        partitions: Partitions,
+        clock: Clock,
+        executor: Executor,
+        deferred: Deferred,
+    ) -> None:
+        self._logs = logs
+        self._replicas = replicas
+        self._partitions = partitions
+        self._clock = clock
+        self._executor = executor
+        self._deferred = deferred
+        self._tasks: list[asyncio.Task[None]] = []
+        self._jobs: list[tuple[str, Callable[[], Awaitable[None]]]] = [
+            ("log.flush.scheduler.interval.ms", self.flush),
+            ("log.retention.check.interval.ms", self.retain),
+            ("log.flush.offset.checkpoint.interval.ms", self.checkpoint_recovery_points),
+            ("log.flush.start.offset.checkpoint.interval.ms", self.checkpoint_log_starts),
+            ("replica.high.watermark.checkpoint.interval.ms", self.checkpoint_high_watermarks),
+            ("producer.id.expiration.check.interval.ms", self.expire_producers),
+        ]
+        self._intervals_ms = {name: config.get_int(name) for name, _ in self._jobs}
+        # Logs whose flush.ms is set have to be looked at as often as that, not at Kafka's
+        # "never" default for the scheduler.
+        self._intervals_ms["log.flush.scheduler.interval.ms"] = min(
+            self._intervals_ms["log.flush.scheduler.interval.ms"], FLUSH_CHECK_INTERVAL_MS
+        )
+
+    def start(self) -> None:
+        for name, job in self._jobs:
+            task = asyncio.create_task(self._repeat(job, self._intervals_ms[name]), name=name)
+            self._tasks.append(task)
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _repeat(self, job: Callable[[], Awaitable[None]], interval_ms: int) -> None:
+        while True:
+            await asyncio.sleep(interval_ms / 1000)
+            try:
+                await job()
+            except LogDirFailure as problem:
+                self._partitions.fail_folder_of(problem)
+            except (StorageError, OSError) as problem:
+                logger.error("%s failed and will be tried again: %s", job.__name__, problem)
+
+    async def flush(self) -> None:
+        """Syncs logs whose flush.ms has passed, and finished segments, one after the other."""
+        loop = asyncio.get_running_loop()
+        now_ms = self._clock.now_ms()
+        for replica in self._replicas.replicas:
+            if replica.log.flush_due(now_ms):
+                await loop.run_in_executor(self._executor, replica.log.fsync, now_ms)
+
+    async def retain(self) -> None:
+        async for replica in self._in_slices():
+            retired = apply_retention(
+                replica.log, self._clock.now_ms(), replica.core.high_watermark
+            )
+            if retired is not None:
+                logger.info("retention removed %d segments of %s-%d", len(retired), *replica.key)
+                self._deferred.run_later(replica.log.config.file_delete_delay_ms, retired.remove)
+
+    async def checkpoint_recovery_points(self) -> None:
+        await self._in_thread(self._logs.checkpoint_recovery_points)
+
+    async def checkpoint_log_starts(self) -> None:
+        await self._in_thread(self._logs.checkpoint_log_start_offsets)
+
+    async def checkpoint_high_watermarks(self) -> None:
+        high_watermarks = {r.key: r.core.high_watermark for r in self._replicas.replicas}
+        await self._in_thread(lambda: self._logs.checkpoint_high_watermarks(high_watermarks))
+
+    async def expire_producers(self) -> None:
+        async for replica in self._in_slices():
+            replica.log.producers.expire(self._clock.now_ms())
+
+    async def _in_slices(self) -> AsyncIterator[Replica]:
+        for count, replica in enumerate(self._replicas.replicas, 1):
+            yield replica
+            if count % REPLICAS_PER_SLICE == 0:
+                await asyncio.sleep(0)
+
+    async def _in_thread(self, work: Callable[[], None]) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._executor, work)

@@ -1,0 +1,170 @@
+"""Brings the partitions of this broker in line with the cluster's image.
+
+`broker.broker` subscribes `apply` to the controller: a delta is applied before the request that
+caused it is answered, so a client that has created a topic can use it at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from uuid import uuid4
+
+from floodmark.broker.deferred import Deferred
+from floodmark.clock import Clock
+from floodmark.config.broker_config import BrokerConfig
+from floodmark.config.topic_config import TopicConfig, topic_config
+from floodmark.metadata.image import Delta, MetadataImage, PartitionImage, TopicImage
+from floodmark.replication.partition import Leadership, Partition
+from floodmark.replication.replica import Replica
+from floodmark.replication.replica_manager import ReplicaManager
+from floodmark.storage.errors import InconsistentTopicId, LogDirFailure, StorageError
+from floodmark.storage.log_config import LogConfig, log_config_from, produce_rules_from
+from floodmark.storage.log_manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+SLICE_MS = 10.0
+"""Making the files of many partitions lets other requests in after this long."""
+
+
+class Partitions:
+    def __init__(
+        self,
+        broker_id: int,
+        config: BrokerConfig,
+        logs: LogManager,
+        replicas: ReplicaManager,
+        clock: Clock,
+        deferred: Deferred,
+    ) -> None:
+        self.config = config
+        self._broker_id = broker_id
+        self._logs = logs
+        self._replicas = replicas
+        self._clock = clock
+        self._deferred = deferred
+
+    def log_config(self, image: MetadataImage, topic: str) -> LogConfig:
+        return log_config_from(self._topic_config(image, topic))
+
+    async def apply(self, image: MetadataImage, delta: Delta) -> None:
+        for deleted in delta.deleted_topics:
+            for index in range(len(deleted.partitions)):
+                self._delete(deleted.name, index)
+        for created in delta.created_topics:
+            await self._apply_all(image, created, enumerate_partitions(created))
+        for change in delta.changed_partitions:
+            await self._apply_all(image, change.topic, [(change.partition, change.new)])
+        for resource in delta.changed_configs:
+            if resource.kind == "topic" and resource.name in image.topics:
+                self.reconfigure(image, image.topics[resource.name])
+
+    def reconfigure(self, image: MetadataImage, topic: TopicImage) -> None:
+        """A topic's settings changed: they count from the next request on."""
+        settings = self._topic_config(image, topic.name)
+        for index in range(len(topic.partitions)):
+            replica = self._replicas.find((topic.name, index))
+            if replica is not None:
+                replica.log.config = log_config_from(settings)
+                replica.rules = produce_rules_from(settings, check_records=self._checks_records)
+                replica.min_in_sync_replicas = settings.get_int("min.insync.replicas")
+
+    async def _apply_all(
+        self, image: MetadataImage, topic: TopicImage, partitions: list[tuple[int, PartitionImage]]
+    ) -> None:
+        settings = self._topic_config(image, topic.name)
+        slice_began_ms = self._clock.monotonic_ms()
+        for index, partition in partitions:
+            self._apply_one(topic, settings, index, partition)
+            if self._clock.monotonic_ms() - slice_began_ms > SLICE_MS:
+                await asyncio.sleep(0)
+                slice_began_ms = self._clock.monotonic_ms()
+
+    def _apply_one(
+        self, topic: TopicImage, settings: TopicConfig, index: int, partition: PartitionImage
+    ) -> None:
+        key = (topic.name, index)
+        if self._broker_id not in partition.replicas:
+            self._delete(*key)
+            return
+        replica = self._replicas.find(key)
+        if replica is None:
+            replica = self._open(topic, settings, index)
+            if replica is None:
+                return
+        leadership = Leadership(
+            partition.leader,
+            partition.leader_epoch,
+            partition.partition_epoch,
+            partition.isr,
+            partition.replicas,
+        )
+        if replica.lead_or_follow(leadership, self._clock.monotonic_ms()):
+            self._replicas.changed(key)
+
+    def _open(self, topic: TopicImage, settings: TopicConfig, index: int) -> Replica | None:
+        key = (topic.name, index)
+        try:
+            log = self._logs.get_or_create(
+                topic.name,
+                index,
+                topic.topic_id,
+                log_config_from(settings),
+                now_ms=self._clock.now_ms(),
+            )
+        except InconsistentTopicId as problem:
+            logger.error("%s; the folder is left alone, the partition is offline", problem)
+            self._replicas.mark_offline(key)
+            return None
+        except LogDirFailure as problem:
+            self.fail_folder_of(problem)
+            self._replicas.mark_offline(key)
+            return None
+        except StorageError as problem:
+            logger.error("cannot open %s-%d: %s", *key, problem)
+            self._replicas.mark_offline(key)
+            return None
+        core = Partition(
+            self._broker_id,
+            log_end_offset=log.log_end_offset,
+            high_watermark=max(self._logs.high_watermarks.get(key, 0), log.log_start_offset),
+        )
+        replica = Replica(
+            core,
+            log,
+            topic.topic_id,
+            produce_rules_from(settings, check_records=self._checks_records),
+            settings.get_int("min.insync.replicas"),
+        )
+        self._replicas.add(replica)
+        return replica
+
+    def fail_folder_of(self, problem: LogDirFailure) -> None:
+        """One failing log folder takes only its partitions offline (SPEC L8)."""
+        lost = self._logs.fail_dir(problem.directory, str(problem))
+        self._replicas.take_offline(lost)
+
+    def _delete(self, topic: str, partition: int) -> None:
+        """The folder is renamed at once and removed later, off the loop."""
+        replica = self._replicas.remove((topic, partition))
+        if replica is None:
+            return
+        delay_ms = replica.log.config.file_delete_delay_ms
+        try:
+            folder = self._logs.delete(topic, partition, uuid4().hex)
+        except LogDirFailure as problem:
+            self.fail_folder_of(problem)
+            return
+        self._deferred.run_later(delay_ms, self._logs.remove_folder, folder)
+
+    def _topic_config(self, image: MetadataImage, topic: str) -> TopicConfig:
+        return topic_config(self.config, image.config("topic", topic))
+
+    @property
+    def _checks_records(self) -> bool:
+        return self.config.get_bool("floodmark.produce.full.check")
+
+
+def enumerate_partitions(topic: TopicImage) -> list[tuple[int, PartitionImage]]:
+    return list(enumerate(topic.partitions))
