@@ -1,0 +1,235 @@
+"""The controller's shell on a real store: commits, batches, publication, restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from uuid import UUID
+
+import pytest
+
+from floodmark.config import BrokerConfig, ConfigError
+from floodmark.controller.configs import ConfigAlteration, ConfigStep
+from floodmark.controller.features import FeatureUpdate, UpgradeType
+from floodmark.controller.service import ControllerService, ControllerUnavailable
+from floodmark.controller.topics import NewTopic, TopicRef
+from floodmark.metadata import paths
+from floodmark.metadata.adoption import FoundFolder, FoundTopic
+from floodmark.metadata.image import BrokerInfo, ConfigResource, Endpoint
+from floodmark.metadata.loader import load_metadata
+from floodmark.metadata.store import SetData
+from floodmark.testing.memory_store import MemoryStore
+from floodmark.testing.virtual_clock import VirtualClock
+from floodmark.wire.errors import ErrorCode
+
+ME = BrokerInfo(1, 0, {"PLAINTEXT": Endpoint("PLAINTEXT", "127.0.0.1", 9092, "PLAINTEXT")})
+
+
+@pytest.fixture
+def store():
+    store = MemoryStore()
+    yield store
+    store.dispose()
+
+
+def make(store: MemoryStore, **properties: str) -> ControllerService:
+    settings = {name.replace("_", "."): value for name, value in properties.items()}
+    return ControllerService(store, BrokerConfig.load(settings), VirtualClock(), random.Random(7))
+
+
+@pytest.fixture
+async def controller(store):
+    controller = make(store)
+    await controller.start(ME)
+    yield controller
+    await controller.stop()
+
+
+async def test_a_new_store_gets_an_identity_and_features(controller):
+    image = controller.image
+    assert len(image.cluster_id) == 22
+    assert (image.controller_id, image.controller_epoch) == (1, 1)
+    assert image.features.finalized == {"group.version": 1, "transaction.version": 2}
+    assert image.brokers[1].endpoints == ME.endpoints
+    assert image.brokers[1].broker_epoch > 0
+
+
+async def test_what_is_published_is_what_is_stored(controller, store):
+    await controller.create_topics([NewTopic("a", 3, configs={"retention.ms": "5"})])
+    await controller.create_topics([NewTopic("gone")])
+    await controller.delete_topics([TopicRef("gone")])
+    await controller.allocate_producer_ids(1)
+    await controller.update_features(
+        [FeatureUpdate("transaction.version", 1, UpgradeType.SAFE_DOWNGRADE)]
+    )
+    assert (await load_metadata(store)).image == controller.image
+
+
+async def test_subscribers_apply_a_delta_before_the_answer(store):
+    controller = make(store)
+    seen = []
+
+    async def apply(image, delta):
+        await asyncio.sleep(0)
+        seen.append(([t.name for t in delta.created_topics], "a" in image.topics))
+
+    controller.subscribe(apply)
+    await controller.start(ME)
+    await controller.create_topics([NewTopic("a")])
+    assert seen == [([], False), (["a"], True)]
+    await controller.stop()
+
+
+async def test_requests_that_wait_together_share_a_commit(controller, store):
+    before = store.multis
+    answers = await asyncio.gather(
+        *(controller.create_topics([NewTopic(f"t{number}")]) for number in range(20)),
+        controller.create_topics([NewTopic("t3")]),
+    )
+    assert store.multis - before == 1
+    assert [a.error_code for (a,) in answers[:20]] == [ErrorCode.NONE] * 20
+    assert answers[20][0].error_code is ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+async def test_a_broker_setting_counts_for_the_next_request_of_the_same_commit(controller):
+    altered, created = await asyncio.gather(
+        controller.incremental_alter_configs(
+            [
+                ConfigAlteration(
+                    ConfigResource("broker", ""),
+                    [ConfigStep("log.cleaner.max.compaction.lag.ms", 0, "10")],
+                )
+            ]
+        ),
+        controller.create_topics([NewTopic("t", configs={"min.compaction.lag.ms": "20"})]),
+    )
+    assert altered[0].error_code is ErrorCode.NONE
+    assert created[0].error_code is ErrorCode.INVALID_CONFIG
+    assert controller.topic_config("t").get_int("max.compaction.lag.ms") == 10
+
+
+async def test_dynamic_settings_are_in_force_at_once_and_after_a_restart(controller, store):
+    steps = [ConfigStep("num.io.threads", 0, "3")]
+    await controller.incremental_alter_configs(
+        [ConfigAlteration(ConfigResource("broker", "1"), steps)]
+    )
+    assert controller.config.get_int("num.io.threads") == 3
+    await controller.stop()
+    again = make(store)
+    await again.start(ME)
+    assert again.config.get_int("num.io.threads") == 3
+    await again.stop()
+
+
+async def test_a_restart_keeps_topics_and_begins_a_new_reign(controller, store):
+    (created,) = await controller.create_topics([NewTopic("a", 2)])
+    old = controller.image
+    await controller.stop()
+    again = make(store)
+    deltas = []
+    again.subscribe(lambda image, delta: deltas.append(delta))
+    await again.start(ME)
+    topic = again.image.topics_by_id[created.topic_id]
+    assert [p.leader_epoch for p in topic.partitions] == [1, 1]
+    assert again.image.cluster_id == old.cluster_id
+    assert again.image.controller_epoch == 2
+    assert again.image.brokers[1].broker_epoch > old.brokers[1].broker_epoch
+    assert [t.name for t in deltas[0].created_topics] == ["a"]
+    assert (await load_metadata(store)).image == again.image
+    await again.stop()
+
+
+async def test_a_failed_commit_changes_nothing_and_the_next_one_works(controller, store):
+    store.fail_next = 1
+    with pytest.raises(ControllerUnavailable) as caught:
+        await controller.create_topics([NewTopic("a")])
+    assert caught.value.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert "a" not in controller.image.topics
+    (answer,) = await controller.create_topics([NewTopic("a")])
+    assert answer.error_code is ErrorCode.NONE
+
+
+async def test_a_deposed_controller_writes_nothing(controller, store):
+    await store.multi([SetData(paths.CONTROLLER_EPOCH, b"2")])
+    with pytest.raises(ControllerUnavailable) as caught:
+        await controller.create_topics([NewTopic("a")])
+    assert caught.value.error_code is ErrorCode.NOT_CONTROLLER
+    assert await store.get("/brokers/topics/a") is None
+
+
+async def test_a_stopped_controller_refuses_requests(store):
+    controller = make(store)
+    with pytest.raises(ControllerUnavailable, match="not running"):
+        await controller.create_topics([NewTopic("a")])
+
+
+async def test_a_request_that_breaks_does_not_take_others_with_it(controller):
+    broken, fine = await asyncio.gather(
+        controller._submit(lambda view: 1 // 0),
+        controller.create_topics([NewTopic("a")]),
+        return_exceptions=True,
+    )
+    assert isinstance(broken, ZeroDivisionError)
+    assert fine[0].error_code is ErrorCode.NONE
+
+
+async def test_a_folder_of_apache_kafka_is_adopted(store):
+    controller = make(store)
+    found = FoundFolder(
+        "94rrZzHQQNqHs6aY0k_apA",
+        1,
+        {
+            "orders": FoundTopic({0: 4, 2: -1}, UUID(int=9)),
+            "old": FoundTopic({0: 0}),
+            "nothing": FoundTopic({}),
+        },
+    )
+    report = await controller.start(ME, found)
+    assert report.adopted_topics == ["old", "orders"]
+    image = controller.image
+    assert image.cluster_id == "94rrZzHQQNqHs6aY0k_apA"
+    assert image.topics["orders"].topic_id == UUID(int=9)
+    assert [p.leader_epoch > e for p, e in zip(
+        image.topics["orders"].partitions, (4, -1, -1), strict=True
+    )] == [True] * 3  # fmt: skip
+    assert (await load_metadata(store)).image == image
+    await controller.stop()
+
+
+async def test_a_known_store_takes_unknown_folders_for_strays(controller, store):
+    (created,) = await controller.create_topics([NewTopic("a")])
+    await controller.stop()
+    again = make(store)
+    found = FoundFolder(
+        None,
+        1,
+        {
+            "a": FoundTopic({0: 0, 1: 0}, created.topic_id),
+            "deleted": FoundTopic({0: 0}, UUID(int=4)),
+        },
+    )
+    report = await again.start(ME, found)
+    assert report.stray_partitions == [("a", 1), ("deleted", 0)]
+    assert list(again.image.topics) == ["a"]
+    await again.stop()
+
+
+async def test_folders_of_another_cluster_are_refused(controller, store):
+    await controller.stop()
+    again = make(store)
+    with pytest.raises(ConfigError, match="belong to cluster other"):
+        await again.start(ME, FoundFolder("other"))
+    await again.stop()
+
+
+async def test_topic_ids_are_the_same_for_the_same_chance(store):
+    controller = make(store)
+    await controller.start(ME)
+    (created,) = await controller.create_topics([NewTopic("a")])
+    await controller.stop()
+    second = MemoryStore()
+    controller = make(second)
+    await controller.start(ME)
+    assert (await controller.create_topics([NewTopic("a")]))[0].topic_id == created.topic_id
+    await controller.stop()
+    second.dispose()
