@@ -89,6 +89,8 @@ def validate_topic_overrides(
 
     `defaults` are the broker's topic defaults, against which conflicts are judged.
     """
+    if not overrides:
+        return
     for name in overrides:
         if name not in TOPIC_SETTINGS_BY_NAME:
             raise ConfigError(f"Unknown topic config name: {name}", name=name)

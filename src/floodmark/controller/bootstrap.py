@@ -5,7 +5,7 @@ One multi, so that a start is one sync of the disk, and a crash leaves either no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -14,10 +14,8 @@ from floodmark.controller.topics import topic_operations
 from floodmark.metadata import paths
 from floodmark.metadata.adoption import FoundFolder, adopted_topics
 from floodmark.metadata.image import BrokerInfo, MetadataImage
-from floodmark.metadata.loader import LoadedMetadata
+from floodmark.metadata.loader import Identity
 from floodmark.metadata.store import Create, Operation, SetData
-
-FIRST_CONTROLLER_EPOCH = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +27,7 @@ class Bootstrap:
 
 
 def bootstrap(
-    loaded: LoadedMetadata,
+    identity: Identity,
     existing_paths: Collection[str],
     broker: BrokerInfo,
     found: FoundFolder,
@@ -40,15 +38,15 @@ def bootstrap(
     operations: list[Operation] = [
         Create(path) for path in paths.PERSISTENT_PATHS if path not in existing_paths
     ]
-    epoch = loaded.image.controller_epoch + 1
+    epoch = identity.controller_epoch + 1
     epoch_version = 0
-    if loaded.controller_epoch_version is None:
+    if identity.controller_epoch_version is None:
         operations.append(Create(paths.CONTROLLER_EPOCH, str(epoch).encode()))
     else:
         operations.append(
-            SetData(paths.CONTROLLER_EPOCH, str(epoch).encode(), loaded.controller_epoch_version)
+            SetData(paths.CONTROLLER_EPOCH, str(epoch).encode(), identity.controller_epoch_version)
         )
-        epoch_version = loaded.controller_epoch_version + 1
+        epoch_version = identity.controller_epoch_version + 1
     operations.append(
         Create(paths.CONTROLLER, paths.encode_controller(broker.id, now_ms), ephemeral=True)
     )
@@ -56,20 +54,12 @@ def bootstrap(
         Create(paths.broker_path(broker.id), paths.encode_broker(broker, now_ms), ephemeral=True)
     )
     adopted: list[str] = []
-    if loaded.is_new:
+    if identity.cluster_id is None:
         cluster_id = found.cluster_id or paths.encode_id(new_id())
         operations.append(Create(paths.CLUSTER_ID, paths.encode_cluster_id(cluster_id)))
         operations.append(Create(paths.FEATURE, paths.encode_features(INITIAL_FEATURES)))
-        in_reign = loaded.image.with_controller(broker.id, epoch)
+        in_reign = MetadataImage(controller_id=broker.id, controller_epoch=epoch)
         for topic in adopted_topics(found, broker.id, new_id):
-            operations += topic_operations(in_reign, topic, _NO_OVERRIDES)
+            operations += topic_operations(in_reign, topic, {})
             adopted.append(topic.name)
     return Bootstrap(operations, epoch, epoch_version, adopted)
-
-
-_NO_OVERRIDES: Mapping[str, str] = {}
-
-
-def is_same_cluster(image: MetadataImage, found: FoundFolder) -> bool:
-    """Whether store and log folders belong together, as far as the folders know."""
-    return found.cluster_id is None or not image.cluster_id or found.cluster_id == image.cluster_id

@@ -20,7 +20,7 @@ from uuid import UUID
 from floodmark.clock import Clock
 from floodmark.config import BrokerConfig, ConfigError, TopicConfig, topic_config
 from floodmark.controller import configs, elections, features, isr, membership, partitions, topics
-from floodmark.controller.bootstrap import bootstrap, is_same_cluster
+from floodmark.controller.bootstrap import bootstrap
 from floodmark.controller.decision import Decision, View
 from floodmark.metadata import paths
 from floodmark.metadata.adoption import FoundFolder, stray_partitions
@@ -33,7 +33,7 @@ from floodmark.metadata.image import (
     MetadataImage,
     difference,
 )
-from floodmark.metadata.loader import load_metadata
+from floodmark.metadata.loader import Identity, load_identity, load_image
 from floodmark.metadata.store import BadVersion, Check, Operation, Store, StoreError
 from floodmark.wire.errors import ErrorCode
 
@@ -109,17 +109,10 @@ class ControllerService:
         """
         found = found or FoundFolder()
         await self._store.open()
-        loaded = await load_metadata(self._store)
-        if not is_same_cluster(loaded.image, found):
-            raise ConfigError(
-                f"the log folders belong to cluster {found.cluster_id}, but the metadata file to "
-                f"cluster {loaded.image.cluster_id}",
-                name="log.dirs",
-                hint="Name the folders that belong together in log.dirs",
-            )
-        strays = [] if loaded.is_new else stray_partitions(loaded.image, found)
+        identity = await load_identity(self._store)
+        _check_same_cluster(identity, found)
         first = bootstrap(
-            loaded,
+            identity,
             await self._persistent_paths(),
             replace(broker, supported_features=features.SUPPORTED_FEATURES),
             found,
@@ -130,7 +123,9 @@ class ControllerService:
         self._epoch_version = first.controller_epoch_version
         await self._lead_from_store(broker.id)
         self._writer = asyncio.create_task(self._write_loop(), name="controller-writer")
-        return StartReport(first.adopted, strays, self.config.ignored_dynamic)
+        return StartReport(
+            first.adopted, stray_partitions(self.image, found), self.config.ignored_dynamic
+        )
 
     async def stop(self) -> None:
         """Finish what is queued, leave the cluster, close the store."""
@@ -288,20 +283,20 @@ class ControllerService:
 
     async def _lead_from_store(self, broker_id: int) -> None:
         """Take the stored image, and let this broker lead again what it led."""
-        loaded = await load_metadata(self._store)
-        self.config = self._config_of(loaded.image)
+        image = await load_image(self._store)
+        self.config = self._config_of(image)
         registered = membership.broker_registered(
-            self._view(loaded.image, self.config), loaded.image.brokers[broker_id]
+            self._view(image, self.config), image.brokers[broker_id]
         )
         if registered.operations:
             await self._store_all(list(registered.operations))
-        image = loaded.image.apply(registered.change)
+        image = image.apply(registered.change)
         await self._publish(image, difference(MetadataImage(), image))
 
     async def _reload(self) -> None:
-        loaded = await load_metadata(self._store)
+        image = await load_image(self._store)
         self._must_reload = False
-        await self._publish(loaded.image, difference(self.image, loaded.image))
+        await self._publish(image, difference(self.image, image))
 
     async def _persistent_paths(self) -> set[str]:
         found = {path for path in paths.PERSISTENT_PATHS if path.count("/") == 1}
@@ -336,6 +331,19 @@ def _decide(waiting: _Waiting, view: View) -> Decision[Any] | None:
         logger.error("a request to the controller failed: %s", error, exc_info=error)
         _fail([waiting], error)
         return None
+
+
+def _check_same_cluster(identity: Identity, found: FoundFolder) -> None:
+    """Store and log folders must belong together, as far as the folders know."""
+    if None not in (identity.cluster_id, found.cluster_id) and (
+        identity.cluster_id != found.cluster_id
+    ):
+        raise ConfigError(
+            f"the log folders belong to cluster {found.cluster_id}, but the metadata file to "
+            f"cluster {identity.cluster_id}",
+            name="log.dirs",
+            hint="Name the folders that belong together in log.dirs",
+        )
 
 
 def _concerns_brokers(resources: Iterable[ConfigResource]) -> bool:

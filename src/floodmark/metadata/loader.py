@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from floodmark.metadata import paths
 from floodmark.metadata.image import (
@@ -19,27 +19,38 @@ from floodmark.metadata.paths import PartitionState, TopicAssignment
 from floodmark.metadata.store import Node, Store
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedMetadata:
-    """`controller_epoch_version` is None when there has never been a controller."""
+class Identity(NamedTuple):
+    """Whose store it is. Without a cluster id it is new: nobody has ever used it.
 
-    image: MetadataImage
+    `controller_epoch_version` is None when there has never been a controller.
+    """
+
+    cluster_id: str | None
+    controller_epoch: int
     controller_epoch_version: int | None
-    is_new: bool
 
 
-async def load_metadata(store: Store) -> LoadedMetadata:
-    """The whole image. A store without a cluster id is new: nobody has ever used it."""
+async def load_identity(store: Store) -> Identity:
     cluster_id = await store.get(paths.CLUSTER_ID)
     epoch = await store.get(paths.CONTROLLER_EPOCH)
+    return Identity(
+        paths.decode_cluster_id(cluster_id.data) if cluster_id else None,
+        int(epoch.data) if epoch else 0,
+        epoch.version if epoch else None,
+    )
+
+
+async def load_image(store: Store) -> MetadataImage:
+    """The whole image."""
+    identity = await load_identity(store)
     controller = await store.get(paths.CONTROLLER)
     feature = await store.get(paths.FEATURE)
     producer_ids = await store.get(paths.PRODUCER_ID_BLOCK)
     topics = decode_topics(await store.read_tree(paths.TOPICS))
-    image = MetadataImage(
-        cluster_id=paths.decode_cluster_id(cluster_id.data) if cluster_id else "",
+    return MetadataImage(
+        cluster_id=identity.cluster_id or "",
         controller_id=paths.decode_controller(controller.data) if controller else -1,
-        controller_epoch=int(epoch.data) if epoch else 0,
+        controller_epoch=identity.controller_epoch,
         brokers=decode_brokers(await store.read_tree(paths.BROKER_IDS)),
         topics=topics,
         topics_by_id={topic.topic_id: topic for topic in topics.values()},
@@ -47,7 +58,6 @@ async def load_metadata(store: Store) -> LoadedMetadata:
         features=decode_features(feature),
         next_producer_id=paths.decode_next_producer_id(producer_ids.data) if producer_ids else 0,
     )
-    return LoadedMetadata(image, epoch.version if epoch else None, cluster_id is None)
 
 
 def decode_topics(nodes: Mapping[str, Node]) -> dict[str, TopicImage]:

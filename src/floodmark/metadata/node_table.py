@@ -34,19 +34,20 @@ NOBODY = 0
 _SCHEMA = """
 CREATE TABLE node (
     path TEXT PRIMARY KEY,
-    parent TEXT NOT NULL,
     data BLOB NOT NULL,
     version INTEGER NOT NULL,
     created_zxid INTEGER NOT NULL,
     owner INTEGER NOT NULL,
     next_sequence INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
-CREATE INDEX node_by_parent ON node (parent, path);
 CREATE INDEX node_by_owner ON node (owner) WHERE owner != 0;
 CREATE TABLE counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 INSERT INTO counter VALUES ('zxid', 0), ('session', 0);
-INSERT INTO node VALUES ('/', '', x'', 0, 0, 0, 0);
+INSERT INTO node VALUES ('/', x'', 0, 0, 0, 0);
 """
+
+# '0' is the character after '/', so this is the range of everything below a path.
+_BELOW = "(path >= ? || '/' AND path < ? || '0')"
 
 
 class NodeTable:
@@ -105,20 +106,22 @@ class NodeTable:
         return None if row is None else Node(row[0], row[1], row[2], bool(row[3]))
 
     def children(self, path: str) -> list[str]:
+        prefix = "" if path == "/" else path
         with self._reading(path):
             rows = self._connection.execute(
-                "SELECT path FROM node WHERE parent = ? AND path != '/' ORDER BY path", (path,)
+                f"SELECT substr(path, ?) AS name FROM node WHERE {_BELOW}"
+                " AND name != '' AND instr(name, '/') = 0 ORDER BY name",
+                (len(prefix) + 2, prefix, prefix),
             ).fetchall()
-        return [child.rpartition("/")[2] for (child,) in rows]
+        return [name for (name,) in rows]
 
     def read_tree(self, path: str) -> dict[str, Node]:
-        # '0' is the character after '/', so this is the range of everything below the path.
         prefix = "" if path == "/" else path
         with self._reading(path):
             rows = self._connection.execute(
                 "SELECT path, data, version, created_zxid, owner != 0 FROM node"
-                " WHERE path = ? OR (path >= ? AND path < ?) ORDER BY path",
-                (path, prefix + "/", prefix + "0"),
+                f" WHERE path = ? OR {_BELOW} ORDER BY path",
+                (path, prefix, prefix),
             ).fetchall()
         return {row[0]: Node(row[1], row[2], row[3], bool(row[4])) for row in rows}
 
@@ -130,64 +133,81 @@ class NodeTable:
         """All or none; returns what watchers must hear as well."""
         outcomes: list[Outcome] = []
         events: list[WatchEvent] = []
+        # Parents known to be there: a topic of a thousand partitions has few of them.
+        parents: set[str] = set()
         with self._transaction(operations[0].path if operations else "/"):
             zxid = self._next("zxid")
             for operation in operations:
                 if isinstance(operation, Create):
-                    outcome = self._create(operation, session, zxid)
+                    outcome = self._create(operation, session, zxid, parents)
                     events.append(WatchEvent(EventKind.CREATED, outcome.path))
                 elif isinstance(operation, SetData):
                     outcome = self._set(operation)
                     events.append(WatchEvent(EventKind.CHANGED, outcome.path))
                 elif isinstance(operation, Delete):
-                    outcome = self._delete(operation)
+                    outcome = self._delete(operation, parents)
                     events.append(WatchEvent(EventKind.DELETED, outcome.path))
                 else:
                     outcome = Outcome(operation.path, self._check(operation))
                 outcomes.append(outcome)
         return outcomes, events
 
-    def _create(self, operation: Create, session: int, zxid: int) -> Outcome:
+    def _create(self, operation: Create, session: int, zxid: int, parents: set[str]) -> Outcome:
         path = operation.path
         parent = path.rpartition("/")[0] or "/"
-        row = self._connection.execute(
-            "SELECT owner, next_sequence FROM node WHERE path = ?", (parent,)
-        ).fetchone()
-        if row is None:
-            raise NoNode(parent)
-        if row[0] != NOBODY:
-            raise EphemeralParent(parent)
+        if parent not in parents:
+            self._check_parent(parent)
+            parents.add(parent)
         if operation.sequence:
-            path = f"{path}{row[1]:0{SEQUENCE_DIGITS}d}"
-            self._connection.execute(
-                "UPDATE node SET next_sequence = next_sequence + 1 WHERE path = ?", (parent,)
-            )
+            path += self._next_sequence(parent)
         owner = session if operation.ephemeral else NOBODY
         try:
             self._connection.execute(
-                "INSERT INTO node VALUES (?, ?, ?, 0, ?, ?, 0)",
-                (path, parent, operation.data, zxid, owner),
+                "INSERT INTO node VALUES (?, ?, 0, ?, ?, 0)", (path, operation.data, zxid, owner)
             )
         except sqlite3.IntegrityError as error:
             raise NodeExists(path) from error
         return Outcome(path, 0)
 
-    def _set(self, operation: SetData) -> Outcome:
-        version = self._check(Check(operation.path, operation.version)) + 1
-        self._connection.execute(
-            "UPDATE node SET data = ?, version = ? WHERE path = ?",
-            (operation.data, version, operation.path),
-        )
-        return Outcome(operation.path, version)
-
-    def _delete(self, operation: Delete) -> Outcome:
-        version = self._check(Check(operation.path, operation.version))
-        child = self._connection.execute(
-            "SELECT 1 FROM node WHERE parent = ? LIMIT 1", (operation.path,)
+    def _check_parent(self, parent: str) -> None:
+        row = self._connection.execute(
+            "SELECT owner FROM node WHERE path = ?", (parent,)
         ).fetchone()
-        if child is not None:
+        if row is None:
+            raise NoNode(parent)
+        if row[0] != NOBODY:
+            raise EphemeralParent(parent)
+
+    def _next_sequence(self, parent: str) -> str:
+        row = self._connection.execute(
+            "UPDATE node SET next_sequence = next_sequence + 1 WHERE path = ?"
+            " RETURNING next_sequence - 1",
+            (parent,),
+        ).fetchone()
+        return f"{row[0]:0{SEQUENCE_DIGITS}d}"
+
+    def _set(self, operation: SetData) -> Outcome:
+        if operation.version == ANY_VERSION:
+            version = self._check(Check(operation.path, ANY_VERSION))
+        else:
+            version = operation.version
+        changed = self._connection.execute(
+            "UPDATE node SET data = ?, version = version + 1 WHERE path = ? AND version = ?",
+            (operation.data, operation.path, version),
+        )
+        if changed.rowcount == 0:
+            self._check(Check(operation.path, version))
+        return Outcome(operation.path, version + 1)
+
+    def _delete(self, operation: Delete, parents: set[str]) -> Outcome:
+        version = self._check(Check(operation.path, operation.version))
+        deleted = self._connection.execute(
+            f"DELETE FROM node WHERE path = ? AND NOT EXISTS (SELECT 1 FROM node WHERE {_BELOW})",
+            (operation.path, operation.path, operation.path),
+        )
+        if deleted.rowcount == 0:
             raise NotEmpty(operation.path)
-        self._connection.execute("DELETE FROM node WHERE path = ?", (operation.path,))
+        parents.discard(operation.path)
         return Outcome(operation.path, version)
 
     def _check(self, operation: Check) -> int:

@@ -16,7 +16,7 @@ from floodmark.controller.topics import NewTopic, TopicRef
 from floodmark.metadata import paths
 from floodmark.metadata.adoption import FoundFolder, FoundTopic
 from floodmark.metadata.image import BrokerInfo, ConfigResource, Endpoint
-from floodmark.metadata.loader import load_metadata
+from floodmark.metadata.loader import load_image
 from floodmark.metadata.store import SetData
 from floodmark.testing.memory_store import MemoryStore
 from floodmark.testing.virtual_clock import VirtualClock
@@ -62,7 +62,7 @@ async def test_what_is_published_is_what_is_stored(controller, store):
     await controller.update_features(
         [FeatureUpdate("transaction.version", 1, UpgradeType.SAFE_DOWNGRADE)]
     )
-    assert (await load_metadata(store)).image == controller.image
+    assert await load_image(store) == controller.image
 
 
 async def test_subscribers_apply_a_delta_before_the_answer(store):
@@ -135,7 +135,7 @@ async def test_a_restart_keeps_topics_and_begins_a_new_reign(controller, store):
     assert again.image.controller_epoch == 2
     assert again.image.brokers[1].broker_epoch > old.brokers[1].broker_epoch
     assert [t.name for t in deltas[0].created_topics] == ["a"]
-    assert (await load_metadata(store)).image == again.image
+    assert await load_image(store) == again.image
     await again.stop()
 
 
@@ -192,7 +192,7 @@ async def test_a_folder_of_apache_kafka_is_adopted(store):
     assert [p.leader_epoch > e for p, e in zip(
         image.topics["orders"].partitions, (4, -1, -1), strict=True
     )] == [True] * 3  # fmt: skip
-    assert (await load_metadata(store)).image == image
+    assert await load_image(store) == image
     await controller.stop()
 
 
