@@ -44,6 +44,8 @@ class ObservedBroker(Protocol):
     @property
     def broker_id(self) -> int: ...
     @property
+    def is_serving(self) -> bool: ...
+    @property
     def clock(self) -> Clock: ...
     @property
     def config(self) -> BrokerConfig: ...
@@ -84,7 +86,7 @@ class Sources:
     def health(self) -> dict[str, object]:
         """Serving means: sockets are open and the cluster counts this broker as alive."""
         broker = self.broker
-        serving = bool(broker.network.acceptors) and self.image.is_live(broker.broker_id)
+        serving = broker.is_serving and self.image.is_live(broker.broker_id)
         return {
             "status": "serving" if serving else "not serving",
             "broker_id": broker.broker_id,

@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar
 from floodmark.broker.broker import Broker
 from floodmark.clock import Clock
 from floodmark.config.broker_config import BrokerConfig
-from floodmark.controller.requests import NewTopic
+from floodmark.controller.topics import NewTopic
 from floodmark.storage.files import Files
 from floodmark.testing.faults import Faults
 from floodmark.wire.errors import ErrorCode
@@ -100,7 +100,7 @@ class BrokerThread:
         (created,) = self.call(self.broker.controller.create_topics([topic], validate_only=False))
         if created.error_code is not ErrorCode.NONE:
             raise RuntimeError(
-                f"topic {name} was not created: {created.error_code.name} {created.error_message}"
+                f"topic {name} was not created: {created.error_code.name} {created.message}"
             )
         return name
 

@@ -1,0 +1,94 @@
+"""Compares what is in the log with what was promised (RELIABILITY, promises 1, 2 and 4)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from random import Random
+
+from crash_kit.load import Load
+from crash_kit.reader import PartitionReader
+from floodmark.client.connection import Connection
+from floodmark.records.record import Record
+
+LOOK_UPS_PER_ROUND = 4
+NOT_FOUND = -1
+
+
+class Checker:
+    """Remembers every record it has ever seen: what is at an offset stays there for ever."""
+
+    def __init__(self, topic: str, partitions: int, seed: int) -> None:
+        self._topic = topic
+        self._random = Random(seed)
+        self._seen: list[list[Record]] = [[] for _ in range(partitions)]
+        self._checked_acknowledgements = 0
+
+    @property
+    def records(self) -> int:
+        return sum(map(len, self._seen))
+
+    async def check_growth(self, port: int, load: Load) -> None:
+        """What came since the last look: dense, and all that was acknowledged until now."""
+        acknowledged = load.acknowledged(self._checked_acknowledgements)
+        connection = await Connection.open("127.0.0.1", port)
+        try:
+            for partition, seen in enumerate(self._seen):
+                reader = PartitionReader(connection, self._topic, partition)
+                end = await reader.end_offset()
+                assert end >= len(seen), f"partition {partition} shrank to {end} from {len(seen)}"
+                seen.extend(await reader.read(len(seen), end))
+                await self._check_look_ups(reader, seen)
+        finally:
+            await connection.close()
+        for partition, offset, sent in acknowledged:
+            assert offset < len(self._seen[partition]), f"lost {sent} at {partition}/{offset}"
+            found = self._seen[partition][offset]
+            assert _key_and_number(found) == (sent.key, sent.number), (
+                f"{partition}/{offset} holds {_key_and_number(found)}, acknowledged was {sent}"
+            )
+            assert found.timestamp == sent.timestamp_ms
+        self._checked_acknowledgements += len(acknowledged)
+
+    async def check_all(self, port: int, load: Load) -> None:
+        """The end: nothing changed since it was first seen, nothing is missing or there twice."""
+        await self.check_growth(port, load)
+        connection = await Connection.open("127.0.0.1", port)
+        try:
+            for partition, seen in enumerate(self._seen):
+                reader = PartitionReader(connection, self._topic, partition)
+                assert await reader.read(0, len(seen)) == seen, f"partition {partition} changed"
+        finally:
+            await connection.close()
+        numbers: dict[str, list[int]] = {key: [] for key in load.sent}
+        for record in (record for seen in self._seen for record in seen):
+            key, number = _key_and_number(record)
+            numbers[key].append(number)
+        for key, sent in load.sent.items():
+            assert numbers[key] == list(range(sent)), f"key {key}: lost, repeated or out of order"
+
+    async def _check_look_ups(self, reader: PartitionReader, seen: list[Record]) -> None:
+        """The indexes against a full scan, at random offsets and times."""
+        if not seen:
+            return
+        # The first offset with a timestamp of at least t: a running maximum makes it a search.
+        highest: list[int] = []
+        for record in seen:
+            highest.append(max(record.timestamp, highest[-1] if highest else 0))
+        for _ in range(LOOK_UPS_PER_ROUND):
+            offset = self._random.randrange(len(seen))
+            fetched = await reader.fetch(offset, max_bytes=1)
+            assert offset in [record.offset for record in fetched], f"fetch at {offset} missed it"
+            wanted_ms = self._random.choice(seen).timestamp + self._random.randrange(-3, 4)
+            found = await reader.look_up_time(wanted_ms)
+            expected = bisect_left(highest, wanted_ms)
+            if found.offset == NOT_FOUND or expected == len(seen):
+                # Records that came after the scan may answer for a time beyond its end.
+                assert expected == len(seen), f"no offset for time {wanted_ms}"
+                continue
+            assert found == (expected, seen[expected].timestamp), f"time {wanted_ms} gave {found}"
+
+
+def _key_and_number(record: Record) -> tuple[str, int]:
+    assert record.key is not None
+    assert record.value is not None
+    return record.key.decode(), int(record.value.split(b":", 1)[0])
