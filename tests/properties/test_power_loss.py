@@ -93,7 +93,8 @@ class Scenario:
             end = max(self.log.log_end_offset - back, self.log.log_start_offset)
             if end < self.log.recovery_point:
                 # From here on less is promised, also if power fails while it happens.
-                self.history.moments.append((self.files.operations, end - 3, 0))
+                start = self.log.log_start_offset
+                self.history.moments.append((self.files.operations, end - 3, start))
             self.manager.truncate_to(self.log, end, NOW_MS)
             self.in_transaction = bool(self.log.producers.ongoing)
             entry = self.log.producers.entries.get(5)

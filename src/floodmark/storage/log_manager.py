@@ -282,11 +282,21 @@ class LogManager:
             self._files.remove_tree(path)
 
     def truncate_to(self, log: PartitionLog, offset: int, now_ms: int) -> None:
-        """Truncate, and write the recovery points at once: the one on disk may lie above the new
-        end."""
+        """Truncate a log that has diverged from its leader's (blocks)."""
         if offset < log.log_end_offset:
+            self._lower_recovery_point(log, offset)
             log.truncate_to(offset, now_ms)
-            self.checkpoint_recovery_points(log.directory.parent)
+
+    def truncate_fully_and_start_at(self, log: PartitionLog, offset: int, now_ms: int) -> None:
+        """Empty a log and go on at this offset (blocks)."""
+        self._lower_recovery_point(log, 0)
+        log.truncate_fully_and_start_at(offset, now_ms)
+
+    def _lower_recovery_point(self, log: PartitionLog, offset: int) -> None:
+        """On disk, before anything is cut: after a power loss in the middle recovery must look at
+        all that the truncation touches."""
+        log.lower_recovery_point(offset)
+        self.checkpoint_recovery_points(log.directory.parent)
 
     # -- checkpoints (block)
 

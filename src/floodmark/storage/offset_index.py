@@ -46,7 +46,7 @@ class OffsetIndex:
         self.positions = entries[1::2]
         if entries and (
             self.positions[-1] >= log_size_bytes
-            # The first batch never has an entry: zeros are a file whose data did not reach the disk.
+            # The first batch never has an entry: zeros are data that did not reach the disk.
             or self.positions[0] <= 0
             or self.relative_offsets[0] <= 0
             or not _rises(self.relative_offsets)
@@ -105,6 +105,10 @@ class OffsetIndex:
     def create(self) -> None:
         """Make the empty file: Kafka rebuilds a segment that has none."""
         self._file.truncate(0)
+
+    def renamed(self, path: Path) -> None:
+        """The file has another name now."""
+        self._file.path = path
 
     def fsync(self) -> None:
         self._file.fsync()

@@ -39,7 +39,7 @@ from floodmark.storage.log_config import LogConfig
 from floodmark.storage.producer_replay import note_batch, rebuild_producers, replay_batch
 from floodmark.storage.producer_snapshot import encode_snapshot, snapshot_offsets, snapshot_path
 from floodmark.storage.producer_state import AppendOrigin
-from floodmark.storage.recovery import DELETED_SUFFIX, LoadedLog, load_log
+from floodmark.storage.recovery import DELETED_SUFFIX, SWAP_SUFFIX, LoadedLog, load_log
 from floodmark.storage.segment import MAX_RELATIVE_OFFSET, Segment, TimestampedOffset
 from floodmark.storage.transaction_index import AbortedTransaction
 
@@ -462,11 +462,18 @@ class PartitionLog:
 
     # -- cutting
 
+    def lower_recovery_point(self, offset: int) -> None:
+        """Before a truncation: nothing from the segment of this offset on counts as synced."""
+        with self._lock:
+            self._truncations += 1
+            slot = max(bisect_right(self._base_offsets, offset) - 1, 0)
+            self.recovery_point = min(self.recovery_point, self._base_offsets[slot])
+
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Drop the batch that holds this offset and all after: a follower that has diverged.
 
-        The log then ends after its last whole batch, which is at or below the offset asked for. The
-        caller writes the recovery points afterwards: the one on disk may lie above the new end.
+        The log then ends after its last whole batch, which is at or below the offset asked for.
+        LogManager.truncate_to is what to call: it lowers the recovery point on disk first.
         """
         if offset >= self.log_end_offset:
             return
@@ -570,6 +577,46 @@ class PartitionLog:
         for offset in [old for old in self._snapshots if old < first_offset]:
             self._snapshots.remove(offset)
             self._files.remove(snapshot_path(self.directory, offset))
+        return retired
+
+    # -- compaction
+
+    def swap_in(self, cleaned: Segment, replaced: list[Segment]) -> bool:
+        """Let a compacted segment take the place of those it was made from, for all reads from now
+        on; False when they are no longer there. Its files get their names in `finish_swap`."""
+        first = bisect_right(self._base_offsets, replaced[0].base_offset) - 1
+        place = slice(max(first, 0), max(first, 0) + len(replaced))
+        if self.segments[place] != replaced:
+            return False
+        self.segments[place] = [cleaned]
+        self._base_offsets[place] = [cleaned.base_offset]
+        self._tail_positions.clear()
+        return True
+
+    def finish_swap(self, cleaned: Segment, replaced: list[Segment]) -> RetiredSegments:
+        """After `swap_in`, make it so on the disk; blocks, and is called from a thread.
+
+        Each step is safe before the next: a crash leaves the old segments, or new ones marked as
+        swaps which the next start completes.
+        """
+        files = self._files
+        try:
+            with self._sync_lock:
+                is_current = any(segment is cleaned for segment in self.segments)
+                if is_current:
+                    cleaned.rename(SWAP_SUFFIX)
+                    files.fsync_dir(self.directory)
+                # A truncation may have begun a segment at the place of an old one meanwhile.
+                others = {s.base_offset for s in self.segments if s is not cleaned}
+                retired = RetiredSegments(
+                    files, [s for s in replaced if s.base_offset not in others]
+                )
+                files.fsync_dir(self.directory)
+                if is_current:
+                    cleaned.rename("")
+                    files.fsync_dir(self.directory)
+        except OSError as error:
+            raise LogDirFailure(self.directory.parent, f"compaction: {error}") from error
         return retired
 
     # -- ending

@@ -43,6 +43,7 @@ class TimestampedOffset(NamedTuple):
 
 
 def segment_path(directory: Path, base_offset: int, suffix: str) -> Path:
+    """`suffix` is one of SUFFIXES, with compaction's mark behind it while it works on the file."""
     return directory / f"{base_offset:020d}{suffix}"
 
 
@@ -56,6 +57,7 @@ class Segment:
         "_first_timestamp",
         "_index_interval_bytes",
         "_indexes_loaded",
+        "_mark",
         "_max_timestamp",
         "_max_timestamp_offset",
         "base_offset",
@@ -68,11 +70,15 @@ class Segment:
         "transaction_index",
     )
 
-    def __init__(self, files: Files, directory: Path, base_offset: int, config: LogConfig) -> None:
+    def __init__(
+        self, files: Files, directory: Path, base_offset: int, config: LogConfig, mark: str = ""
+    ) -> None:
+        """`mark` stands behind all file names while compaction makes or swaps the segment."""
         self._files = files
+        self._mark = mark
         self.directory = directory
         self.base_offset = base_offset
-        self.path = segment_path(directory, base_offset, ".log")
+        self.path = segment_path(directory, base_offset, ".log" + mark)
         self._file: File | None = None
         self.size_bytes = 0
         self.created_ms = 0
@@ -84,21 +90,30 @@ class Segment:
         self._indexes_loaded = False
         limit_bytes = config.segment_index_bytes
         self.offset_index = OffsetIndex(
-            files, segment_path(directory, base_offset, ".index"), base_offset, limit_bytes
+            files, segment_path(directory, base_offset, ".index" + mark), base_offset, limit_bytes
         )
         self.time_index = TimeIndex(
-            files, segment_path(directory, base_offset, ".timeindex"), base_offset, limit_bytes
+            files,
+            segment_path(directory, base_offset, ".timeindex" + mark),
+            base_offset,
+            limit_bytes,
         )
         self.transaction_index = TransactionIndex(
-            files, segment_path(directory, base_offset, ".txnindex"), base_offset
+            files, segment_path(directory, base_offset, ".txnindex" + mark), base_offset
         )
 
     @classmethod
     def create(
-        cls, files: Files, directory: Path, base_offset: int, config: LogConfig, now_ms: int
+        cls,
+        files: Files,
+        directory: Path,
+        base_offset: int,
+        config: LogConfig,
+        now_ms: int,
+        mark: str = "",
     ) -> Segment:
         """A new empty segment; when the disk refuses, nothing of it is left behind."""
-        segment = cls(files, directory, base_offset, config)
+        segment = cls(files, directory, base_offset, config, mark)
         segment.created_ms = now_ms
         segment._indexes_loaded = True
         segment._max_timestamp = NO_TIMESTAMP
@@ -107,7 +122,7 @@ class Segment:
             segment.offset_index.create()
             segment.time_index.create()
             # A leftover of a crash would list aborts that are not in this segment.
-            files.remove(segment_path(directory, base_offset, ".txnindex"))
+            files.remove(segment_path(directory, base_offset, ".txnindex" + mark))
         except OSError:
             segment.close_file()
             segment.remove_files()
@@ -115,9 +130,11 @@ class Segment:
         return segment
 
     @classmethod
-    def load(cls, files: Files, directory: Path, base_offset: int, config: LogConfig) -> Segment:
+    def load(
+        cls, files: Files, directory: Path, base_offset: int, config: LogConfig, mark: str = ""
+    ) -> Segment:
         """An existing segment; its indexes are read when first needed."""
-        segment = cls(files, directory, base_offset, config)
+        segment = cls(files, directory, base_offset, config, mark)
         segment.size_bytes = files.size(segment.path)
         segment.created_ms = files.modified_ms(segment.path)
         return segment
@@ -336,7 +353,26 @@ class Segment:
             self._file = None
 
     def paths(self) -> list[Path]:
-        return [segment_path(self.directory, self.base_offset, suffix) for suffix in SUFFIXES]
+        return [
+            segment_path(self.directory, self.base_offset, suffix + self._mark)
+            for suffix in SUFFIXES
+        ]
+
+    def rename(self, mark: str) -> None:
+        """Give the files another mark, or none: then the segment is the log's own. Blocks; its file
+        and its indexes must be open and loaded, because paths are wrong while this runs."""
+        for suffix, path in zip(SUFFIXES, self.paths(), strict=True):
+            if self._files.exists(path):
+                target = segment_path(self.directory, self.base_offset, suffix + mark)
+                self._files.rename(path, target)
+        self._mark = mark
+        self.path = segment_path(self.directory, self.base_offset, ".log" + mark)
+        for index, suffix in (
+            (self.offset_index, ".index"),
+            (self.time_index, ".timeindex"),
+            (self.transaction_index, ".txnindex"),
+        ):
+            index.renamed(segment_path(self.directory, self.base_offset, suffix + mark))
 
     def remove_files(self) -> None:
         for path in self.paths():

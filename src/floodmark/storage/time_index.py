@@ -103,5 +103,9 @@ class TimeIndex:
     def create(self) -> None:
         self._file.truncate(0)
 
+    def renamed(self, path: Path) -> None:
+        """The file has another name now."""
+        self._file.path = path
+
     def fsync(self) -> None:
         self._file.fsync()

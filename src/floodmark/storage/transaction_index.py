@@ -74,6 +74,10 @@ class TransactionIndex:
         if self._file.files.exists(self._file.path):
             self._file.truncate(0)
 
+    def renamed(self, path: Path) -> None:
+        """The file has another name now."""
+        self._file.path = path
+
     def fsync(self) -> None:
         if self.entries:
             self._file.fsync()
