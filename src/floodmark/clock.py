@@ -1,8 +1,7 @@
 """The one place that reads the time.
 
 Shells (broker, network, storage loops) are given a `Clock`; cores are given plain numbers. Tests
-use
-`floodmark.testing.virtual_clock.VirtualClock` in its place.
+use `floodmark.testing.virtual_clock.VirtualClock` in its place.
 """
 
 from __future__ import annotations

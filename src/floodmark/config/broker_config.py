@@ -1,9 +1,8 @@
 """The settings of one broker with their values: what it was started with, and what was changed
 since.
 
-Built by `cli` (from `loaders.py`) and by `broker`; read by everybody who is handed it.
-Immutable: a dynamic
-change makes a new one through `with_dynamic`.
+Built by `cli` (from `loaders.py`) and by `broker`; read by everybody who is handed it. Immutable: a
+dynamic change makes a new one through `with_dynamic`.
 """
 
 from __future__ import annotations
@@ -142,9 +141,7 @@ class BrokerConfig:
 
     @property
     def advertised_listeners(self) -> tuple[Listener, ...]:
-        """As configured: a host may be empty and a port 0, until the broker has bound its
-        sockets.
-        """
+        """As configured: a host may be empty and a port 0, until the sockets are bound."""
         return self._listeners.advertised
 
     @property

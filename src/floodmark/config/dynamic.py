@@ -1,6 +1,4 @@
-"""Which broker settings may change while it runs; the controller's check before it stores a
-change.
-"""
+"""Which broker settings may change while it runs; the controller asks before it stores one."""
 
 from __future__ import annotations
 
@@ -20,9 +18,8 @@ _CLUSTER_LEVEL_OF_LISTENERS = (
 
 
 def validate_dynamic_overrides(overrides: Mapping[str, str], *, per_broker: bool) -> None:
-    """Raise ConfigError in Kafka's words. `overrides` is the whole new set of one broker, or of
-    the cluster
-    default when `per_broker` is false. Names unknown to us are stored and ignored, as Kafka
+    """Raise ConfigError in Kafka's words. `overrides` is the whole new set of one broker, or of the
+    cluster default when `per_broker` is false. Names unknown to us are stored and ignored, as Kafka
     does.
     """
     known = {name: BROKER_SETTINGS_BY_NAME.get(base_name(name)) for name in overrides}
@@ -33,8 +30,7 @@ def validate_dynamic_overrides(overrides: Mapping[str, str], *, per_broker: bool
     if bare:
         raise _refuse(
             "These security configs can be dynamically updated only per-listener using the "
-            "listener "
-            "prefix",
+            "listener prefix",
             bare,
         )
     for name, setting in known.items():

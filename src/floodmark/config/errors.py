@@ -8,9 +8,8 @@ from __future__ import annotations
 class ConfigError(ValueError):
     """A setting that cannot be used.
 
-    `str(error)` is the sentence that Kafka's tools expect to see; `explain()` adds what to do
-    next and is
-    meant for the person who starts the broker.
+    `str(error)` is the sentence that Kafka's tools expect to see; `explain()` adds what to do next
+    and is meant for the person who starts the broker.
     """
 
     def __init__(self, message: str, *, name: str | None = None, hint: str | None = None) -> None:

@@ -1,5 +1,5 @@
-"""Listeners: which names listen where, speak what, and what is told to clients. Read by broker/
-and network/.
+"""Listeners: which names listen where, speak what, and what is told to clients. Read by broker/ and
+network/.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ def _check_advertised(told: tuple[Listener, ...], bound: tuple[Listener, ...]) -
             )
         if listener.host == "0.0.0.0":
             raise ConfigError(
-                f"{setting} cannot use the nonroutable meta-address 0.0.0.0. "
-                "Use a routable IP address.",
+                f"{setting} cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP "
+                "address.",
                 name=setting,
             )
 

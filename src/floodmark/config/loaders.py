@@ -1,8 +1,7 @@
 """Where properties come from: a server.properties or TOML file, the environment, `--set key=value`.
 
-Called by cli/ and by the pytest plugin, who read files and environment and pass texts in (this
-room does
-no IO). The result is a flat mapping of Kafka's dotted names to texts for `BrokerConfig.load`.
+Called by cli/ and by the pytest plugin, who read files and environment and pass texts in (this room
+does no IO). The result is a flat mapping of Kafka's dotted names to texts for `BrokerConfig.load`.
 """
 
 from __future__ import annotations
@@ -49,8 +48,8 @@ def parse_toml(text: str) -> dict[str, str]:
 
 
 def parse_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """`FLOODMARK_LOG_RETENTION_MS=60000` is log.retention.ms; `___` stands for a dash and `__`
-    for `_`.
+    """`FLOODMARK_LOG_RETENTION_MS=60000` is log.retention.ms; `___` stands for a dash and `__` for
+    `_`.
     """
     properties: dict[str, str] = {}
     known = {_variable(name): name for name in BROKER_SETTINGS_BY_NAME}
@@ -98,9 +97,7 @@ def _dotted(variable: str) -> str:
 
 
 def _logical_lines(text: str) -> Iterable[str]:
-    """Lines without comments and blanks; a line that ends in an odd number of backslashes goes
-    on.
-    """
+    """Lines without comments; one that ends in an odd number of backslashes goes on."""
     continued = ""
     going_on = False
     for raw in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):

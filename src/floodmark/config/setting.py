@@ -59,9 +59,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """A broker setting that a topic setting falls back to; hours and minutes become
-    milliseconds.
-    """
+    """A broker setting that a topic setting falls back to; hours become milliseconds."""
 
     name: str
     to_ms: int = 1

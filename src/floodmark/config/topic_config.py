@@ -1,8 +1,7 @@
 """The settings of one topic: its own overrides over the broker's defaults.
 
-`topic_config` is called by the broker whenever a topic or a broker default changes; storage
-reads the
-result as a mapping. `validate_topic_overrides` is the controller's check before it accepts a
+`topic_config` is called by the broker whenever a topic or a broker default changes; storage reads
+the result as a mapping. `validate_topic_overrides` is the controller's check before it accepts a
 change.
 """
 
@@ -18,9 +17,7 @@ from floodmark.config.values import Value
 
 
 class TopicConfig(Mapping[str, Value]):
-    """Effective typed values by Kafka's names; `overrides` are the texts set on the topic
-    itself.
-    """
+    """Effective typed values by Kafka's names; `overrides` are the topic's own texts."""
 
     __slots__ = ("_values", "overrides")
 

@@ -1,6 +1,4 @@
-"""The first state of new partitions: chosen brokers checked, in-sync replicas and leader set.
-PURE.
-"""
+"""The first state of new partitions: brokers checked, in-sync replicas and leader set. PURE."""
 
 from __future__ import annotations
 
@@ -39,13 +37,13 @@ def _check_enough_brokers(known: int, live: int, replication_factor: int) -> Ref
         reason = "All brokers are currently fenced."
     elif replication_factor > known:
         reason = (
-            f"The target replication factor of {replication_factor} cannot be reached because only "
-            f"{known} broker(s) are registered."
+            f"The target replication factor of {replication_factor} cannot be reached because "
+            f"only {known} broker(s) are registered."
         )
     elif replication_factor > live:
         reason = (
-            f"The target replication factor of {replication_factor} cannot be reached because only "
-            f"{live} broker(s) are live."
+            f"The target replication factor of {replication_factor} cannot be reached because "
+            f"only {live} broker(s) are live."
         )
     if reason is None:
         return None
@@ -90,14 +88,13 @@ def place_one_manually(
     if expected_factor is not None and len(replicas) != expected_factor:
         return _invalid(
             f"{prefix} a partition with {len(replicas)} replica(s), but this is not consistent "
-            f"with "
-            f"previous partitions, which have {expected_factor} replica(s)."
+            f"with previous partitions, which have {expected_factor} replica(s)."
         )
     isr = tuple(broker for broker in replicas if image.is_live(broker))
     if not isr:
         return _invalid(
-            "All brokers specified in the manual partition assignment for partition "
-            f"{index} are fenced or in controlled shutdown."
+            f"All brokers specified in the manual partition assignment for partition {index} are "
+            "fenced or in controlled shutdown."
         )
     return PartitionImage(isr[0], 0, 0, tuple(replicas), isr)
 

@@ -1,5 +1,6 @@
 """Decisions: settings of topics and brokers, whole (AlterConfigs) or step by step
-(IncrementalAlterConfigs). PURE; the words of refusals are Kafka 4.3's."""
+(IncrementalAlterConfigs). PURE; the words of refusals are Kafka 4.3's.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Who leads a partition. PURE.
 
 The first live replica of the in-sync ones, in the order of the assignment (SPEC R7). Outside of
-them
-only where unclean election is allowed, and then records may be lost.
+them only where unclean election is allowed, and then records may be lost.
 """
 
 from __future__ import annotations

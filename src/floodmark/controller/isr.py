@@ -1,10 +1,8 @@
 """Decision: AlterPartition, by which a leader changes the in-sync replicas of its partition. PURE.
 
 The rules are those of KIP-497 and KIP-903: the leader proposes on what it knows, and a proposal
-made
-on old knowledge (another leader epoch or partition epoch) or with a replica that has restarted
-since
-is refused, never merged.
+made on old knowledge (another leader epoch or partition epoch) or with a replica that has restarted
+since is refused, never merged.
 """
 
 from __future__ import annotations

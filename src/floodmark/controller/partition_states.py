@@ -1,5 +1,6 @@
 """Turning changed partitions into store operations and an image change. PURE; used by all decisions
-that move leaders or in-sync replicas."""
+that move leaders or in-sync replicas.
+"""
 
 from __future__ import annotations
 

@@ -16,9 +16,7 @@ from floodmark.wire.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class MorePartitions:
-    """`count` is the total wanted; `assignments` are the brokers of each added partition, or
-    None.
-    """
+    """`count` is the total wanted; `assignments` the brokers of each added partition, or None."""
 
     name: str
     count: int

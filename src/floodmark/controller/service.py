@@ -3,8 +3,7 @@
 Made by broker/ and called by apis/. One writer: requests that wait together are decided one after
 the other, each on the image that the one before it left, and stored as one multi that also checks
 the controller epoch (KAFKA-6082). The image is published, and every subscriber has applied the
-delta,
-before any of them is answered.
+delta, before any of them is answered.
 """
 
 from __future__ import annotations
@@ -104,8 +103,7 @@ class ControllerService:
         """Open the store, become the controller, register the broker, publish the first image.
 
         `broker.broker_epoch` is ignored: the store gives it. Raises ConfigError when the log
-        folders
-        belong to another cluster than the store.
+        folders belong to another cluster than the store.
         """
         found = found or FoundFolder()
         await self._store.open()

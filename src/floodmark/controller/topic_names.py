@@ -21,8 +21,8 @@ def why_invalid(name: str) -> str | None:
         reason = f"the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
     elif not _LEGAL.fullmatch(name):
         reason = (
-            f"'{name}' contains one or more characters other than ASCII alphanumerics, "
-            "'.', '_' and '-'"
+            f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' "
+            "and '-'"
         )
     return None if reason is None else f"Topic name is invalid: {reason}"
 

@@ -17,9 +17,7 @@ NO_EPOCH = -1
 
 @dataclass(frozen=True, slots=True)
 class FoundTopic:
-    """`partitions` maps the number of each partition found to its last leader epoch (-1 for
-    none).
-    """
+    """`partitions` maps each partition found to its last leader epoch (-1 for none)."""
 
     partitions: Mapping[int, int]
     topic_id: UUID | None = None
@@ -59,7 +57,8 @@ def adopted_topics(
 
 def stray_partitions(image: MetadataImage, found: FoundFolder) -> list[tuple[str, int]]:
     """Folders that the cluster does not know, or knows under another id: left by a deletion that
-    the broker did not finish before it stopped."""
+    the broker did not finish before it stopped.
+    """
     strays = []
     for name, topic in sorted(found.topics.items()):
         known = image.topics.get(name)

@@ -1,8 +1,7 @@
 """The store of one broker without ZooKeeper: an SQLite file in the data folder.
 
 Made by broker/. The file is touched by one thread only, because a commit syncs the disk and must
-not
-stop the loop. The log folder's lock keeps other processes out, so a session is the life of this
+not stop the loop. The log folder's lock keeps other processes out, so a session is the life of this
 process; leases for several processes on one machine can be added behind the same interface.
 """
 

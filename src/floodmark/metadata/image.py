@@ -232,7 +232,8 @@ class MetadataImage:
 
 def difference(old: MetadataImage, new: MetadataImage, touched: ImageChange | None = None) -> Delta:
     """What changed. With `touched`, only the keys named there are looked at, which makes the cost
-    that of the change and not that of the cluster."""
+    that of the change and not that of the cluster.
+    """
     names = _keys(old.topics, new.topics, touched.topics if touched else None)
     created, deleted, partitions = _topic_differences(old, new, names)
     resources = _keys(old.configs, new.configs, touched.configs if touched else None)

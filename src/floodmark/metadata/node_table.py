@@ -109,8 +109,8 @@ class NodeTable:
         prefix = "" if path == "/" else path
         with self._reading(path):
             rows = self._connection.execute(
-                f"SELECT substr(path, ?) AS name FROM node WHERE {_BELOW}"
-                " AND name != '' AND instr(name, '/') = 0 ORDER BY name",
+                f"SELECT substr(path, ?) AS name FROM node WHERE {_BELOW} AND name != '' AND "
+                "instr(name, '/') = 0 ORDER BY name",
                 (len(prefix) + 2, prefix, prefix),
             ).fetchall()
         return [name for (name,) in rows]
@@ -119,8 +119,8 @@ class NodeTable:
         prefix = "" if path == "/" else path
         with self._reading(path):
             rows = self._connection.execute(
-                "SELECT path, data, version, created_zxid, owner != 0 FROM node"
-                f" WHERE path = ? OR {_BELOW} ORDER BY path",
+                "SELECT path, data, version, created_zxid, owner != 0 FROM node WHERE path = ? "
+                f"OR {_BELOW} ORDER BY path",
                 (path, prefix, prefix),
             ).fetchall()
         return {row[0]: Node(row[1], row[2], row[3], bool(row[4])) for row in rows}
@@ -180,8 +180,8 @@ class NodeTable:
 
     def _next_sequence(self, parent: str) -> str:
         row = self._connection.execute(
-            "UPDATE node SET next_sequence = next_sequence + 1 WHERE path = ?"
-            " RETURNING next_sequence - 1",
+            "UPDATE node SET next_sequence = next_sequence + 1 WHERE path = ? RETURNING "
+            "next_sequence - 1",
             (parent,),
         ).fetchone()
         return f"{row[0]:0{SEQUENCE_DIGITS}d}"

@@ -1,5 +1,5 @@
-"""PORT: where the cluster's metadata is kept. It has the shape of ZooKeeper, because a cluster
-uses it.
+"""PORT: where the cluster's metadata is kept. It has the shape of ZooKeeper, because a cluster uses
+it.
 
 Nodes have a path, data and a version that counts their changes. `multi` does all of its operations
 or none. An ephemeral node lives as long as the session that made it. Implemented by `embedded.py`
@@ -134,6 +134,6 @@ class Store(Protocol):
         """All or none, on disk when it returns. Raises a StoreError."""
 
     def watch(self, path: str, watcher: Watcher) -> Callable[[], None]:
-        """Call `watcher` on the loop for every change at or below `path`, until the function
-        that is
-        returned is called."""
+        """Call `watcher` on the loop for every change at or below `path`, until the function that
+        is returned is called.
+        """

@@ -59,8 +59,7 @@ GROUP_SETTINGS = (
         3,
         HIGH,
         "The number of replicas of the offsets topic. With fewer brokers than this, Floodmark "
-        "creates it with "
-        "as many replicas as there are brokers.",
+        "creates it with as many replicas as there are brokers.",
         at_least(1),
     ),
     Setting(
@@ -247,9 +246,8 @@ TRANSACTION_SETTINGS = (
         SHORT,
         3,
         HIGH,
-        "The number of replicas of the transaction topic. With fewer brokers than this, "
-        "Floodmark creates it "
-        "with as many replicas as there are brokers.",
+        "The number of replicas of the transaction topic. With fewer brokers than this, Floodmark "
+        "creates it with as many replicas as there are brokers.",
         at_least(1),
     ),
     Setting(

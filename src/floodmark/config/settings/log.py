@@ -21,8 +21,7 @@ LOG_SETTINGS = (
         None,
         HIGH,
         "The folders that hold partitions; a new partition goes to the one with the fewest. "
-        "log.dir when "
-        "not set.",
+        "log.dir when not set.",
     ),
     Setting(
         "log.dir",

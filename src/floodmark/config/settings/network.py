@@ -30,8 +30,8 @@ NETWORK_SETTINGS = (
         LIST,
         None,
         HIGH,
-        "The addresses told to clients, where they differ from `listeners`, one for each "
-        "listener name.",
+        "The addresses told to clients, where they differ from `listeners`, one for each listener "
+        "name.",
     ),
     Setting(
         "listener.security.protocol.map",

@@ -117,9 +117,8 @@ REPLICATION_SETTINGS = (
         None,
         MEDIUM,
         "How the replica that a consumer should read from is chosen. The name of Kafka's "
-        "rack-aware selector "
-        "lets consumers read from a replica in their own rack; not set, everybody reads from the "
-        "leader.",
+        "rack-aware selector lets consumers read from a replica in their own rack; not set, "
+        "everybody reads from the leader.",
     ),
     Setting(
         "fetch.purgatory.purge.interval.requests",
@@ -163,8 +162,8 @@ REPLICATION_SETTINGS = (
         INT,
         10,
         HIGH,
-        "The share of misplaced leaders of a broker, in percent, above which the controller "
-        "moves them.",
+        "The share of misplaced leaders of a broker, in percent, above which the controller moves "
+        "them.",
     ),
     Setting(
         "controller.socket.timeout.ms",

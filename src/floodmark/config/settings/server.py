@@ -22,8 +22,7 @@ SERVER_SETTINGS = (
         DEFAULT_NODE_ID,
         HIGH,
         "The number of this broker, unique in its cluster. When it is not set, the number found "
-        "in the "
-        "data folder is used.",
+        "in the data folder is used.",
         at_least(0),
     ),
     Setting(
@@ -79,8 +78,7 @@ SERVER_SETTINGS = (
         1048588,
         HIGH,
         "The largest record batch that is accepted, as it arrives (compressed). A topic may set "
-        "its own "
-        "limit as max.message.bytes.",
+        "its own limit as max.message.bytes.",
         at_least(0),
         CLUSTER_WIDE,
     ),
@@ -211,8 +209,8 @@ SERVER_SETTINGS = (
         False,
         MEDIUM,
         "Walk the records of every produced batch as Apache Kafka does. Off by default: the "
-        "header and the "
-        "checksum of a batch are always checked, its records only where a rule needs them.",
+        "header and the checksum of a batch are always checked, its records only where a rule "
+        "needs them.",
     ),
     Setting(
         "floodmark.metrics.max.topics",

@@ -1,5 +1,5 @@
-"""Settings of a topic, each with the broker settings that stand in when the topic has none of
-its own.
+"""Settings of a topic, each with the broker settings that stand in when the topic has none of its
+own.
 """
 
 from __future__ import annotations
