@@ -26,6 +26,7 @@ from floodmark.wire.messages.fetch import (
     PartitionData,
 )
 
+CURRENT_LEADER_SINCE = 12
 TOPIC_IDS_SINCE = 13
 REPLICA_STATE_SINCE = 15
 
@@ -162,8 +163,11 @@ def _partition_data(
         data.diverging_epoch = EpochEndOffset(
             epoch=outcome.divergence.leader_epoch, end_offset=outcome.divergence.end_offset
         )
-    if outcome.error_code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
-        assert key is not None
+    moved = outcome.error_code in (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+    )
+    if moved and key is not None and context.api_version >= CURRENT_LEADER_SINCE:
         leader_id, leader_epoch = context.services.leader(*key)
         data.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
     return data

@@ -33,6 +33,7 @@ EARLIEST_PENDING_UPLOAD = -6
 CONSUMER_REPLICA_ID = -1
 DEBUG_REPLICA_ID = -2
 
+LEADER_EPOCH_SINCE = 4
 NEEDS_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
 
@@ -85,7 +86,7 @@ def _partition(
         partition_index=wanted.partition_index,
         timestamp=found.timestamp,
         offset=found.offset,
-        leader_epoch=found.leader_epoch,
+        leader_epoch=found.leader_epoch if context.api_version >= LEADER_EPOCH_SINCE else -1,
     )
 
 

@@ -27,6 +27,7 @@ from floodmark.wire.messages.produce import (
     TopicProduceResponse,
 )
 
+CURRENT_LEADER_SINCE = 10
 TOPIC_IDS_SINCE = 13
 VALID_ACKS = (-1, 0, 1)
 
@@ -123,7 +124,10 @@ def _partition_response(
             BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
             for index, text in outcome.record_errors
         ]
-        if outcome.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        if (
+            outcome.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+            and context.api_version >= CURRENT_LEADER_SINCE
+        ):
             leader_id, leader_epoch = context.services.leader(topic, partition)
             response.current_leader = LeaderIdAndEpoch(
                 leader_id=leader_id, leader_epoch=leader_epoch

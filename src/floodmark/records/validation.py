@@ -18,7 +18,6 @@ from floodmark.records.batch import (
     MAGIC,
     MIN_BATCH_LENGTH,
     NO_PRODUCER_ID,
-    NO_SEQUENCE,
     NO_TIMESTAMP,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
@@ -144,10 +143,9 @@ def _check_header(header: BatchHeader) -> None:
                 f"producer {header.producer_id} sent epoch {header.producer_epoch} "
                 f"and sequence {header.base_sequence}",
             )
-    elif attributes & TRANSACTIONAL_BIT or header.base_sequence != NO_SEQUENCE:
-        raise InvalidBatch(
-            ErrorCode.INVALID_RECORD, "a transactional or sequenced batch needs a producer id"
-        )
+    elif attributes & TRANSACTIONAL_BIT:
+        # A sequence without a producer id is harmless: kafkajs sends 0 for "none".
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, "a transactional batch needs a producer id")
 
 
 def _check_timestamps(header: BatchHeader, rules: ProduceRules, now_ms: int) -> None:
