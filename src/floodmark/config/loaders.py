@@ -6,7 +6,6 @@ does no IO). The result is a flat mapping of Kafka's dotted names to texts for `
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 
 from floodmark.config.errors import ConfigError
@@ -35,6 +34,8 @@ def parse_toml(text: str) -> dict[str, str]:
     """TOML whose nested tables are joined by dots: `[log.retention]` with `ms = 60000` is
     log.retention.ms.
     """
+    import tomllib  # Not at the top: it costs 10 ms, which `floodmark --help` need not spend
+
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -292,7 +292,12 @@ class ControllerService:
         await self._publish(image, difference(MetadataImage(), image))
 
     async def _reload(self) -> None:
-        image = await load_image(self._store)
+        try:
+            image = await load_image(self._store)
+        except StoreError as error:
+            raise ControllerUnavailable(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"the metadata cannot be read: {error}"
+            ) from error
         self._must_reload = False
         await self._publish(image, difference(self.image, image))
 
