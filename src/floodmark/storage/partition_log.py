@@ -421,7 +421,6 @@ class PartitionLog:
         found: list[AbortedTransaction] = []
         slot = bisect_right(self._base_offsets, first_offset) - 1
         for segment in self.segments[max(slot, 0) :]:
-            segment.load_indexes()
             if segment.transaction_index.collect(first_offset, end_offset, found):
                 break
         return found

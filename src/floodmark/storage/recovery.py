@@ -15,12 +15,13 @@ from typing import Final
 from floodmark.records.batch import HEADER_BYTES, BatchHeader, crc_ok, iter_headers, read_header
 from floodmark.records.errors import CorruptRecord
 from floodmark.storage.files import Files
+from floodmark.storage.index_file import CorruptIndex
 from floodmark.storage.leader_epochs import LeaderEpochs
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.producer_replay import rebuild_producers, replay_batch
 from floodmark.storage.producer_snapshot import snapshot_offsets, snapshot_path
 from floodmark.storage.producer_state import ProducerState
-from floodmark.storage.segment import MAX_RELATIVE_OFFSET, SUFFIXES, Segment
+from floodmark.storage.segment import MAX_RELATIVE_OFFSET, SUFFIXES, Segment, segment_path
 
 _log = logging.getLogger(__name__)
 _CHUNK_BYTES: Final = 1 << 20
@@ -55,10 +56,15 @@ def load_log(
 ) -> LoadedLog:
     """Read a folder, make it whole, and tell where the log starts and ends."""
     _remove_leftovers(files, directory, config)
-    segments = [
-        Segment.load(files, directory, base_offset, config)
-        for base_offset in _base_offsets(files, directory)
-    ]
+    base_offsets = _base_offsets(files, directory)
+    try:
+        segments = [Segment.load(files, directory, offset, config) for offset in base_offsets]
+    except CorruptIndex as error:
+        _log.warning("%s: recovering the whole log: %s", directory.name, error)
+        clean, recovery_point = False, 0
+        for offset in base_offsets:
+            files.remove(segment_path(directory, offset, ".txnindex"))
+        segments = [Segment.load(files, directory, offset, config) for offset in base_offsets]
     producers = ProducerState(producer_expiration_ms)
     leader_epochs = LeaderEpochs(files, directory)
     epochs_known = leader_epochs.load()

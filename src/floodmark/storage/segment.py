@@ -133,10 +133,15 @@ class Segment:
     def load(
         cls, files: Files, directory: Path, base_offset: int, config: LogConfig, mark: str = ""
     ) -> Segment:
-        """An existing segment; its indexes are read when first needed."""
+        """An existing segment; its sparse indexes are read when first needed.
+
+        CorruptIndex when its transaction index is broken.
+        """
         segment = cls(files, directory, base_offset, config, mark)
         segment.size_bytes = files.size(segment.path)
         segment.created_ms = files.modified_ms(segment.path)
+        # Few segments have one, and it cannot be rebuilt later without the producers' state.
+        segment.transaction_index.load()
         return segment
 
     @property
@@ -190,6 +195,13 @@ class Segment:
             return max_timestamp - self._first_timestamp
         return now_ms - self.created_ms
 
+    @property
+    def first_timestamp(self) -> int:
+        """The timestamp of the first batch, -1 when it has none or there is no batch."""
+        if self._first_timestamp == _UNKNOWN:
+            self._load_first_timestamp()
+        return max(self._first_timestamp, NO_TIMESTAMP)
+
     def _load_first_timestamp(self) -> None:
         front = self.file.pread(HEADER_BYTES, 0)
         if len(front) == HEADER_BYTES:
@@ -208,7 +220,6 @@ class Segment:
             self._max_timestamp, self._max_timestamp_offset = self.time_index.last_entry()
         except CorruptIndex:
             self.rebuild_indexes()
-        self.transaction_index.load()
 
     def rebuild_indexes(self) -> None:
         """Make offset and time index anew from the headers, without checking the batches."""

@@ -79,5 +79,6 @@ class TransactionIndex:
         self._file.path = path
 
     def fsync(self) -> None:
-        if self.entries:
+        # Also when it is empty: a truncation may have emptied it since the last sync.
+        if self._file.files.exists(self._file.path):
             self._file.fsync()

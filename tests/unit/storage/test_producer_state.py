@@ -231,6 +231,19 @@ def test_aborted_transactions_are_listed_for_what_they_touch(clean: bool | None)
     assert it.log.aborted_transactions(3, 4) == []
 
 
+def test_a_broken_transaction_index_is_made_anew_from_the_log() -> None:
+    it = Log(segment_bytes=250)
+    it.send(0, transactional=True)
+    it.end(ControlType.ABORT)
+    for sequence in range(1, 6):
+        it.send(sequence)
+    expected = it.log.aborted_transactions(0, 9)
+    it.log.close(NOW_MS)
+    it.files.open(Path("/logs/t-0/00000000000000000000.txnindex")).append(b"half an entry")
+    it.log = it.open()
+    assert it.log.aborted_transactions(0, 9) == expected != []
+
+
 def test_truncation_takes_aborts_back() -> None:
     it = Log()
     it.send(0, transactional=True)
