@@ -1,0 +1,209 @@
+"""The consumer's positions and what it does when a fetch is refused."""
+
+from typing import Any
+
+import pytest
+
+from floodmark.client.consumer import Consumer
+from floodmark.client.errors import KafkaError
+from floodmark.client.settings import ConsumerSettings
+from floodmark.client.view import TopicPartition
+from floodmark.records.record import Record, encode_batch
+from floodmark.wire.api_keys import ApiKey
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from floodmark.wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+T0 = TopicPartition("t", 0)
+T1 = TopicPartition("t", 1)
+FIRST_TIMESTAMP = 1_000
+
+
+class Leader:
+    """Partitions with an offset range; record n of a partition has the time 1000 + n."""
+
+    def __init__(self, scripted: Any) -> None:
+        scripted.topics["t"] = 2
+        self.start = {0: 0, 1: 0}
+        self.end = {0: 5, 1: 0}
+        self.errors: list[ErrorCode] = []
+        scripted.on[ApiKey.FETCH] = self.fetch
+        scripted.on[ApiKey.LIST_OFFSETS] = self.list_offsets
+
+    def fetch(self, request: Any, _version: int) -> FetchResponse:
+        return FetchResponse(
+            responses=[
+                FetchableTopicResponse(
+                    topic=topic.topic,
+                    topic_id=topic.topic_id,
+                    partitions=[self._read(p.partition, p.fetch_offset) for p in topic.partitions],
+                )
+                for topic in request.topics
+            ]
+        )
+
+    def _read(self, index: int, offset: int) -> PartitionData:
+        if self.errors:
+            return PartitionData(partition_index=index, error_code=self.errors.pop(0))
+        if not self.start[index] <= offset <= self.end[index]:
+            return PartitionData(partition_index=index, error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
+        records = [
+            Record(0, FIRST_TIMESTAMP + n, None, b"%d" % n, [])
+            for n in range(offset, self.end[index])
+        ]
+        return PartitionData(
+            partition_index=index,
+            high_watermark=self.end[index],
+            last_stable_offset=self.end[index],
+            records=bytes(encode_batch(records, base_offset=offset)) if records else b"",
+        )
+
+    def list_offsets(self, request: Any, _version: int) -> ListOffsetsResponse:
+        (topic,) = request.topics
+        answers = []
+        for asked in topic.partitions:
+            index = asked.partition_index
+            offset = {-1: self.end[index], -2: self.start[index]}.get(asked.timestamp)
+            if offset is None:
+                offset = max(0, asked.timestamp - FIRST_TIMESTAMP)
+                offset = offset if offset < self.end[index] else -1
+            answers.append(ListOffsetsPartitionResponse(partition_index=index, offset=offset))
+        return ListOffsetsResponse(
+            topics=[ListOffsetsTopicResponse(name=topic.name, partitions=answers)]
+        )
+
+
+@pytest.fixture
+def leader(scripted: Any) -> Leader:
+    return Leader(scripted)
+
+
+def quick(**settings: Any) -> ConsumerSettings:
+    return ConsumerSettings(**{"retry_backoff_ms": 1, "fetch_max_wait_ms": 10, **settings})
+
+
+async def offsets(consumer: Consumer) -> list[int]:
+    return [record.offset for record in (await consumer.poll(1_000)).get(T0, [])]
+
+
+async def test_the_reset_policy_gives_the_first_position(scripted, leader: Leader) -> None:
+    async with Consumer(scripted.address, quick(auto_offset_reset="earliest")) as consumer:
+        await consumer.assign([T0, T1])
+        assert await offsets(consumer) == [0, 1, 2, 3, 4]
+        assert (await consumer.position(T0), consumer.lag(T0)) == (5, 0)
+    async with Consumer(scripted.address, quick()) as consumer:
+        await consumer.assign([T0])
+        assert await consumer.position(T0) == 5
+
+
+async def test_without_a_reset_policy_a_position_is_needed(scripted, leader: Leader) -> None:
+    async with Consumer(scripted.address, quick(auto_offset_reset="none")) as consumer:
+        await consumer.assign([T0])
+        with pytest.raises(KafkaError, match="seek first"):
+            await consumer.poll(0)
+        consumer.seek(T0, 3)
+        assert await offsets(consumer) == [3, 4]
+
+
+async def test_seeking_by_time_finds_the_first_record_at_or_after_it(
+    scripted, leader: Leader
+) -> None:
+    async with Consumer(scripted.address, quick()) as consumer:
+        await consumer.assign([T0])
+        consumer.seek_to_timestamp(FIRST_TIMESTAMP + 2)
+        assert await offsets(consumer) == [2, 3, 4]
+        consumer.seek_to_timestamp(FIRST_TIMESTAMP + 99)
+        assert await consumer.position(T0) == 5
+
+
+async def test_an_offset_that_retention_removed_is_reset(scripted, leader: Leader) -> None:
+    leader.start[0] = 3
+    async with Consumer(scripted.address, quick(auto_offset_reset="earliest")) as consumer:
+        await consumer.assign([T0])
+        consumer.seek(T0, 1)
+        assert await offsets(consumer) == [3, 4]
+
+
+async def test_an_offset_out_of_range_is_an_error_without_a_reset_policy(
+    scripted, leader: Leader
+) -> None:
+    async with Consumer(scripted.address, quick(auto_offset_reset="none")) as consumer:
+        await consumer.assign([T0])
+        consumer.seek(T0, 99)
+        with pytest.raises(KafkaError, match="offset 99 of t-0 does not exist"):
+            await consumer.poll(1_000)
+
+
+async def test_refusals_that_pass_are_tried_again(scripted, leader: Leader) -> None:
+    leader.errors = [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH]
+    async with Consumer(scripted.address, quick()) as consumer:
+        await consumer.assign([T0])
+        consumer.seek_to_beginning()
+        assert await offsets(consumer) == [0, 1, 2, 3, 4]
+
+
+async def test_refusals_that_do_not_pass_are_raised(scripted, leader: Leader) -> None:
+    leader.errors = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+    async with Consumer(scripted.address, quick()) as consumer:
+        await consumer.assign([T0])
+        consumer.seek_to_beginning()
+        with pytest.raises(KafkaError) as caught:
+            await consumer.poll(1_000)
+    assert caught.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+async def test_a_lost_connection_is_made_anew(scripted, leader: Leader) -> None:
+    answers = iter([scripted.hang_up])
+    scripted.on[ApiKey.FETCH] = lambda *a: next(answers, None) or leader.fetch(*a)
+    async with Consumer(scripted.address, quick()) as consumer:
+        await consumer.assign([T0])
+        consumer.seek_to_beginning()
+        assert await offsets(consumer) == [0, 1, 2, 3, 4]
+
+
+async def test_paused_partitions_give_nothing_and_lose_nothing(scripted, leader: Leader) -> None:
+    async with Consumer(scripted.address, quick()) as consumer:
+        await consumer.assign([T0])
+        consumer.seek_to_beginning()
+        consumer.pause(T0)
+        assert await consumer.poll(20) == {}
+        consumer.resume(T0)
+        assert await offsets(consumer) == [0, 1, 2, 3, 4]
+
+
+async def test_a_poll_gives_at_most_max_records_and_no_partition_starves(
+    scripted, leader: Leader
+) -> None:
+    leader.end = {0: 1_000, 1: 1_000}
+    async with Consumer(scripted.address, quick(max_poll_records=10)) as consumer:
+        await consumer.assign([T0, T1])
+        consumer.seek_to_beginning()
+        seen = {T0: 0, T1: 0}
+        for _ in range(10):
+            for partition, records in (await consumer.poll(1_000)).items():
+                assert len(records) <= 10
+                seen[partition] += len(records)
+    assert seen == {T0: 50, T1: 50}
+
+
+async def test_a_partition_that_does_not_exist_cannot_be_assigned(scripted, leader: Leader) -> None:
+    async with Consumer(scripted.address, quick()) as consumer:
+        with pytest.raises(KafkaError, match="t-7 does not exist"):
+            await consumer.assign([TopicPartition("t", 7)])
+        with pytest.raises(ValueError, match="not assigned"):
+            consumer.seek(T0, 1)
+
+
+async def test_records_can_be_iterated_without_end(scripted, leader: Leader) -> None:
+    async with Consumer(scripted.address, quick(auto_offset_reset="earliest")) as consumer:
+        await consumer.assign([T0])
+        seen = []
+        async for record in consumer:
+            seen.append((record.topic, record.partition, record.offset, record.value))
+            if len(seen) == 5:
+                break
+    assert seen == [("t", 0, n, b"%d" % n) for n in range(5)]

@@ -1,0 +1,227 @@
+"""The producer against a broker that refuses, repeats, forgets and falls silent."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from floodmark.client.batch import RecordMetadata
+from floodmark.client.errors import ClientClosed, KafkaError, RequestTimedOut
+from floodmark.client.producer import Producer
+from floodmark.client.settings import ProducerSettings
+from floodmark.records.batch import BatchHeader, read_header
+from floodmark.records.record import decode_records
+from floodmark.wire.api_keys import ApiKey
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.init_producer_id import InitProducerIdResponse
+from floodmark.wire.messages.produce import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+
+class Leader:
+    """Checks sequences as a partition leader does and keeps what it appended."""
+
+    def __init__(self, scripted: Any) -> None:
+        self.logs: dict[int, list[bytes | None]] = {}
+        self.headers: list[BatchHeader] = []
+        # Error codes for the next batches, before anything is checked; None lets one pass.
+        self.errors: list[ErrorCode | None] = []
+        self._next: dict[tuple[int, int, int], int] = {}
+        scripted.on[ApiKey.PRODUCE] = self.produce
+        scripted.on[ApiKey.INIT_PRODUCER_ID] = lambda *_: InitProducerIdResponse(
+            producer_id=77, producer_epoch=0
+        )
+
+    def produce(self, request: Any, _version: int) -> ProduceResponse:
+        responses = []
+        for topic in request.topic_data:
+            answers = [self._append(p.index, bytes(p.records)) for p in topic.partition_data]
+            responses.append(
+                TopicProduceResponse(
+                    name=topic.name, topic_id=topic.topic_id, partition_responses=answers
+                )
+            )
+        return ProduceResponse(responses=responses)
+
+    def _append(self, index: int, data: bytes) -> PartitionProduceResponse:
+        header = read_header(data)
+        self.headers.append(header)
+        error = self.errors.pop(0) if self.errors else None
+        log = self.logs.setdefault(index, [])
+        if error is None and header.producer_id >= 0:
+            key = (index, header.producer_id, header.producer_epoch)
+            if header.base_sequence != self._next.get(key, 0):
+                error = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            else:
+                self._next[key] = header.base_sequence + header.records_count
+        if error is not None:
+            return PartitionProduceResponse(index=index, error_code=error)
+        base_offset = len(log)
+        log += [record.value for record in decode_records(data)]
+        return PartitionProduceResponse(index=index, base_offset=base_offset)
+
+
+def quick(**settings: Any) -> ProducerSettings:
+    return ProducerSettings(**{"linger_ms": 0, "retry_backoff_ms": 1, **settings})
+
+
+@pytest.fixture
+def leader(scripted: Any) -> Leader:
+    scripted.topics["t"] = 1
+    return Leader(scripted)
+
+
+async def send_numbers(
+    producer: Producer, count: int, after_each: Callable[[], Any] | None = None
+) -> list[RecordMetadata]:
+    deliveries = []
+    for number in range(count):
+        deliveries.append(await producer.send("t", b"%d" % number))
+        if after_each is not None:
+            await after_each()
+    return [await delivery for delivery in deliveries]
+
+
+async def test_records_come_back_with_where_they_went(scripted, leader: Leader) -> None:
+    async with Producer(scripted.address, quick()) as producer:
+        sent = await send_numbers(producer, 3)
+    assert [(m.topic, m.partition, m.offset) for m in sent] == [("t", 0, n) for n in range(3)]
+    assert leader.logs[0] == [b"0", b"1", b"2"]
+
+
+async def test_lingering_gathers_records_into_one_batch(scripted, leader: Leader) -> None:
+    async with Producer(scripted.address, quick(linger_ms=10_000)) as producer:
+        deliveries = [await producer.send("t", b"x") for _ in range(50)]
+        await producer.flush()
+        assert all(delivery.done() for delivery in deliveries)
+    assert [header.records_count for header in leader.headers] == [50]
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+async def test_order_holds_when_batches_are_refused_and_tried_again(
+    scripted, leader: Leader, idempotent: bool
+) -> None:
+    leader.errors = [None, ErrorCode.NOT_LEADER_OR_FOLLOWER, None, ErrorCode.REQUEST_TIMED_OUT]
+    settings = quick(enable_idempotence=idempotent, batch_size=1)
+    async with Producer(scripted.address, settings) as producer:
+        await send_numbers(producer, 12)
+    assert leader.logs[0] == [b"%d" % number for number in range(12)]
+
+
+async def test_a_lost_connection_is_made_anew(scripted, leader: Leader) -> None:
+    answers = iter([scripted.hang_up])
+    scripted.on[ApiKey.PRODUCE] = lambda *a: next(answers, None) or leader.produce(*a)
+    async with Producer(scripted.address, quick()) as producer:
+        assert (await producer.send_and_wait("t", b"x")).offset == 0
+
+
+async def test_a_repeat_that_the_broker_knows_counts_as_success(scripted, leader: Leader) -> None:
+    leader.errors = [ErrorCode.DUPLICATE_SEQUENCE_NUMBER]
+    async with Producer(scripted.address, quick()) as producer:
+        assert (await producer.send_and_wait("t", b"x")).offset == -1
+
+
+async def test_a_real_gap_bumps_the_epoch_and_numbers_from_zero(scripted, leader: Leader) -> None:
+    async with Producer(scripted.address, quick(batch_size=1)) as producer:
+        await producer.send_and_wait("t", b"0")
+        leader.errors = [ErrorCode.UNKNOWN_PRODUCER_ID]
+        await producer.send_and_wait("t", b"1")
+        await producer.send_and_wait("t", b"2")
+    numbered = [(h.producer_epoch, h.base_sequence) for h in leader.headers]
+    assert numbered == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert leader.logs[0] == [b"0", b"1", b"2"]
+
+
+async def test_a_batch_that_fails_for_good_does_not_stop_those_behind_it(
+    scripted, leader: Leader
+) -> None:
+    leader.errors = [ErrorCode.INVALID_RECORD]
+    async with Producer(scripted.address, quick(batch_size=1)) as producer:
+        bad, good = await producer.send("t", b"bad"), await producer.send("t", b"good")
+        with pytest.raises(KafkaError) as caught:
+            await bad
+        assert caught.value.code is ErrorCode.INVALID_RECORD
+        assert (await good).offset == 0
+    assert leader.logs[0] == [b"good"]
+
+
+async def test_a_batch_too_large_for_the_broker_is_split(scripted, leader: Leader) -> None:
+    leader.errors = [ErrorCode.MESSAGE_TOO_LARGE]
+    async with Producer(scripted.address, quick(linger_ms=10_000)) as producer:
+        deliveries = [await producer.send("t", b"%d" % number) for number in range(4)]
+        await producer.flush()
+        assert [(await delivery).offset for delivery in deliveries] == [0, 1, 2, 3]
+    assert [header.records_count for header in leader.headers] == [4, 2, 2]
+
+
+async def test_a_record_too_large_for_the_producer_is_refused_at_once(
+    scripted, leader: Leader
+) -> None:
+    async with Producer(scripted.address, quick(max_request_size=1_000)) as producer:
+        with pytest.raises(KafkaError, match=r"max\.request\.size"):
+            await producer.send("t", b"x" * 1_000)
+
+
+async def test_without_acks_nothing_is_waited_for(scripted, leader: Leader) -> None:
+    scripted.on[ApiKey.PRODUCE] = lambda *_: scripted.silence
+    async with Producer(scripted.address, quick(acks=0)) as producer:
+        assert (await producer.send_and_wait("t", b"x")).offset == -1
+        await scripted.until_seen(ApiKey.PRODUCE, 1)
+
+
+async def test_full_memory_makes_senders_wait_until_there_is_room(scripted, leader: Leader) -> None:
+    settings = quick(linger_ms=60_000, buffer_memory=2_000, batch_size=1_000)
+    async with Producer(scripted.address, settings) as producer:
+        for _ in range(100):
+            await producer.send("t", b"x" * 100)
+    assert len(leader.logs[0]) == 100
+
+
+async def test_memory_that_stays_full_is_an_error(scripted, leader: Leader) -> None:
+    scripted.on[ApiKey.PRODUCE] = lambda *_: scripted.silence
+    settings = quick(
+        buffer_memory=500, max_block_ms=30, delivery_timeout_ms=100, request_timeout_ms=100
+    )
+    async with Producer(scripted.address, settings) as producer:
+        with pytest.raises(RequestTimedOut, match=r"buffer\.memory"):
+            for _ in range(10):
+                await producer.send("t", b"x" * 100)
+
+
+async def test_delivery_ends_with_its_timeout(scripted, leader: Leader) -> None:
+    leader.errors = [ErrorCode.NOT_ENOUGH_REPLICAS] * 10_000
+    async with Producer(scripted.address, quick(delivery_timeout_ms=50)) as producer:
+        delivery = await producer.send("t", b"x")
+        with pytest.raises(KafkaError) as caught:
+            await delivery
+    assert caught.value.code in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS)
+
+
+async def test_a_missing_partition_is_named(scripted, leader: Leader) -> None:
+    async with Producer(scripted.address, quick()) as producer:
+        with pytest.raises(KafkaError, match="no partition 9"):
+            await producer.send("t", b"x", partition=9)
+
+
+async def test_a_callback_that_raises_does_not_stop_the_sender(scripted, leader: Leader) -> None:
+    failures: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
+    async with Producer(scripted.address, quick(batch_size=1)) as producer:
+        first = await producer.send("t", b"0")
+        first.add_done_callback(lambda _: 1 // 0)
+        await first
+        await producer.send_and_wait("t", b"1")
+    assert len(failures) == 1
+
+
+async def test_closing_sends_what_is_left_and_then_refuses(scripted, leader: Leader) -> None:
+    producer = Producer(scripted.address, quick(linger_ms=60_000))
+    await producer.send("t", b"x")
+    await producer.close()
+    assert leader.logs[0] == [b"x"]
+    with pytest.raises(ClientClosed):
+        await producer.send("t", b"y")
