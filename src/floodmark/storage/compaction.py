@@ -12,7 +12,7 @@ be without its records, because its sequence is in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -199,8 +199,8 @@ class _Rules:
         records = [] if drop_records else decode_records(chunk, position)
         kept = records if header.is_control else self._kept(records, header)
         if not kept:
-            data = emptied(header) if self._must_stay(header) else None
-            return _Verdict(data, header.max_timestamp, aborted)
+            empty = emptied(header) if self._must_stay(header) else None
+            return _Verdict(empty, header.max_timestamp, aborted)
         needs_horizon = not header.has_delete_horizon and (
             ends_nothing or (not header.is_control and any(record.value is None for record in kept))
         )
@@ -333,7 +333,3 @@ def _read_chunk(file: File, position: int, size_bytes: int) -> bytes:
     front = file.pread(12, position)
     batch_bytes = 12 + int.from_bytes(front[8:12], "big")
     return file.pread(min(size_bytes - position, max(_READ_BYTES, batch_bytes)), position)
-
-
-def total_bytes(segments: Iterable[SourceSegment]) -> int:
-    return sum(segment.size_bytes for segment in segments)

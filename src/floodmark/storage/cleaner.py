@@ -1,0 +1,240 @@
+"""Keeps compacted topics compact: picks the dirtiest log, has it cleaned, swaps the result in.
+
+Started by `broker`. The work is done by a process of its own (compaction_worker.py), which is there
+only while there is something to clean; here, on the loop, a log changes segments in a few
+microseconds, and what touches the disk runs in the executor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from floodmark.clock import Clock
+from floodmark.storage import checkpoints
+from floodmark.storage.checkpoints import CorruptCheckpoint, TopicPartition
+from floodmark.storage.cleanable import Cleanable, examine
+from floodmark.storage.compaction import CleanedGroup
+from floodmark.storage.compaction_worker import GroupDone, JobDone, decode_answer
+from floodmark.storage.errors import StorageError
+from floodmark.storage.files import Files
+from floodmark.storage.partition_log import PartitionLog
+from floodmark.storage.recovery import CLEANED_SUFFIX
+from floodmark.storage.segment import Segment
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# A job of a large log with many producers is a long line.
+_LINE_LIMIT_BYTES = 1 << 28
+
+
+@dataclass(slots=True)
+class CleanerSettings:
+    """`log.cleaner.*`; the broker may change them while the cleaner runs."""
+
+    backoff_ms: int = 15_000
+    dedupe_buffer_bytes: int = 134_217_728
+    io_bytes_per_second: float = sys.float_info.max
+
+
+class CleaningFailed(Exception):
+    """This round came to nothing; the log is as it was."""
+
+    def __init__(self, reason: str, *, is_corrupt: bool = False) -> None:
+        super().__init__(reason)
+        self.is_corrupt = is_corrupt
+
+
+class RunLater(Protocol):
+    """`broker.deferred`: blocking work after a delay."""
+
+    def __call__(self, delay_ms: int, work: Callable[[], None]) -> object: ...
+
+
+class LogCleaner:
+    """`candidates` gives the logs of this broker with their high watermarks."""
+
+    def __init__(
+        self,
+        files: Files,
+        candidates: Callable[[], Iterable[tuple[PartitionLog, int]]],
+        clock: Clock,
+        executor: Executor,
+        run_later: RunLater,
+        settings: CleanerSettings,
+    ) -> None:
+        self._files = files
+        self._candidates = candidates
+        self._clock = clock
+        self._executor = executor
+        self._run_later = run_later
+        self.settings = settings
+        self._clean_offsets: dict[Path, dict[TopicPartition, int]] = {}
+        self._uncleanable: set[Path] = set()
+        self._process: asyncio.subprocess.Process | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="log cleaner")
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._stop_process()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.backoff_ms / 1000)
+            try:
+                while await self.clean_one():
+                    pass
+            except (CleaningFailed, StorageError, OSError) as problem:
+                logger.error("the log cleaner rests after a failure: %s", problem)
+            await self._stop_process()
+
+    async def clean_one(self) -> bool:
+        """Clean the dirtiest log that is due; False when there is none."""
+        target = await self._dirtiest()
+        if target is None:
+            return False
+        try:
+            await self._clean(target)
+        except CleaningFailed as problem:
+            if not problem.is_corrupt:
+                raise
+            logger.error("%s cannot be compacted: %s", target.log.directory, problem)
+            self._uncleanable.add(target.log.directory)
+        return True
+
+    async def _dirtiest(self) -> Cleanable | None:
+        now_ms = self._clock.now_ms()
+        best: Cleanable | None = None
+        for log, high_watermark in list(self._candidates()):
+            if not log.config.is_compacted or log.directory in self._uncleanable:
+                continue
+            if len(log.segments) < 2:
+                continue
+            clean_offsets = await self._offsets_of(log.directory.parent)
+            found = examine(
+                log, high_watermark, clean_offsets.get((log.topic, log.partition)), now_ms
+            )
+            if found.is_due and (best is None or found.dirty_ratio > best.dirty_ratio):
+                best = found
+        return best
+
+    async def _clean(self, target: Cleanable) -> None:
+        log = target.log
+        job = target.job(self._clock.now_ms(), self.settings.dedupe_buffer_bytes)
+        process = await self._start_process()
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(msgspec.json.encode(job) + b"\n")
+        started_ms = self._clock.monotonic_ms()
+        bytes_before = bytes_after = 0
+        while True:
+            line = await process.stdout.readline()
+            if not line:
+                self._process = None
+                raise CleaningFailed(f"the cleaner's process ended with {await process.wait()}")
+            answer = decode_answer(line)
+            if isinstance(answer, GroupDone):
+                await self._swap(target, answer.group)
+                bytes_before += answer.group.bytes_before
+                bytes_after += answer.group.bytes_after
+            elif isinstance(answer, JobDone):
+                break
+            else:
+                raise CleaningFailed(answer.reason, is_corrupt=answer.is_corrupt)
+        await self._note_clean(log, answer.clean_offset)
+        logger.info(
+            "compacted %s up to offset %d: %d bytes became %d in %d ms",
+            log.directory.name,
+            answer.clean_offset,
+            bytes_before,
+            bytes_after,
+            self._clock.monotonic_ms() - started_ms,
+        )
+
+    async def _swap(self, target: Cleanable, group: CleanedGroup) -> None:
+        log = target.log
+        cleaned = await self._in_thread(lambda: self._load_cleaned(log, group.base_offset))
+        replaced = [s for s in target.segments if s.base_offset in set(group.replaced)]
+        if not log.swap_in(cleaned, replaced):
+            # Retention or a truncation was faster.
+            await self._in_thread(lambda: _discard(cleaned))
+            raise CleaningFailed(f"{log.directory.name} has changed meanwhile")
+        retired = await self._in_thread(lambda: log.finish_swap(cleaned, replaced))
+        self._run_later(log.config.file_delete_delay_ms, retired.remove)
+
+    def _load_cleaned(self, log: PartitionLog, base_offset: int) -> Segment:
+        """Everything that needs a path is read here, because the files are about to be renamed."""
+        segment = Segment.load(self._files, log.directory, base_offset, log.config, CLEANED_SUFFIX)
+        segment.load_indexes()
+        segment.file.size()
+        return segment
+
+    # The clean offsets of each log folder
+
+    async def _offsets_of(self, log_dir: Path) -> dict[TopicPartition, int]:
+        known = self._clean_offsets.get(log_dir)
+        if known is None:
+            known = await self._in_thread(lambda: self._read_offsets(log_dir))
+            self._clean_offsets[log_dir] = known
+        return known
+
+    def _read_offsets(self, log_dir: Path) -> dict[TopicPartition, int]:
+        try:
+            return checkpoints.read_offsets(self._files, log_dir / checkpoints.CLEANER_OFFSETS)
+        except CorruptCheckpoint as problem:
+            logger.warning("%s: %s; all of its logs count as dirty", log_dir, problem)
+            return {}
+
+    async def _note_clean(self, log: PartitionLog, clean_offset: int) -> None:
+        log_dir = log.directory.parent
+        existing = {(other.topic, other.partition) for other, _ in self._candidates()}
+        offsets = {k: v for k, v in (await self._offsets_of(log_dir)).items() if k in existing}
+        offsets[log.topic, log.partition] = clean_offset
+        self._clean_offsets[log_dir] = offsets
+        path = log_dir / checkpoints.CLEANER_OFFSETS
+        await self._in_thread(lambda: checkpoints.write_offsets(self._files, path, offsets))
+
+    # The process
+
+    async def _start_process(self) -> asyncio.subprocess.Process:
+        if self._process is None:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "floodmark.storage.compaction_worker",
+                str(self.settings.io_bytes_per_second),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                limit=_LINE_LIMIT_BYTES,
+            )
+        return self._process
+
+    async def _stop_process(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+
+def _discard(segment: Segment) -> None:
+    segment.close_file()
+    segment.remove_files()

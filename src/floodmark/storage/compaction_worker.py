@@ -1,0 +1,95 @@
+"""The cleaner's process: compacts logs for a broker, one job after the other.
+
+Started by cleaner.py as `python -m floodmark.storage.compaction_worker BYTES_PER_SECOND`. A job is
+a line of JSON on standard input; the answers are lines on standard output: a finished group of
+segments, the end of the job, or why it failed. The end of the input is the end of the broker, and
+of this process.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import BinaryIO, Final
+
+import msgspec
+
+from floodmark.records.errors import CorruptRecord
+from floodmark.storage.compaction import CleanedGroup, CompactionJob, compact
+from floodmark.storage.files import RealFiles
+
+# The broker's loop and its clients come first.
+NICENESS: Final = 10
+
+
+class JobDone(msgspec.Struct, tag="done"):
+    """The log is clean below this offset."""
+
+    clean_offset: int
+
+
+class JobFailed(msgspec.Struct, tag="failed"):
+    """`is_corrupt` says that trying again will not help."""
+
+    reason: str
+    is_corrupt: bool
+
+
+class GroupDone(msgspec.Struct, tag="group"):
+    group: CleanedGroup
+
+
+Answer = JobDone | JobFailed | GroupDone
+
+
+def decode_answer(line: bytes) -> Answer:
+    answer: Answer = msgspec.json.decode(line, type=JobDone | JobFailed | GroupDone)
+    return answer
+
+
+def throttle(
+    bytes_per_second: float, clock: Callable[[], float] = time.monotonic
+) -> Callable[[int], None]:
+    """A `Pace` that sleeps whenever reading and writing ran ahead of the allowed rate."""
+    started_s = clock()
+    moved_bytes = 0
+
+    def pace(size_bytes: int) -> None:
+        nonlocal moved_bytes
+        moved_bytes += size_bytes
+        ahead_s = moved_bytes / bytes_per_second - (clock() - started_s)
+        if ahead_s > 0:
+            time.sleep(ahead_s)
+
+    return pace
+
+
+def serve(jobs: BinaryIO, answers: BinaryIO, bytes_per_second: float) -> None:
+    files = RealFiles()
+    decoder = msgspec.json.Decoder(CompactionJob)
+
+    def send(answer: Answer) -> None:
+        answers.write(msgspec.json.encode(answer) + b"\n")
+        answers.flush()
+
+    for line in jobs:
+        job = decoder.decode(line)
+        try:
+            clean_offset = compact(
+                files, job, lambda group: send(GroupDone(group)), throttle(bytes_per_second)
+            )
+        except (CorruptRecord, OSError) as problem:
+            send(JobFailed(str(problem), isinstance(problem, CorruptRecord)))
+        else:
+            send(JobDone(clean_offset))
+
+
+def main() -> None:
+    os.nice(NICENESS)
+    serve(sys.stdin.buffer, sys.stdout.buffer, float(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    main()
