@@ -75,6 +75,7 @@ def produce(
     if acks is not None:
         overrides["acks"] = acks
     settings = client_settings(ProducerSettings, command_config, overrides)
+    cut_at = unescape(delimiter)
     parse: Callable[[bytes], Outgoing] = record_from_json
     if not as_json:
         parse = LineParser(
@@ -90,7 +91,7 @@ def produce(
             async with Producer(bootstrap_server, settings) as producer:
                 if file == "-" and sys.stdin.isatty():
                     click.echo("type records, one per line; Ctrl-D ends", err=True)
-                pieces = read_pieces(descriptor, unescape(delimiter))
+                pieces = read_pieces(descriptor, cut_at)
                 return await send_all(
                     producer, topic, pieces, parse, partition=partition, limit=max_messages
                 )

@@ -1,0 +1,109 @@
+"""`floodmark up`: which properties reach the broker, and what is said when it is ready."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from floodmark.cli.main import run
+from floodmark.config.errors import ConfigError
+
+
+class Started:
+    """Takes the place of the broker and keeps what it was given."""
+
+    def __init__(self) -> None:
+        self.properties: dict[str, str] = {}
+        self.options: dict[str, Any] = {}
+        self.error: Exception | None = None
+
+    def __call__(self, properties: dict[str, str], **options: Any) -> int:
+        if self.error is not None:
+            raise self.error
+        self.properties, self.options = properties, options
+        options["ready"](
+            SimpleNamespace(address="127.0.0.1:9999", config=SimpleNamespace(log_dirs=["d"]))
+        )
+        return 0
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Started:
+    fake = Started()
+    monkeypatch.setattr("floodmark.broker.main.run", fake)
+    for name in ("FLOODMARK_TEST_TARGET", "FLOODMARK_BOOTSTRAP_SERVER"):
+        monkeypatch.delenv(name, raising=False)
+    return fake
+
+
+def test_it_listens_on_the_loopback_by_default(started: Started) -> None:
+    assert run(["up"]) == 0
+    assert started.properties == {"listeners": "PLAINTEXT://127.0.0.1:9092"}
+
+
+def test_options_become_properties(started: Started) -> None:
+    arguments = ["--host", "::1", "--port", "0", "--data-dir", "x", "--metrics-port", "9100"]
+    assert run(["up", *arguments, "--log-format", "json", "--log-level", "debug"]) == 0
+    assert started.properties == {"listeners": "PLAINTEXT://[::1]:0", "log.dirs": "x"}
+    given = {name: value for name, value in started.options.items() if name != "ready"}
+    assert given == {"metrics_port": 9100, "log_format": "json", "log_level": "debug"}
+
+
+def test_later_sources_win(
+    started: Started, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("listeners=PLAINTEXT://127.0.0.1:1\na=file\nb=file\nc=file\n")
+    monkeypatch.setenv("FLOODMARK_B", "environment")
+    monkeypatch.setenv("FLOODMARK_C", "environment")
+    assert run(["up", "--config", str(file), "--set", "c=set"]) == 0
+    assert started.properties == {
+        "listeners": "PLAINTEXT://127.0.0.1:1",
+        "a": "file",
+        "b": "environment",
+        "c": "set",
+    }
+    assert run(["up", "--config", str(file), "--port", "7"]) == 0
+    assert started.properties["listeners"] == "PLAINTEXT://127.0.0.1:7"
+
+
+def test_toml_files_are_read(started: Started, tmp_path: Path) -> None:
+    file = tmp_path / "broker.toml"
+    file.write_text('[log]\nretention.hours = 24\ndirs = ["a", "b"]\n')
+    assert run(["up", "--config", str(file)]) == 0
+    assert started.properties["log.retention.hours"] == "24"
+    assert started.properties["log.dirs"] == "a,b"
+
+
+def test_variables_of_its_own_options_are_no_broker_settings(
+    started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLOODMARK_PORT", "7")
+    monkeypatch.setenv("FLOODMARK_DATA_DIR", "there")
+    assert run(["up"]) == 0
+    assert started.properties == {"listeners": "PLAINTEXT://127.0.0.1:7", "log.dirs": "there"}
+
+
+def test_it_says_where_it_listens_and_how_to_send_a_first_record(
+    started: Started, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(["up"])
+    said = capsys.readouterr().out
+    assert "listens on 127.0.0.1:9999" in said
+    assert "echo hello | floodmark produce greetings -b 127.0.0.1:9999" in said
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ConfigError("no such thing", hint="Use another"), "no such thing"),
+        (OSError(98, "Address already in use"), "Address already in use"),
+    ],
+)
+def test_a_failed_start_is_explained(
+    started: Started, capsys: pytest.CaptureFixture[str], error: Exception, text: str
+) -> None:
+    started.error = error
+    assert run(["up"]) == 1
+    assert text in capsys.readouterr().err
