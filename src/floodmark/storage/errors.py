@@ -30,6 +30,14 @@ class LogDirFailure(StorageError):
         self.directory = directory
 
 
+class LogClosed(StorageError):
+    """The log has been closed or deleted; who still asks has lost a race."""
+
+
+class UnsupportedLogFormat(StorageError):
+    """The log holds message sets from before Kafka 0.11; it is left as it is."""
+
+
 class LogDirLocked(StorageError):
     """Another process uses the log folder."""
 

@@ -47,13 +47,8 @@ class LeaderEpochs:
             return False
         if pairs is None:
             return False
-        self.epochs = [leader_epoch for leader_epoch, _ in pairs]
-        self.start_offsets = [start_offset for _, start_offset in pairs]
-        self._changed(write=False)
+        self._set([epoch for epoch, _ in pairs], [start_offset for _, start_offset in pairs])
         return True
-
-    def moved_to(self, directory: Path) -> None:
-        self._path = directory / FILE_NAME
 
     def assign(self, leader_epoch: int, start_offset: int) -> None:
         """Note that an epoch begins at this offset; an epoch known already keeps its start.
@@ -68,10 +63,9 @@ class LeaderEpochs:
             self.epochs[keep - 1] >= leader_epoch or self.start_offsets[keep - 1] >= start_offset
         ):
             keep -= 1
-        del self.epochs[keep:], self.start_offsets[keep:]
-        self.epochs.append(leader_epoch)
-        self.start_offsets.append(start_offset)
-        self._changed()
+        self._replace(
+            [*self.epochs[:keep], leader_epoch], [*self.start_offsets[:keep], start_offset]
+        )
 
     def end_offset_for(self, leader_epoch: int, log_end_offset: int) -> EpochEndOffset:
         """The largest epoch at or below the asked one, and where it ends; (-1, -1) when it is not
@@ -97,8 +91,7 @@ class LeaderEpochs:
         while keep and self.start_offsets[keep - 1] >= end_offset:
             keep -= 1
         if keep < len(self.epochs):
-            del self.epochs[keep:], self.start_offsets[keep:]
-            self._changed()
+            self._replace(self.epochs[:keep], self.start_offsets[:keep])
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Drop epochs that end at or before the new log start; the one that spans it begins
@@ -106,21 +99,19 @@ class LeaderEpochs:
         slot = bisect_right(self.start_offsets, start_offset) - 1
         if slot < 0 or (slot == 0 and self.start_offsets[0] == start_offset):
             return
-        del self.epochs[:slot], self.start_offsets[:slot]
-        self.start_offsets[0] = start_offset
-        self._changed()
+        self._replace(self.epochs[slot:], [start_offset, *self.start_offsets[slot + 1 :]])
 
-    def clear(self) -> None:
-        self.epochs = []
-        self.start_offsets = []
-        self._changed()
+    def _replace(self, epochs: list[int], start_offsets: list[int]) -> None:
+        """Write, then change: when the disk refuses, memory and file stay as they were."""
+        pairs = zip(epochs, start_offsets, strict=True)
+        write_pairs(self._files, self._path, pairs, sync=False)
+        self._dirty = True
+        self._set(epochs, start_offsets)
 
-    def _changed(self, *, write: bool = True) -> None:
-        self.latest = self.epochs[-1] if self.epochs else UNDEFINED_EPOCH
-        if write:
-            pairs = zip(self.epochs, self.start_offsets, strict=True)
-            write_pairs(self._files, self._path, pairs, sync=False)
-            self._dirty = True
+    def _set(self, epochs: list[int], start_offsets: list[int]) -> None:
+        self.epochs = epochs
+        self.start_offsets = start_offsets
+        self.latest = epochs[-1] if epochs else UNDEFINED_EPOCH
 
     def fsync(self) -> bool:
         """Make the file durable if it changed; True when the folder needs a sync, too.

@@ -23,6 +23,7 @@ from floodmark.storage.errors import (
     LogDirFailure,
     LogDirLocked,
     StorageError,
+    UnsupportedLogFormat,
 )
 from floodmark.storage.files import Files, Lock
 from floodmark.storage.log_config import LogConfig
@@ -169,7 +170,14 @@ class LogManager:
             except (LogDirFailure, CorruptCheckpoint) as error:
                 self.fail_dir(item.log_dir, str(error))
                 continue
+            except UnsupportedLogFormat as error:
+                _log.error("%s-%d stays offline: %s", item.topic, item.partition, error)
+                continue
             if log is None:
+                continue
+            if item.log_dir not in self.dirs:
+                # Another log of the folder has shown that the folder cannot be used.
+                log.close(now_ms, clean=False)
                 continue
             if key in self._logs:
                 raise StorageError(

@@ -6,6 +6,7 @@ Reads return slices of files, never bytes. An append is one write and some integ
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import threading
 from bisect import bisect_right
@@ -28,6 +29,7 @@ from floodmark.records.control import EndTransactionMarker, decode_marker
 from floodmark.records.errors import CorruptRecord
 from floodmark.storage.errors import (
     DiskFull,
+    LogClosed,
     LogDirFailure,
     OffsetOutOfRange,
     OffsetsOutOfOrder,
@@ -68,6 +70,7 @@ class PartitionLog:
 
     __slots__ = (
         "_base_offsets",
+        "_closed",
         "_directory_dirty",
         "_files",
         "_finished",
@@ -120,6 +123,7 @@ class PartitionLog:
         self._truncations = 0
         # Held while fsync uses file descriptors, so that none is closed under it.
         self._sync_lock = threading.Lock()
+        self._closed = False
         self._directory_dirty = True
         # Segments that have rolled and whose indexes are not synced: the recovery point will pass
         # them, and recovery then trusts what it finds.
@@ -198,6 +202,8 @@ class PartitionLog:
         size_bytes = len(buffer)
         segment = self._segment_for(size_bytes, last_offset, max_timestamp, now_ms)
         try:
+            if leader_epoch != self.leader_epochs.latest:
+                self.leader_epochs.assign(leader_epoch, base_offset)
             if type(buffer) is bytearray or not memoryview(buffer).readonly:
                 _BASE_OFFSET.pack_into(buffer, 0, base_offset)
                 _LEADER_EPOCH.pack_into(buffer, 12, leader_epoch)
@@ -209,8 +215,6 @@ class PartitionLog:
         except OSError as error:
             raise self._failed(error, segment) from error
         self.log_end_offset = last_offset + 1
-        if leader_epoch != self.leader_epochs.latest:
-            self.leader_epochs.assign(leader_epoch, base_offset)
         if header.producer_id != NO_PRODUCER_ID:
             note_batch(self.producers, header, base_offset, marker, segment)
         self.producers.end_offset = last_offset + 1
@@ -242,13 +246,14 @@ class PartitionLog:
         size_bytes = last_position + last_header.size_bytes
         segment = self._segment_for(size_bytes, last_header.last_offset, max_timestamp, now_ms)
         try:
+            for _, header in batches:
+                if header.partition_leader_epoch > self.leader_epochs.latest:
+                    self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
             segment.file.append(memoryview(buffer)[:size_bytes])
         except OSError as error:
             raise self._failed(error, segment) from error
         for position, header in batches:
             segment.note(header.last_offset, header.max_timestamp, header.size_bytes)
-            if header.partition_leader_epoch > self.leader_epochs.latest:
-                self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
             replay_batch(self.producers, memoryview(buffer)[position:], header, segment)
         self.log_end_offset = next_offset
 
@@ -279,6 +284,8 @@ class PartitionLog:
 
     def _failed(self, error: OSError, segment: Segment) -> StorageError:
         """After a write that failed: cut the file back to its known end, and say how bad it is."""
+        if self._closed:
+            return LogClosed(f"{self.directory.name} is closed")
         try:
             segment.cut_back()
         except OSError as second_error:
@@ -335,6 +342,8 @@ class PartitionLog:
         try:
             return self._read(offset, max_bytes, min(end_offset, log_end_offset), min_one_batch)
         except OSError as error:
+            if self._closed:
+                raise LogClosed(f"{self.directory.name} is closed") from error
             raise LogDirFailure(self.directory.parent, str(error)) from error
 
     def _read(
@@ -552,7 +561,13 @@ class PartitionLog:
             )
         if offset > self.log_start_offset:
             self.log_start_offset = offset
-            self.leader_epochs.truncate_from_start(offset)
+            self._forget_old_epochs()
+
+    def _forget_old_epochs(self) -> None:
+        """On a full disk later: an epoch too many at the start does no harm, the next start drops
+        it."""
+        with contextlib.suppress(OSError):
+            self.leader_epochs.truncate_from_start(self.log_start_offset)
 
     def remove_oldest(self, count: int, now_ms: int) -> RetiredSegments:
         """Take the oldest segments out of the log; their renamed files wait for removal.
@@ -572,7 +587,7 @@ class PartitionLog:
         first_offset = self._base_offsets[0]
         if first_offset > self.log_start_offset:
             self.log_start_offset = first_offset
-            self.leader_epochs.truncate_from_start(first_offset)
+            self._forget_old_epochs()
         for offset in [old for old in self._snapshots if old < first_offset]:
             self._snapshots.remove(offset)
             self._files.remove(snapshot_path(self.directory, offset))
@@ -637,6 +652,7 @@ class PartitionLog:
 
     def _close_files(self) -> None:
         with self._sync_lock:
+            self._closed = True
             for segment in self.segments:
                 segment.close_file()
 
@@ -648,7 +664,6 @@ class PartitionLog:
         target = self.directory.with_name(name)
         try:
             self._files.rename(self.directory, target)
-            self._files.fsync_dir(target.parent)
         except OSError as error:
             raise LogDirFailure(self.directory.parent, f"{self.directory.name}: {error}") from error
         return target
@@ -671,6 +686,8 @@ class PartitionLog:
         Blocks, and is called from a thread while the loop goes on appending.
         """
         with self._sync_lock:
+            if self._closed:
+                return self.log_end_offset
             truncations = self._truncations
             log_end_offset = self.log_end_offset
             segments = list(self.segments)

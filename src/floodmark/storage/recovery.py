@@ -8,12 +8,14 @@ are made anew. Called by PartitionLog.open.
 from __future__ import annotations
 
 import logging
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from floodmark.records.batch import HEADER_BYTES, BatchHeader, crc_ok, iter_headers, read_header
 from floodmark.records.errors import CorruptRecord
+from floodmark.storage.errors import UnsupportedLogFormat
 from floodmark.storage.files import Files
 from floodmark.storage.index_file import CorruptIndex
 from floodmark.storage.leader_epochs import LeaderEpochs
@@ -29,6 +31,8 @@ DELETED_SUFFIX: Final = ".deleted"
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
 _OFFSET_DIGITS: Final = 20
+_OLD_MAGIC_POSITION: Final = 16
+_OLD_MESSAGE_MIN_BYTES: Final = 14
 
 
 @dataclass(slots=True)
@@ -78,7 +82,21 @@ def load_log(
             recovery_point=recovery_point,
             now_ms=now_ms,
         )
-    log_end_offset = segments[-1].next_offset() if segments else log_start_offset
+    try:
+        log_end_offset = segments[-1].next_offset() if segments else log_start_offset
+    except CorruptRecord as error:
+        # A clean stop leaves no broken batch: the disk has changed what it was given.
+        _log.warning("%s: recovering the last segment: %s", directory.name, error)
+        _recover(
+            files,
+            directory,
+            segments,
+            producers,
+            leader_epochs,
+            recovery_point=segments[-1].base_offset + 1,
+            now_ms=now_ms,
+        )
+        log_end_offset = segments[-1].next_offset()
     if segments and log_end_offset < log_start_offset:
         # DeleteRecords went further than what is left of the log.
         _drop(segments, 0)
@@ -260,6 +278,7 @@ def recover_segment(
                 raise CorruptRecord("the last batch is not whole")
             position = segment.size_bytes
     except CorruptRecord as error:
+        _refuse_old_format(segment)
         _log.warning(
             "%s: cutting %d bytes at offset %d: %s",
             segment.path,
@@ -270,6 +289,26 @@ def recover_segment(
         file.truncate(segment.size_bytes)
     segment.finish_indexes()
     return segment.size_bytes == size_bytes
+
+
+def _refuse_old_format(segment: Segment) -> None:
+    """Where a batch cannot be read: a whole message of magic 0 or 1 is data, not a fault.
+
+    Such a message has its length where a batch has it, a CRC32 behind that and then the magic.
+    """
+    front = segment.file.pread(_OLD_MAGIC_POSITION + 1, segment.size_bytes)
+    if len(front) <= _OLD_MAGIC_POSITION or front[_OLD_MAGIC_POSITION] > 1:
+        return
+    length = int.from_bytes(front[8:12], "big", signed=True)
+    crc = int.from_bytes(front[12:16], "big")
+    if length < _OLD_MESSAGE_MIN_BYTES:
+        return
+    body = segment.file.pread(min(length - 4, _CHUNK_BYTES), segment.size_bytes + 16)
+    if zlib.crc32(body) == crc:
+        raise UnsupportedLogFormat(
+            f"{segment.path} holds messages in the format of Kafka 0.10 or older; let Kafka 3.x "
+            "rewrite the topic, or move the folder away"
+        )
 
 
 def _chunk_size(segment: Segment, position: int, size_bytes: int) -> int:

@@ -247,7 +247,8 @@ class Segment:
         self._max_timestamp_offset = self.base_offset
 
     def finish_indexes(self) -> None:
-        """Close the time index with the largest timestamp and write both indexes out."""
+        """Close the time index with the largest timestamp and write all indexes out."""
+        self.transaction_index.flush()
         if not self._indexes_loaded:
             return
         if self._max_timestamp > NO_TIMESTAMP:

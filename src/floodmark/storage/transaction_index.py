@@ -49,9 +49,21 @@ class TransactionIndex:
             self.entries.append(entry)
 
     def append(self, entry: AbortedTransaction) -> None:
-        """Written at once: aborts are rare."""
-        self._file.append(_ENTRY.pack(_VERSION, *entry))
+        """Written at once, because aborts are rare; on a full disk later, the marker is in the
+        log."""
         self.entries.append(entry)
+        self.flush(required=False)
+
+    def flush(self, *, required: bool = True) -> None:
+        """Write what is not in the file yet; a full disk matters only when a segment ends."""
+        missing = self.entries[self._file.written_bytes // ENTRY_BYTES :]
+        if not missing:
+            return
+        try:
+            self._file.append(b"".join(_ENTRY.pack(_VERSION, *entry) for entry in missing))
+        except OSError:
+            if required:
+                raise
 
     def collect(self, first_offset: int, end_offset: int, into: list[AbortedTransaction]) -> bool:
         """Add those that touch the range; True when no later segment can have another."""
@@ -67,7 +79,8 @@ class TransactionIndex:
         kept = sum(1 for entry in self.entries if entry.last_offset < offset)
         if kept < len(self.entries):
             del self.entries[kept:]
-            self._file.truncate(kept * ENTRY_BYTES)
+            if kept * ENTRY_BYTES < self._file.written_bytes:
+                self._file.truncate(kept * ENTRY_BYTES)
 
     def reset(self) -> None:
         self.entries = []

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import errno
+import zlib
 from pathlib import Path
 
 import pytest
 
 from floodmark.records.batch import iter_headers, read_header
+from floodmark.records.control import ControlType, EndTransactionMarker, encode_marker
 from floodmark.records.errors import CorruptRecord
 from floodmark.records.record import Record, decode_records, encode_batch
-from floodmark.storage.errors import DiskFull, LogDirFailure
+from floodmark.storage.errors import DiskFull, LogClosed, LogDirFailure, UnsupportedLogFormat
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.partition_log import PartitionLog
+from floodmark.storage.producer_state import AppendOrigin
 from floodmark.testing.memory_files import MemoryFiles
 
 NOW_MS = 1_700_000_000_000
@@ -137,3 +140,85 @@ def test_a_follower_refuses_a_batch_with_a_flipped_bit() -> None:
     with pytest.raises(CorruptRecord):
         log.append_as_follower(batch, NOW_MS)
     assert log.log_end_offset == 0
+
+
+def test_a_full_disk_at_a_new_leader_epoch_leaves_no_half_appended_batch() -> None:
+    files = MemoryFiles()
+    log = open_log(files)
+    batch = encode_batch(
+        [Record(0, NOW_MS, b"k", b"v", [])], producer_id=1, producer_epoch=0, base_sequence=0
+    )
+    files.faults.space_bytes = 3
+    with pytest.raises(DiskFull):
+        log.append(batch, read_header(batch), 5, NOW_MS)
+    assert (log.log_end_offset, log.leader_epochs.latest) == (0, -1)
+    files.faults.space_bytes = None
+    assert not log.append(batch, read_header(batch), 5, NOW_MS).duplicate
+    assert log.append(batch, read_header(batch), 5, NOW_MS).duplicate
+    assert log.leader_epochs.epochs == [5]
+
+
+def test_a_full_disk_delays_the_transaction_index_but_not_the_marker() -> None:
+    files = MemoryFiles()
+    log = open_log(files)
+    batch = encode_batch(
+        [Record(0, NOW_MS, b"k", b"v", [])],
+        producer_id=1,
+        producer_epoch=0,
+        base_sequence=0,
+        is_transactional=True,
+    )
+    log.append(batch, read_header(batch), 0, NOW_MS)
+    marker = encode_marker(
+        EndTransactionMarker(ControlType.ABORT, 0),
+        producer_id=1,
+        producer_epoch=0,
+        timestamp_ms=NOW_MS,
+    )
+    files.faults.space_bytes = len(marker) + 5
+    log.append(marker, read_header(marker), 0, NOW_MS, origin=AppendOrigin.COORDINATOR)
+    aborted = log.aborted_transactions(0, 2)
+    assert len(aborted) == 1
+    files.faults.space_bytes = None
+    log.close(NOW_MS)
+    assert open_log(files).aborted_transactions(0, 2) == aborted
+
+
+def test_fsync_and_read_of_a_deleted_log_do_not_take_the_folder_offline() -> None:
+    files = MemoryFiles()
+    log = open_log(files)
+    append(log)
+    log.delete("0123")
+    assert log.fsync() == 1
+    with pytest.raises(LogClosed):
+        log.read(0, 10, end_offset=1)
+    with pytest.raises(LogClosed):
+        append(log)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_log_in_the_old_format_is_refused_and_left_as_it_is(clean: bool) -> None:
+    files = MemoryFiles()
+    log = open_log(files)
+    append(log)
+    log.close(NOW_MS, clean=clean)
+    body = b"\x01\x00" + bytes(8) + b"\xff\xff\xff\xff\x00\x00\x00\x05hello"
+    message = zlib.crc32(body).to_bytes(4, "big") + body
+    old = (1).to_bytes(8, "big") + len(message).to_bytes(4, "big") + message + bytes(60)
+    path = DIRECTORY / "00000000000000000000.log"
+    files.open(path).append(old)
+    before = files.read_file(path)
+    with pytest.raises(UnsupportedLogFormat):
+        open_log(files, clean=clean)
+    assert files.read_file(path) == before
+
+
+def test_a_broken_tail_after_a_clean_stop_is_cut_as_well() -> None:
+    files = MemoryFiles()
+    log = open_log(files)
+    append(log, b"good")
+    log.close(NOW_MS)
+    files.open(DIRECTORY / "00000000000000000000.log").append(b"\xee" * 100)
+    again = open_log(files)
+    assert values(again) == [b"good"]
+    assert append(again) == 1

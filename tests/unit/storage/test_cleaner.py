@@ -1,0 +1,127 @@
+"""The cleaner with its process, on a real disk."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from floodmark.clock import SystemClock
+from floodmark.storage import checkpoints
+from floodmark.storage.cleaner import CleanerSettings, CleaningFailed, LogCleaner
+from floodmark.storage.compaction_worker import throttle
+from floodmark.storage.files import RealFiles
+from kit.compaction import CompactionBench
+
+
+class Kit:
+    def __init__(self, folder: Path) -> None:
+        self.bench = CompactionBench(RealFiles(), folder)
+        self.executor = ThreadPoolExecutor(1)
+        self.later: list[Callable[[], None]] = []
+        self.cleaner = LogCleaner(
+            RealFiles(),
+            lambda: [(self.bench.log, self.bench.log.log_end_offset)],
+            SystemClock(),
+            self.executor,
+            lambda delay_ms, work: self.later.append(work),
+            CleanerSettings(backoff_ms=1),
+        )
+
+    def fill(self, rounds: int = 50) -> None:
+        for number in range(rounds):
+            self.bench.put((f"k{number % 5}", f"{number}"), ("x", f"{number}"))
+        self.bench.roll()
+
+
+@pytest.fixture
+async def kit(tmp_path: Path) -> AsyncIterator[Kit]:
+    made = Kit(tmp_path)
+    yield made
+    await made.cleaner.close()
+    made.executor.shutdown()
+    made.bench.log.close(0)
+
+
+async def test_a_dirty_log_is_cleaned_by_the_process(kit: Kit, tmp_path: Path) -> None:
+    kit.fill()
+    table = kit.bench.table()
+    assert await kit.cleaner.clean_one()
+    assert kit.bench.table() == table
+    assert len(kit.bench.pairs()) == 6
+    assert checkpoints.read_offsets(RealFiles(), tmp_path / checkpoints.CLEANER_OFFSETS) == {
+        ("table", 0): kit.bench.log.active.base_offset
+    }
+    assert not any(name.endswith((".cleaned", ".swap")) for name in kit.bench.names())
+    for work in kit.later:
+        work()
+    leftovers = RealFiles().listdir(kit.bench.directory)
+    assert not any(name.endswith(".deleted") for name in leftovers)
+
+
+async def test_a_clean_log_is_left_alone(kit: Kit) -> None:
+    kit.fill()
+    assert await kit.cleaner.clean_one()
+    assert not await kit.cleaner.clean_one()
+    kit.fill(5)
+    assert await kit.cleaner.clean_one()
+
+
+async def test_appends_go_on_while_it_cleans(kit: Kit) -> None:
+    kit.fill(200)
+    cleaning = asyncio.ensure_future(kit.cleaner.clean_one())
+    written = 0
+    while not cleaning.done():
+        kit.bench.put(("during", f"{written}"))
+        written += 1
+        await asyncio.sleep(0)
+    assert await cleaning
+    assert kit.bench.table()["during"] == f"{written - 1}"
+    assert kit.bench.table()["x"] == "199"
+
+
+async def test_it_runs_by_itself(kit: Kit) -> None:
+    kit.fill()
+    kit.cleaner.start()
+    while len(kit.bench.pairs()) > 6:  # noqa: ASYNC110 - the disk has no event
+        await asyncio.sleep(0.01)
+    assert kit.bench.table()["x"] == "49"
+
+
+async def test_a_damaged_log_is_given_up_and_the_others_go_on(kit: Kit) -> None:
+    kit.fill()
+    path = kit.bench.log.segments[0].path
+    data = bytearray(path.read_bytes())
+    data[70] ^= 1
+    path.write_bytes(data)
+    assert await kit.cleaner.clean_one()
+    assert not await kit.cleaner.clean_one(), "it is not tried again"
+
+
+async def test_the_death_of_the_process_is_survived(kit: Kit) -> None:
+    kit.fill()
+    before = kit.bench.pairs()
+    process = await kit.cleaner._start_process()
+    process.kill()
+    await process.wait()
+    with pytest.raises(CleaningFailed):
+        await kit.cleaner.clean_one()
+    assert kit.bench.pairs() == before
+    assert await kit.cleaner.clean_one()
+
+
+def test_the_cleaner_keeps_to_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now_s
+        now_s += seconds
+
+    monkeypatch.setattr("time.sleep", sleep)
+    pace = throttle(1000, lambda: now_s)
+    for _ in range(10):
+        pace(500)
+    assert now_s == pytest.approx(5.0)
