@@ -103,13 +103,17 @@ class CompactionBench:
         self.clean_offset = compact(self.files, job, emit, lambda size_bytes: None)
         return groups
 
-    def records(self) -> list[Record]:
+    def records_with_producers(self) -> list[tuple[Record, int, bool]]:
+        """Each with its producer id and whether it was part of a transaction."""
         return [
-            record
+            (record, header.producer_id, header.is_transactional)
             for segment, position, header in self.log.batches(0, self.log.log_end_offset)
             if not header.is_control
             for record in decode_records(segment.file.pread(header.size_bytes, position))
         ]
+
+    def records(self) -> list[Record]:
+        return [record for record, _, _ in self.records_with_producers()]
 
     def pairs(self) -> list[tuple[str, str | None]]:
         return [

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import cast
 
 from confluent_kafka import Consumer, Message, Producer
 
@@ -61,7 +62,7 @@ def read_to_the_end(consumer: Consumer, first: int, base_ms: int) -> None:
         assert message is not None, f"record {number} did not come"
         assert message.error() is None
         _, timestamp_ms = message.timestamp()
-        headers = tuple((name, value) for name, value in message.headers() or [])
-        got = scenario.Expected(message.key(), message.value(), headers, timestamp_ms)
+        headers = cast("list[tuple[str, bytes]]", message.headers() or [])
+        got = scenario.Expected(message.key(), message.value(), tuple(headers), timestamp_ms)
         assert message.offset() == number
         assert got == scenario.expected_record(number, base_ms)
