@@ -12,6 +12,7 @@ from __future__ import annotations
 from floodmark.apis.context import RequestContext
 from floodmark.apis.later import Later, later
 from floodmark.coordinators.shard import Producer
+from floodmark.metadata.image import CONSUMER_OFFSETS_TOPIC
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
@@ -35,7 +36,7 @@ def handle(
     outcome = services.transactions.add_partitions(
         request.transactional_id,
         Producer(request.producer_id, request.producer_epoch),
-        frozenset({services.groups.offsets_partition(request.group_id)}),
+        frozenset({(CONSUMER_OFFSETS_TOPIC, services.groups.partition_of(request.group_id))}),
         FIRST_VERSION,
     )
     return later(outcome, respond)

@@ -10,12 +10,12 @@ transaction must contain its partition of `__consumer_offsets`, which is verifie
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Awaitable
 
 from floodmark.apis.context import RequestContext
 from floodmark.apis.later import Later, later
 from floodmark.coordinators.transactions.transaction import Outcomes
+from floodmark.metadata.image import CONSUMER_OFFSETS_TOPIC
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -41,7 +41,7 @@ def handle(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
-        frozenset({services.groups.offsets_partition(request.group_id)}),
+        frozenset({(CONSUMER_OFFSETS_TOPIC, services.groups.partition_of(request.group_id))}),
         add=context.api_version >= ADDS_OFFSETS_SINCE,
     )
     if isinstance(verified, dict):
@@ -53,7 +53,7 @@ async def _commit_when_verified(
     context: RequestContext,
     request: TxnOffsetCommitRequest,
     unknown: list[TxnOffsetCommitResponseTopic],
-    verified: Coroutine[Any, Any, Outcomes],
+    verified: Awaitable[Outcomes],
 ) -> TxnOffsetCommitResponse:
     response = _commit(context, request, unknown, await verified)
     return response if isinstance(response, TxnOffsetCommitResponse) else await response
@@ -73,7 +73,7 @@ def _commit(
 
     for error_code in refusals.values():
         return respond(_refuse_all(request, _for_group(error_code, context.api_version)))
-    return later(context.services.groups.commit_transactional_offsets(context, request), respond)
+    return later(context.services.groups.commit_transactional_offsets(request), respond)
 
 
 def _take_unknown(

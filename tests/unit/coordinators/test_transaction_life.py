@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from floodmark.coordinators.transactions.errors import for_producer
 from floodmark.coordinators.transactions.listing import TransactionFilter
 from floodmark.coordinators.transactions.ports import NO_LEADER
 from floodmark.coordinators.transactions.records import (
@@ -287,20 +286,3 @@ async def test_another_coordinator_is_asked_over_the_network(bench: TransactionB
     assert request.transactions[0].verify_only
     refused = await settled(bench.service.verify_or_add("t", 7, 0, both, add=False))
     assert set(refused.values()) == {ErrorCode.NETWORK_EXCEPTION}
-
-
-@pytest.mark.parametrize(
-    ("error_code", "version", "answer"),
-    [
-        (ErrorCode.NOT_COORDINATOR, 12, ErrorCode.NOT_ENOUGH_REPLICAS),
-        (ErrorCode.CONCURRENT_TRANSACTIONS, 11, ErrorCode.NOT_ENOUGH_REPLICAS),
-        (ErrorCode.CONCURRENT_TRANSACTIONS, 12, ErrorCode.CONCURRENT_TRANSACTIONS),
-        (ErrorCode.TRANSACTION_ABORTABLE, 10, ErrorCode.INVALID_TXN_STATE),
-        (ErrorCode.TRANSACTION_ABORTABLE, 11, ErrorCode.TRANSACTION_ABORTABLE),
-        (ErrorCode.INVALID_PRODUCER_EPOCH, 9, ErrorCode.INVALID_PRODUCER_EPOCH),
-    ],
-)
-def test_producers_get_errors_that_they_know(
-    error_code: ErrorCode, version: int, answer: ErrorCode
-) -> None:
-    assert for_producer(error_code, version) is answer

@@ -1,6 +1,6 @@
-"""How failures of the log and of the coordinator are told to producers. PURE.
+"""How failures of the log are told to producers. PURE.
 
-Called by `transactions.service` and `transactions.verification`.
+Called by `transactions.service`.
 """
 
 from __future__ import annotations
@@ -22,37 +22,6 @@ _FROM_THE_LOG: Final[dict[ErrorCode, ErrorCode]] = {
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
 
-# A produce request is not sent to the coordinator: its trouble becomes one that every producer
-# answers by sending the batch again, without a look at the metadata.
-_TRY_PRODUCE_AGAIN: Final = frozenset(
-    {
-        ErrorCode.NETWORK_EXCEPTION,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-    }
-)
-
-PRODUCE_KNOWS_ABORTABLE_SINCE: Final = 11
-PRODUCE_ADDS_PARTITIONS_SINCE: Final = 12
-
 
 def as_transaction_error(error: CoordinatorError) -> ErrorCode:
     return _FROM_THE_LOG.get(error.error_code, error.error_code)
-
-
-def for_producer(error_code: ErrorCode, produce_version: int) -> ErrorCode:
-    """What a produce request is answered when its partition could not be verified or added."""
-    if error_code in _TRY_PRODUCE_AGAIN:
-        return ErrorCode.NOT_ENOUGH_REPLICAS
-    if (
-        error_code is ErrorCode.CONCURRENT_TRANSACTIONS
-        and produce_version < PRODUCE_ADDS_PARTITIONS_SINCE
-    ):
-        return ErrorCode.NOT_ENOUGH_REPLICAS
-    if (
-        error_code is ErrorCode.TRANSACTION_ABORTABLE
-        and produce_version < PRODUCE_KNOWS_ABORTABLE_SINCE
-    ):
-        return ErrorCode.INVALID_TXN_STATE
-    return error_code
