@@ -197,7 +197,7 @@ class TransactionShard:
                 has_open = True
         if has_open:
             self._schedule_abort()
-        return Write(None, fenced, self._when_prepared(fenced))
+        return Write(None, fenced, then=self._when_prepared(fenced))
 
     def remove_expired(self, now_ms: int) -> Write[None]:
         expiration_ms = self._limits.expiration_ms
@@ -293,7 +293,7 @@ class TransactionShard:
         return NO_PRODUCER_ID
 
     def _prepare(self, prepared: Transaction, identity: Identity) -> Write[Identity]:
-        return Write(identity, [prepared], self._when_prepared([prepared]))
+        return Write(identity, [prepared], then=self._when_prepared([prepared]))
 
     def _when_prepared(
         self, prepared: list[Transaction]
