@@ -1,6 +1,6 @@
 """ApiVersions (key 18), versions 0 to 4: what this broker serves, and its finalized features.
 
-- v1 throttle time; v3 flexible, the client's software name and version (KIP-511), features (KIP-584)
+- v1 throttle time; v3 flexible, the client's software (KIP-511), features (KIP-584)
 - v4 features whose lowest version is 0
 """
 

@@ -1,7 +1,8 @@
-"""DescribeLogDirs (key 35), versions 1 to 5: the log folders and how large each partition is in them.
+"""DescribeLogDirs (key 35), versions 1 to 5: the log folders and the size of what is in them.
 
 No topics at all asks for everything; a failed folder is answered with KAFKA_STORAGE_ERROR.
-- v2 flexible; v3 an error for the whole answer; v4 how large the disk is and what is left; v5 cordoned folders, of which there are none
+- v2 flexible; v3 an error for the whole answer; v4 the disk's size and what is left of it
+- v5 cordoned folders, of which there are none here
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions (key 75), version 0: topics page by page, for clusters with many partitions.
+"""DescribeTopicPartitions (key 75), version 0: topics page by page, for large clusters.
 
 Topics come in the order of their names; a cursor says where the next page begins (KIP-966).
 """

@@ -1,6 +1,6 @@
 """Fetch (key 1), versions 4 to 18: read from several partitions, waiting for data if asked to.
 
-- v4 isolation level and aborted transactions; v5 log start offset; v7 incremental sessions (KIP-227)
+- v4 isolation level, aborted transactions; v5 log start offset; v7 incremental sessions (KIP-227)
 - v9 leader epoch fencing; v11 the reader's rack; v12 flexible, diverging epoch
 - v13 topics by id; v15 the replica's epoch; v16 node endpoints; v17 folder id; v18 high watermark
 """

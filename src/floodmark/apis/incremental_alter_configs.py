@@ -1,4 +1,6 @@
-"""IncrementalAlterConfigs (key 44), versions 0 and 1: set, delete, append to or subtract from settings.
+"""IncrementalAlterConfigs (key 44), versions 0 and 1: change single settings of a resource.
+
+Set, delete, and for lists append and subtract.
 
 v1 is flexible.
 """

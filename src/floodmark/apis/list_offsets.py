@@ -1,7 +1,7 @@
 """ListOffsets (key 2), versions 1 to 11: the offset at a timestamp, or at an end of the log.
 
 Special timestamps: -1 latest, -2 earliest, -3 the largest timestamp, -4 earliest local, -5 latest
-tiered, -6 earliest not yet tiered. Nothing is tiered here, so -4 equals -2, and -5, -6 find nothing.
+tiered, -6 earliest not yet tiered. Nothing is tiered here: -4 equals -2, and -5, -6 find nothing.
 
 - v2 isolation level; v4 leader epoch fencing; v6 flexible; v7, v8, v9, v11 bring -3, -4, -5, -6
 - v10 a timeout for tiered reads, of no use here

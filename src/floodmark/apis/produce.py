@@ -11,9 +11,11 @@ acks=0 is never answered, acks=1 when the leader has it, acks=all when every in-
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
+from typing import Any, TypeAlias
 
 from floodmark.apis.context import RequestContext
+from floodmark.apis.transactional_produce import verify_transaction
 from floodmark.network.request_channel import CloseConnection
 from floodmark.replication.replica import AppendOutcome
 from floodmark.wire.errors import ErrorCode
@@ -32,14 +34,41 @@ TOPIC_IDS_SINCE = 13
 VALID_ACKS = (-1, 0, 1)
 
 Outcomes = dict[tuple[str, int], AppendOutcome]
+Answer: TypeAlias = "ProduceResponse | asyncio.Future[ProduceResponse] | None"
 
 
 def handle(
     context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
+) -> Answer | Coroutine[Any, Any, ProduceResponse | None]:
+    names = [_topic_name(context, topic) for topic in request.topic_data]
+    if request.transactional_id is None:
+        return _append(context, request, names, {})
+    refused = verify_transaction(context, request, names)
+    if isinstance(refused, dict):
+        return _append(context, request, names, refused)
+    return _append_when_verified(context, request, names, refused)
+
+
+async def _append_when_verified(
+    context: RequestContext,
+    request: ProduceRequest,
+    names: Sequence[str | None],
+    verification: Awaitable[Outcomes],
+) -> ProduceResponse | None:
+    """The records stay where they are meanwhile: the connection is muted until the answer."""
+    answer = _append(context, request, names, await verification)
+    return await answer if isinstance(answer, asyncio.Future) else answer
+
+
+def _append(
+    context: RequestContext,
+    request: ProduceRequest,
+    names: Sequence[str | None],
+    refused: Outcomes,
+) -> Answer:
     replicas = context.services.replicas
     acks = request.acks
-    names = [_topic_name(context, topic) for topic in request.topic_data]
+    in_transaction = request.transactional_id is not None
     outcomes: Outcomes = {}
     for name, topic in zip(names, request.topic_data, strict=True):
         if name is None:
@@ -48,8 +77,12 @@ def handle(
             key = (name, partition.index)
             if acks not in VALID_ACKS:
                 outcomes[key] = AppendOutcome(ErrorCode.INVALID_REQUIRED_ACKS)
+            elif key in refused:
+                outcomes[key] = refused[key]
             else:
-                outcomes[key] = replicas.append(key, partition.records or b"", acks)
+                outcomes[key] = replicas.append(
+                    key, partition.records or b"", acks, in_transaction=in_transaction
+                )
     if acks == 0:
         _end_unanswered(outcomes)
         return None

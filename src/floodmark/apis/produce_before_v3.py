@@ -1,9 +1,9 @@
 """Produce versions 0 to 2, which are advertised and always refused.
 
-librdkafka before 2.4 looks at the advertised range of Produce to find out which message formats a
-broker knows, and misjudges one that starts at 3 (KAFKA-18659). So the range starts at 0; a request in
-those versions gets UNSUPPORTED_VERSION for each of its partitions. Their layout is not defined in
-`wire`, since nothing else needs it.
+Old librdkafka looks at the advertised range of Produce to find out which message formats a broker
+knows, and misjudges one that starts at 3 (KAFKA-18659). So the range starts at 0; a request in
+those versions gets UNSUPPORTED_VERSION for each of its partitions. Their layout is not defined in `wire`,
+since nothing else needs it.
 """
 
 from __future__ import annotations

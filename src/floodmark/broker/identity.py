@@ -42,7 +42,7 @@ def establish_identity(config: BrokerConfig, logs: LogManager) -> Identity:
     if len(node_ids) > 1:
         raise IdentityConflict(
             f"node id {' or '.join(map(str, sorted(node_ids)))}? The settings and meta.properties "
-            f"in {folders} do not agree. Set node.id to the one in the folder, or use another folder."
+            f"in {folders} do not agree. Set node.id to the one in the folder, or use another one."
         )
     if len(cluster_ids) > 1:
         raise IdentityConflict(

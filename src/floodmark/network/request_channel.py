@@ -53,6 +53,10 @@ class Requester(Protocol):
     def channel_has_room(self) -> None: ...
 
 
+MAX_PROBLEM_KINDS = 1000
+MAX_PROBLEM_LENGTH = 200
+"""Bounds on what is remembered of failures, so that a client that repeats one cannot fill the log."""
+
 Handler: TypeAlias = Callable[[Any, memoryview], Outcome]
 
 
@@ -70,6 +74,7 @@ class RequestChannel:
         self._tasks: set[asyncio.Task[None]] = set()
         self._started_ms = clock.monotonic_ms()
         self._busy_ms = 0.0
+        self._failures: dict[str, int] = {}
         self.requests_total = 0
 
     @property
@@ -158,11 +163,17 @@ class RequestChannel:
 
     def _fail(self, requester: Requester, problem: BaseException) -> None:
         """A defect of ours must cost one connection, never the broker, and must be loud."""
-        logger.error(
-            "request of %s failed inside the broker; closing that connection",
-            requester.connection_id,
-            exc_info=problem,
-        )
+        kind = repr(problem)[:MAX_PROBLEM_LENGTH]
+        times = self._failures[kind] = self._failures.get(kind, 0) + 1
+        if len(self._failures) > MAX_PROBLEM_KINDS:
+            self._failures.clear()
+        if times.bit_count() == 1:  # the first, second, fourth, eighth... of a kind
+            logger.error(
+                "request of %s failed inside the broker (%d times by now); closing that connection",
+                requester.connection_id,
+                times,
+                exc_info=problem,
+            )
         requester.abort("internal error")
 
     def _drain(self) -> None:

@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import NamedTuple
 from uuid import UUID
 
+from floodmark.records.batch import TRANSACTIONAL_BIT
 from floodmark.records.errors import InvalidBatch
 from floodmark.records.validation import ProduceRules, prepare_produce
 from floodmark.replication.partition import Leadership, Partition
@@ -110,7 +111,9 @@ class Replica:
             self.core.appended(self.log.log_end_offset)
         return True
 
-    def append(self, records: memoryview | bytes, acks: int, now_ms: int) -> AppendOutcome:
+    def append(
+        self, records: memoryview | bytes, acks: int, now_ms: int, *, in_transaction: bool
+    ) -> AppendOutcome:
         """Appends what was sent; a refusal is an outcome, a failing disk raises StorageError."""
         core = self.core
         if not core.is_leader:
@@ -120,6 +123,8 @@ class Replica:
         log = self.log
         try:
             batch, header = prepare_produce(records, self.rules, now_ms)
+            if header.attributes & TRANSACTIONAL_BIT and not in_transaction:
+                return AppendOutcome(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
             result = log.append(batch, header, core.leadership.leader_epoch, now_ms)
         except InvalidBatch as problem:
             return AppendOutcome(

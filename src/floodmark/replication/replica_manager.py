@@ -106,12 +106,21 @@ class ReplicaManager:
 
     # Append
 
-    def append(self, key: ReplicaKey, records: memoryview | bytes, acks: int) -> AppendOutcome:
+    def append(
+        self,
+        key: ReplicaKey,
+        records: memoryview | bytes,
+        acks: int,
+        *,
+        in_transaction: bool = False,
+    ) -> AppendOutcome:
         replica = self._replicas.get(key)
         if replica is None:
             return AppendOutcome(self.missing(key))
         try:
-            outcome = replica.append(records, acks, self._clock.now_ms())
+            outcome = replica.append(
+                records, acks, self._clock.now_ms(), in_transaction=in_transaction
+            )
         except (StorageError, OSError) as problem:
             self.disk_failed(replica, problem)
             return AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR, error_message=str(problem))

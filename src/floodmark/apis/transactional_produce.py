@@ -1,0 +1,101 @@
+"""Whether a transactional produce may write: its partitions must belong to the open transaction.
+
+Without this a late produce of a transaction that has ended would begin a transaction that nobody
+ends (KIP-890). Called by `apis.produce`. A partition where the producer's transaction is already
+open needs no question. Clients of the second protocol (v12) have their partitions added on the way;
+for older ones the coordinator only confirms that they added them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+
+from floodmark.apis.context import RequestContext
+from floodmark.records.batch import HEADER_BYTES, read_header
+from floodmark.replication.replica import AppendOutcome
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.produce import ProduceRequest
+
+Key = tuple[str, int]
+Refusals = dict[Key, AppendOutcome]
+
+ADDS_PARTITIONS_SINCE = 12
+KNOWS_ABORTABLE_SINCE = 11
+
+_TRY_AGAIN = frozenset(
+    {
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+
+def verify_transaction(
+    context: RequestContext, request: ProduceRequest, names: Sequence[str | None]
+) -> Refusals | Awaitable[Refusals]:
+    """The partitions that may not be written to; none is the good answer."""
+    unverified: set[Key] = set()
+    producer: tuple[int, int] | None = None
+    for name, topic in zip(names, request.topic_data, strict=True):
+        for partition in topic.partition_data:
+            records = partition.records
+            replica = context.services.replicas.find((name or "", partition.index))
+            if replica is None or records is None or len(records) < HEADER_BYTES:
+                continue
+            header = read_header(records)
+            entry = replica.log.producers.entries.get(header.producer_id)
+            if not header.is_transactional or (
+                entry is not None
+                and entry.producer_epoch == header.producer_epoch
+                and entry.transaction_first_offset >= 0
+            ):
+                continue
+            producer = (header.producer_id, header.producer_epoch)
+            unverified.add(replica.key)
+    if producer is None or not _is_wanted(context):
+        return {}
+    outcome = context.services.transactions.verify_or_add(
+        request.transactional_id or "",
+        *producer,
+        frozenset(unverified),
+        add=context.api_version >= ADDS_PARTITIONS_SINCE,
+    )
+    if isinstance(outcome, dict):
+        return _refusals(context, outcome)
+    return _refusals_later(context, outcome)
+
+
+def _is_wanted(context: RequestContext) -> bool:
+    """Adding is part of the protocol; only the mere confirmation can be switched off."""
+    return context.api_version >= ADDS_PARTITIONS_SINCE or context.services.config.get_bool(
+        "transaction.partition.verification.enable"
+    )
+
+
+async def _refusals_later(
+    context: RequestContext, outcome: Awaitable[dict[Key, ErrorCode]]
+) -> Refusals:
+    return _refusals(context, await outcome)
+
+
+def _refusals(context: RequestContext, errors: dict[Key, ErrorCode]) -> Refusals:
+    return {
+        key: AppendOutcome(
+            _as_known_to(context.api_version, error),
+            error_message=f"the partition could not be made part of the transaction: {error.name}",
+        )
+        for key, error in errors.items()
+    }
+
+
+def _as_known_to(api_version: int, error: ErrorCode) -> ErrorCode:
+    """Producers retry NOT_ENOUGH_REPLICAS and take errors of a coordinator for a defect."""
+    if error in _TRY_AGAIN:
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    if error is ErrorCode.CONCURRENT_TRANSACTIONS and api_version < ADDS_PARTITIONS_SINCE:
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    if error is ErrorCode.TRANSACTION_ABORTABLE and api_version < KNOWS_ABORTABLE_SINCE:
+        return ErrorCode.INVALID_TXN_STATE
+    return error
