@@ -1,0 +1,333 @@
+"""Connections over real sockets, with handlers made for the test (SPEC N1 to N5)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from floodmark.network.acceptor import Listener
+from floodmark.network.request_channel import CloseConnection, Parked
+from floodmark.network.server import NetworkServer, NetworkSettings
+from floodmark.testing.virtual_clock import VirtualClock
+
+Handler = Callable[[Any, memoryview], Any]
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Serve = Callable[..., NetworkServer]
+
+
+class Ports:
+    """Servers and connections of one test; all are closed at its end."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self._servers: list[NetworkServer] = []
+        self._writers: list[asyncio.StreamWriter] = []
+
+    def serve(self, handler: Handler, **settings: int) -> NetworkServer:
+        listener = Listener("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 0)
+        server = NetworkServer([listener], handler, NetworkSettings(**settings), self.clock)
+        server.start()
+        self._servers.append(server)
+        return server
+
+    async def connect(self, server: NetworkServer) -> Streams:
+        streams = await asyncio.open_connection("127.0.0.1", server.port("PLAINTEXT"))
+        self._writers.append(streams[1])
+        return streams
+
+    async def close(self) -> None:
+        for server in self._servers:
+            await server.close()
+        for writer in self._writers:
+            writer.close()
+            await asyncio.gather(writer.wait_closed(), return_exceptions=True)
+
+
+@pytest.fixture
+async def ports() -> AsyncIterator[Ports]:
+    ports = Ports()
+    yield ports
+    await ports.close()
+
+
+def echo(_: Any, frame: memoryview) -> list[bytes]:
+    return [bytes(frame)]
+
+
+def framed(body: bytes) -> bytes:
+    return len(body).to_bytes(4, "big") + body
+
+
+async def read_frame(reader: asyncio.StreamReader) -> bytes:
+    async with asyncio.timeout(10):
+        size = int.from_bytes(await reader.readexactly(4), "big")
+        return await reader.readexactly(size)
+
+
+async def is_closed(reader: asyncio.StreamReader) -> bool:
+    try:
+        async with asyncio.timeout(10):
+            return await reader.read(1) == b""
+    except ConnectionError:
+        return True
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - what is waited for has no event
+            await asyncio.sleep(0)
+
+
+async def test_requests_sent_at_once_are_answered_in_their_order(ports: Ports) -> None:
+    waiting: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    def first_waits(_: Any, frame: memoryview) -> Any:
+        if frame[0] == 0:
+            return Parked(waiting, lambda body: [body])
+        return [bytes(frame)]
+
+    reader, writer = await ports.connect(ports.serve(first_waits))
+    writer.write(framed(b"\x00") + framed(b"\x01") + framed(b"\x02"))
+    await writer.drain()
+    await asyncio.sleep(0.01)
+    waiting.set_result(b"first")
+    assert [await read_frame(reader) for _ in range(3)] == [b"first", b"\x01", b"\x02"]
+
+
+async def test_a_connection_has_one_request_under_way_at_a_time(ports: Ports) -> None:
+    started: list[int] = []
+    gate = asyncio.Event()
+
+    def slow(_: Any, frame: memoryview) -> Awaitable[list[bytes]]:
+        started.append(frame[0])
+
+        async def work() -> list[bytes]:
+            await gate.wait()
+            return [b"done"]
+
+        return work()
+
+    server = ports.serve(slow)
+    reader, writer = await ports.connect(server)
+    writer.write(framed(b"\x00") + framed(b"\x01"))
+    await until(lambda: bool(started))
+    await asyncio.sleep(0.01)
+    assert started == [0]
+    assert sum(p.responses_under_way for p in server.processors) == 1
+    gate.set()
+    assert [await read_frame(reader) for _ in range(2)] == [b"done", b"done"]
+    assert started == [0, 1]
+
+
+async def test_a_request_without_answer_lets_the_next_one_in(ports: Ports) -> None:
+    def silent_for_zero(_: Any, frame: memoryview) -> list[bytes] | None:
+        return None if frame[0] == 0 else [bytes(frame)]
+
+    reader, writer = await ports.connect(ports.serve(silent_for_zero))
+    writer.write(framed(b"\x00") + framed(b"\x01"))
+    assert await read_frame(reader) == b"\x01"
+
+
+async def test_a_frame_larger_than_any_buffer_arrives_whole(ports: Ports) -> None:
+    reader, writer = await ports.connect(ports.serve(echo))
+    body = bytes(range(256)) * 4000
+    for _ in range(2):
+        writer.write(framed(body))
+        assert await read_frame(reader) == body
+
+
+async def test_a_frame_that_comes_byte_by_byte_arrives_whole(ports: Ports) -> None:
+    reader, writer = await ports.connect(ports.serve(echo))
+    for byte in framed(b"slowly"):
+        writer.write(bytes([byte]))
+        await writer.drain()
+    assert await read_frame(reader) == b"slowly"
+
+
+@pytest.mark.parametrize("problem", [CloseConnection("enough"), RuntimeError("a defect")])
+async def test_a_failing_request_ends_only_its_own_connection(
+    ports: Ports, problem: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail_on_zero(_: Any, frame: memoryview) -> list[bytes]:
+        if frame[0] == 0:
+            raise problem
+        return [bytes(frame)]
+
+    server = ports.serve(fail_on_zero)
+    bad_reader, bad_writer = await ports.connect(server)
+    good_reader, good_writer = await ports.connect(server)
+    bad_writer.write(framed(b"\x00"))
+    assert await is_closed(bad_reader)
+    good_writer.write(framed(b"\x01"))
+    assert await read_frame(good_reader) == b"\x01"
+    assert "closing the connection" in caplog.text
+
+
+async def test_when_slots_and_queue_are_full_reading_stops_and_nothing_is_lost(
+    ports: Ports,
+) -> None:
+    gate = asyncio.Event()
+    started = 0
+
+    def slow(_: Any, frame: memoryview) -> Awaitable[list[bytes]]:
+        nonlocal started
+        started += 1
+        body = bytes(frame)
+
+        async def work() -> list[bytes]:
+            await gate.wait()
+            return [body]
+
+        return work()
+
+    server = ports.serve(slow, io_threads=2, queued_max_requests=3)
+    connections = [await ports.connect(server) for _ in range(10)]
+    for number, (_, writer) in enumerate(connections):
+        writer.write(framed(bytes([number])))
+    await until(lambda: server.channel.queue_size == 3)
+    await asyncio.sleep(0.01)
+    assert (started, server.channel.queue_size) == (2, 3)
+    gate.set()
+    for number, (reader, _) in enumerate(connections):
+        assert await read_frame(reader) == bytes([number])
+
+
+async def test_the_answer_for_a_peer_that_left_is_dropped(ports: Ports) -> None:
+    waiting: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    server = ports.serve(lambda _, frame: Parked(waiting, lambda body: [body]))
+    _, writer = await ports.connect(server)
+    writer.write(framed(b"x"))
+    await until(lambda: sum(p.responses_under_way for p in server.processors) == 1)
+    writer.transport.abort()
+    await until(lambda: server.limits.total == 0)
+    waiting.set_result(b"late")
+    await asyncio.sleep(0)
+    assert sum(p.responses_under_way for p in server.processors) == 0
+
+
+async def test_a_peer_that_left_while_its_request_waited_in_the_queue_is_survived(
+    ports: Ports,
+) -> None:
+    gate = asyncio.Event()
+
+    def slow(_: Any, frame: memoryview) -> Awaitable[list[bytes]]:
+        async def work() -> list[bytes]:
+            await gate.wait()
+            return [b"done"]
+
+        return work()
+
+    server = ports.serve(slow, io_threads=1, queued_max_requests=1)
+    stays, leaves, refused = [await ports.connect(server) for _ in range(3)]
+    stays[1].write(framed(b"0"))
+    await until(lambda: sum(p.responses_under_way for p in server.processors) == 1)
+    leaves[1].write(framed(b"1"))
+    await until(lambda: server.channel.queue_size == 1)
+    refused[1].write(framed(b"2"))
+    await until(lambda: sum(p.responses_under_way for p in server.processors) == 3)
+    leaves[1].transport.abort()
+    refused[1].transport.abort()
+    # The refused one is not read from, so that its end is seen only when there is room again.
+    await until(lambda: server.limits.total == 2)
+    gate.set()
+    assert await read_frame(stays[0]) == b"done"
+    stays[1].write(framed(b"3"))
+    assert await read_frame(stays[0]) == b"done"
+    await until(lambda: server.limits.total == 1)
+    assert sum(p.responses_under_way for p in server.processors) == 0
+
+
+async def test_a_peer_that_takes_no_answers_is_not_read_from_for_ever(ports: Ports) -> None:
+    answer = bytes(1_000_000)
+    handled = 0
+
+    def large(_: Any, frame: memoryview) -> list[bytes]:
+        nonlocal handled
+        handled += 1
+        return [answer]
+
+    server = ports.serve(large)
+    reader, writer = await ports.connect(server)
+    writer.write(framed(b"x") * 100)
+    await until(lambda: handled > 0)
+    await asyncio.sleep(0.05)
+    assert handled < 50, "answers pile up in memory"
+    for _ in range(100):
+        assert len(await read_frame(reader)) == len(answer)
+    assert handled == 100
+
+
+async def test_connections_beyond_the_limit_of_an_address_are_closed(ports: Ports) -> None:
+    server = ports.serve(echo, max_connections_per_ip=2)
+    kept = [await ports.connect(server) for _ in range(2)]
+    await until(lambda: server.limits.total == 2)
+    reader, _ = await ports.connect(server)
+    assert await is_closed(reader)
+    for reader, writer in kept:
+        writer.write(framed(b"x"))
+        assert await read_frame(reader) == b"x"
+
+
+async def test_a_full_broker_takes_new_connections_when_old_ones_close(ports: Ports) -> None:
+    server = ports.serve(echo, max_connections=1)
+    _, first = await ports.connect(server)
+    await until(lambda: server.limits.total == 1)
+    reader, writer = await ports.connect(server)
+    writer.write(framed(b"x"))
+    await asyncio.sleep(0.02)
+    assert server.limits.total == 1
+    ports.clock.advance(100)
+    assert server.acceptors[0].blocked_share() > 0
+    first.transport.abort()
+    assert await read_frame(reader) == b"x"
+
+
+async def test_idle_connections_are_closed_and_waiting_ones_are_not(ports: Ports) -> None:
+    waiting: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    server = ports.serve(lambda _, frame: Parked(waiting, lambda body: [body]), max_idle_ms=1000)
+    idle_reader, _ = await ports.connect(server)
+    busy_reader, busy_writer = await ports.connect(server)
+    busy_writer.write(framed(b"x"))
+    await until(lambda: sum(p.responses_under_way for p in server.processors) == 1)
+    await until(lambda: server.limits.total == 2)
+    ports.clock.advance(1001)
+    for processor in server.processors:
+        processor.sweep()
+    assert await is_closed(idle_reader)
+    waiting.set_result(b"late")
+    assert await read_frame(busy_reader) == b"late"
+
+
+async def test_new_connections_go_round_robin_to_the_processors(ports: Ports) -> None:
+    server = ports.serve(echo, network_threads=3)
+    for _ in range(6):
+        await ports.connect(server)
+    await until(lambda: server.limits.total == 6)
+    assert [len(p.connections) for p in server.processors] == [2, 2, 2]
+
+
+async def test_more_slots_take_effect_at_once(ports: Ports) -> None:
+    gate = asyncio.Event()
+    started = 0
+
+    def slow(_: Any, frame: memoryview) -> Awaitable[list[bytes]]:
+        nonlocal started
+        started += 1
+
+        async def work() -> list[bytes]:
+            await gate.wait()
+            return [b"done"]
+
+        return work()
+
+    server = ports.serve(slow, io_threads=1)
+    connections = [await ports.connect(server) for _ in range(3)]
+    for _, writer in connections:
+        writer.write(framed(b"x"))
+    await until(lambda: server.channel.queue_size == 2)
+    server.channel.resize(3)
+    assert started == 3
+    gate.set()
+    for reader, _ in connections:
+        assert await read_frame(reader) == b"done"
