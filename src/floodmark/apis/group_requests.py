@@ -48,3 +48,11 @@ def then(answer: A | asyncio.Future[A], finish: Callable[[A], T]) -> T | asyncio
 
     answer.add_done_callback(done)
     return result
+
+
+def serves_consumer_protocol(context: RequestContext) -> bool:
+    """Both the operator (`group.coordinator.rebalance.protocols`) and the cluster's feature level
+    must allow the new protocol."""
+    features = context.services.image.features.finalized
+    is_offered = "consumer" in context.services.groups.surroundings.settings.protocols
+    return is_offered and features.get("group.version", 1) >= 1

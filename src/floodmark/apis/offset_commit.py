@@ -52,7 +52,7 @@ def _sort(
         error_code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         refused.append(_refuse(topic, [p.partition_index for p in topic.partitions], error_code))
         return
-    topic.name = known.name
+    topic.name, topic.topic_id = known.name, known.topic_id
     count = len(known.partitions)
     missing = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
     if missing:

@@ -188,6 +188,8 @@ class CoordinatorRuntime(Generic[S]):
             write = handler(loaded.shard, self._clock.now_ms())
             if write.records:
                 self._append(partition, loaded, write)
+            if write.applied is not None:
+                write.applied()
         except CoordinatorError as error:
             return on_error(error)
         return self._answer(partition, loaded, write.answer, write.then, on_error)

@@ -30,6 +30,7 @@ class Write(Generic[T]):
     """What a handler decided.
 
     `records` are the shard's own record objects; `shard.encode` makes bytes of them, in one batch.
+    `applied` is called when the records are appended and replayed, committed or not.
     `then` is called once, when everything is committed (None) or when it failed (why).
     `replay=False` is for state that the handler had to change already (classic groups).
     `producer` makes the batch transactional: `replay` keeps its records pending until the marker.
@@ -37,6 +38,7 @@ class Write(Generic[T]):
 
     answer: T
     records: Sequence[Any] = ()
+    applied: Callable[[], None] | None = None
     then: Callable[[CoordinatorError | None], None] | None = None
     replay: bool = True
     producer: Producer | None = None

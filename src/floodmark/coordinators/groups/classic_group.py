@@ -144,6 +144,10 @@ class ClassicGroup:
         return self.state is ClassicState.EMPTY
 
     @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    @property
     def can_rebalance(self) -> bool:
         return self.state in CAN_REBALANCE
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from floodmark.coordinators.groups.classic_group import ClassicGroup
+from floodmark.coordinators.groups.consumer_group import ConsumerGroup
 from floodmark.coordinators.groups.records import CommittedOffset, GroupRecord
 from floodmark.coordinators.groups.settings import MAX_TOMBSTONES_PER_WRITE
 from floodmark.coordinators.groups.states import ClassicState
@@ -37,15 +38,16 @@ def expire_groups(shard: GroupShard, now_ms: int) -> tuple[list[GroupRecord], bo
 
 
 def expiry_rule(
-    group: ClassicGroup, now_ms: int, retention_ms: int
+    group: ClassicGroup | ConsumerGroup, now_ms: int, retention_ms: int
 ) -> Callable[[CommittedOffset], bool] | None:
     """None: nothing of this group expires now.
 
     An empty group's offsets live on from when it became empty; those of a consumer group that no
-    longer subscribes to their topic, and those of simple groups, from their last commit.
+    longer subscribes to their topic, and those of simple groups, from their last commit. So do all
+    offsets of groups of the new protocol.
     """
     emptied_ms: int | None = None
-    if group.protocol_type is not None:
+    if isinstance(group, ClassicGroup) and group.protocol_type is not None:
         if group.is_empty:
             emptied_ms = group.state_timestamp_ms
         elif not (

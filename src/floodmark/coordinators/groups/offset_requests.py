@@ -11,7 +11,9 @@ from uuid import UUID
 
 from floodmark.coordinators.groups.offsets import OffsetStore
 from floodmark.coordinators.groups.records import CommittedOffset, OffsetRecord
+from floodmark.coordinators.ports import CoordinatorError
 from floodmark.coordinators.shard import Producer, Write
+from floodmark.metadata.image import MetadataImage
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -90,10 +92,14 @@ def commit(
 def commit_in_transaction(
     request: TxnOffsetCommitRequest,
     max_metadata_chars: int,
-    check: Callable[[str, int], None] | None,
+    check: PartitionCheck | None,
+    image: MetadataImage,
     now_ms: int,
 ) -> Write[TxnOffsetCommitResponse]:
-    """The same, pending until the producer's transaction ends."""
+    """The same, pending until the producer's transaction ends.
+
+    Producers know generations only: an old member epoch is ILLEGAL_GENERATION to them.
+    """
     records: list[OffsetRecord] = []
     response = TxnOffsetCommitResponse()
     for topic in request.topics:
@@ -107,7 +113,7 @@ def commit_in_transaction(
                 error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
                 if check is not None:
-                    check(topic.name, index)
+                    _check_known(check, image, topic.name, index)
                 value = CommittedOffset(
                     partition.committed_offset,
                     partition.committed_leader_epoch,
@@ -122,6 +128,13 @@ def commit_in_transaction(
             )
     producer = Producer(request.producer_id, request.producer_epoch)
     return Write(response, records, producer=producer)
+
+
+def _check_known(check: PartitionCheck, image: MetadataImage, topic: str, index: int) -> None:
+    known = image.topics.get(topic)
+    if known is None:
+        raise CoordinatorError(ErrorCode.ILLEGAL_GENERATION)
+    check(known.topic_id, index)
 
 
 def fetch(

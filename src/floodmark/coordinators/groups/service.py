@@ -15,6 +15,7 @@ from uuid import uuid4
 from floodmark.clock import Clock
 from floodmark.coordinators.groups.client import Client
 from floodmark.coordinators.groups.errors import client_code
+from floodmark.coordinators.groups.heartbeat_rules import check_heartbeat
 from floodmark.coordinators.groups.java_hash import partition_for
 from floodmark.coordinators.groups.settings import GroupSettings, Surroundings
 from floodmark.coordinators.groups.shard import GroupShard
@@ -23,6 +24,11 @@ from floodmark.coordinators.runtime import CoordinatorRuntime
 from floodmark.metadata.image import Delta, MetadataImage
 from floodmark.records.compression import Compression
 from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.consumer_group_describe import DescribedGroup as ConsumerDescription
+from floodmark.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from floodmark.wire.messages.delete_groups import DeletableGroupResult
 from floodmark.wire.messages.describe_groups import DescribedGroup
 from floodmark.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -109,6 +115,9 @@ class GroupService:
 
     def metadata_changed(self, image: MetadataImage, delta: Delta) -> None:
         self.surroundings.image = image
+        has_grown = any(change.old is None for change in delta.changed_partitions)
+        if delta.created_topics or delta.deleted_topics or has_grown:
+            self.surroundings.topics_version += 1
         if delta.deleted_topics:
             deleted = list(delta.deleted_topics)
             for partition in self.runtime.active_partitions:
@@ -206,6 +215,24 @@ class GroupService:
             failed,
         )
 
+    def consumer_group_heartbeat(
+        self, client: Client, request: ConsumerGroupHeartbeatRequest
+    ) -> ConsumerGroupHeartbeatResponse | asyncio.Future[ConsumerGroupHeartbeatResponse]:
+        def failed(error: CoordinatorError) -> ConsumerGroupHeartbeatResponse:
+            return ConsumerGroupHeartbeatResponse(
+                error_code=client_code(error), error_message=str(error)
+            )
+
+        try:
+            check_heartbeat(request, client.api_version, self.surroundings.settings)
+        except CoordinatorError as error:
+            return failed(error)
+        return self.runtime.submit(
+            self.partition_of(request.group_id),
+            lambda shard, now_ms: shard.consumer_heartbeat(client, request, now_ms),
+            failed,
+        )
+
     # Offsets
 
     def commit_offsets(
@@ -266,6 +293,17 @@ class GroupService:
             self.partition_of(group_id),
             lambda shard, _: shard.describe(group_id, client.api_version),
             lambda error: DescribedGroup(group_id=group_id, error_code=client_code(error)),
+        )
+
+    def describe_consumer_group(
+        self, group_id: str
+    ) -> ConsumerDescription | asyncio.Future[ConsumerDescription]:
+        if not group_id:
+            return ConsumerDescription(error_code=ErrorCode.INVALID_GROUP_ID)
+        return self.runtime.query(
+            self.partition_of(group_id),
+            lambda shard, _: shard.describe_consumer(group_id),
+            lambda error: ConsumerDescription(group_id=group_id, error_code=client_code(error)),
         )
 
     def list_groups(

@@ -35,7 +35,6 @@ class GroupSettings:
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
     consumer_migration_policy: str = "bidirectional"
     consumer_assignment_interval_ms: int = 1_000
-    consumer_regex_refresh_interval_ms: int = 600_000
 
     @classmethod
     def of(cls, config: BrokerConfig) -> GroupSettings:
@@ -55,7 +54,6 @@ class GroupSettings:
             consumer_assignors=config.get_list("group.consumer.assignors"),
             consumer_migration_policy=config.get_str("group.consumer.migration.policy").lower(),
             consumer_assignment_interval_ms=number("group.consumer.assignment.interval.ms"),
-            consumer_regex_refresh_interval_ms=number("group.consumer.regex.refresh.interval.ms"),
         )
 
     @property
@@ -74,7 +72,7 @@ class Surroundings:
     The service replaces the fields; shards keep a reference to the object.
     """
 
-    __slots__ = ("image", "new_uuid", "settings")
+    __slots__ = ("image", "new_uuid", "settings", "topics_version")
 
     def __init__(
         self,
@@ -85,3 +83,5 @@ class Surroundings:
         self.settings = settings
         self.new_uuid = new_uuid
         self.image = MetadataImage() if image is None else image
+        self.topics_version = 0
+        """Counts the changes of topics: what was compared with an older version is stale."""

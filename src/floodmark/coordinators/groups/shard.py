@@ -12,7 +12,18 @@ from typing import TypeAlias
 from floodmark.coordinators.groups import offset_requests
 from floodmark.coordinators.groups.classic import ClassicGroups, describe_classic
 from floodmark.coordinators.groups.classic_group import ClassicGroup, JoinReply, SyncReply
+from floodmark.coordinators.groups.classic_in_consumer import ConsumerGroups
 from floodmark.coordinators.groups.client import Client
+from floodmark.coordinators.groups.commit_rules import (
+    check_fetch,
+    check_simple_commit,
+    commit_check,
+)
+from floodmark.coordinators.groups.consumer import is_leaving
+from floodmark.coordinators.groups.consumer_describe import describe_consumer
+from floodmark.coordinators.groups.consumer_group import ConsumerGroup
+from floodmark.coordinators.groups.consumer_records import group_tombstones
+from floodmark.coordinators.groups.consumer_replay import replay_consumer_record
 from floodmark.coordinators.groups.errors import unknown_group, unknown_member
 from floodmark.coordinators.groups.expiry import expire_groups
 from floodmark.coordinators.groups.offsets import OffsetStore
@@ -31,6 +42,11 @@ from floodmark.coordinators.shard import Producer, Timers, Write
 from floodmark.metadata.image import TopicImage
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.internal.consumer_offsets import RecordType
+from floodmark.wire.messages.consumer_group_describe import DescribedGroup as ConsumerDescription
+from floodmark.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from floodmark.wire.messages.delete_groups import DeletableGroupResult
 from floodmark.wire.messages.describe_groups import DescribedGroup
 from floodmark.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -47,11 +63,9 @@ from floodmark.wire.messages.txn_offset_commit import (
 )
 from floodmark.wire.schema import ZERO_UUID
 
-Group: TypeAlias = ClassicGroup
+Group: TypeAlias = ClassicGroup | ConsumerGroup
 
 _EXPIRY_KEY = "expire-offsets"
-GROUP_NOT_FOUND_SINCE = 9
-"""OffsetCommit v9: a commit with a generation to a group that is gone says so."""
 DESCRIBE_NOT_FOUND_SINCE = 6
 
 
@@ -62,6 +76,7 @@ class GroupShard:
         self.timers = timers
         self.surroundings = surroundings
         self.classic = ClassicGroups(self.groups, timers, surroundings)
+        self.consumer = ConsumerGroups(self.groups, timers, surroundings, self.classic)
 
     def group(self, group_id: str) -> Group:
         group = self.groups.get(group_id)
@@ -82,6 +97,8 @@ class GroupShard:
             self._replay_offset(record, offset, producer)
         elif record.record_type == RecordType.GROUP_METADATA:
             self._replay_classic(record)
+        else:
+            replay_consumer_record(self.groups, record)
 
     def _replay_offset(self, record: OffsetRecord, offset: int, producer: Producer | None) -> None:
         group_id, topic, partition, value = record
@@ -111,37 +128,96 @@ class GroupShard:
 
     def loaded(self, now_ms: int) -> None:
         for group in list(self.groups.values()):
-            self.classic.start_sessions(group, now_ms)
+            if isinstance(group, ClassicGroup):
+                self.classic.start_sessions(group, now_ms)
+            else:
+                self.consumer.start_timers(group)
         self._schedule_expiry(self.surroundings.settings.offsets_retention_check_interval_ms)
 
     def unloaded(self) -> None:
         for group in self.groups.values():
-            self.classic.forget(group, ErrorCode.NOT_COORDINATOR, 0)
+            if isinstance(group, ClassicGroup):
+                self.classic.forget(group, ErrorCode.NOT_COORDINATOR, 0)
         self.groups.clear()
 
-    # Membership, classic requests
+    # Membership
+
+    def consumer_heartbeat(
+        self, client: Client, request: ConsumerGroupHeartbeatRequest, now_ms: int
+    ) -> Write[ConsumerGroupHeartbeatResponse]:
+        group = self.groups.get(request.group_id)
+        if is_leaving(request):
+            if not isinstance(group, ConsumerGroup):
+                raise unknown_group(request.group_id)
+            return self.consumer.leave(group, request, now_ms)
+        records: list[GroupRecord] = []
+        if not isinstance(group, ConsumerGroup):
+            if request.member_epoch != 0:
+                raise unknown_group(request.group_id)
+            if group is None:
+                group = ConsumerGroup(request.group_id)
+            elif group.is_empty:
+                records += self.tombstones(group)
+                group = ConsumerGroup(request.group_id)
+            else:
+                group, records = self.consumer.upgrade(group)
+        return self.consumer.beat(group, records, client, request, now_ms)
 
     def join(
         self, client: Client, request: JoinGroupRequest, reply: JoinReply, now_ms: int
     ) -> Write[None]:
-        return self.classic.join(client, request, reply, now_ms)
+        group = self.groups.get(request.group_id)
+        if not isinstance(group, ConsumerGroup):
+            return self.classic.join(client, request, reply, now_ms)
+        if not group.is_empty:
+            return self.consumer.join(group, client, request, reply, now_ms)
+        if request.member_id:
+            raise unknown_member()
+        return self._join_emptied(group, client, request, reply, now_ms)
+
+    def _join_emptied(
+        self,
+        group: ConsumerGroup,
+        client: Client,
+        request: JoinGroupRequest,
+        reply: JoinReply,
+        now_ms: int,
+    ) -> Write[None]:
+        """A consumer group without members gives way to a classic one; its offsets stay."""
+        tombstones = self.tombstones(group)
+        del self.groups[group.group_id]
+        write = self.classic.join(client, request, reply, now_ms)
+
+        def done(error: CoordinatorError | None) -> None:
+            if error is not None:
+                self.groups[group.group_id] = group
+            if write.then is not None:
+                write.then(error)
+
+        return Write(None, [*tombstones, *write.records], then=done, replay=False)
 
     def sync(self, request: SyncGroupRequest, reply: SyncReply, now_ms: int) -> Write[None]:
         group = self.groups.get(request.group_id)
         if group is None or group.is_empty:
             raise unknown_member()
+        if isinstance(group, ConsumerGroup):
+            return self.consumer.sync(group, request, reply)
         return self.classic.sync(group, request, reply, now_ms)
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> Write[HeartbeatResponse]:
         group = self.groups.get(request.group_id)
         if group is None:
             raise unknown_member()
+        if isinstance(group, ConsumerGroup):
+            return self.consumer.heartbeat(group, request)
         return self.classic.heartbeat(group, request)
 
     def leave(self, request: LeaveGroupRequest, now_ms: int) -> Write[LeaveGroupResponse]:
         group = self.groups.get(request.group_id)
         if group is None:
             raise unknown_member()
+        if isinstance(group, ConsumerGroup):
+            return self.consumer.leave_classic(group, request, now_ms)
         return self.classic.leave(group, request, now_ms)
 
     # Offsets
@@ -150,69 +226,56 @@ class GroupShard:
         self, client: Client, request: OffsetCommitRequest, now_ms: int
     ) -> Write[OffsetCommitResponse]:
         group = self.groups.get(request.group_id)
-        generation_id = request.generation_id_or_member_epoch
+        check: offset_requests.PartitionCheck | None = None
         if group is None:
-            if generation_id >= 0 and client.api_version >= GROUP_NOT_FOUND_SINCE:
-                raise unknown_group(request.group_id)
-            if generation_id >= 0:
-                raise CoordinatorError(ErrorCode.ILLEGAL_GENERATION)
+            check_simple_commit(client, request)
         else:
-            self._check_classic_commit(
-                group, request.member_id, request.group_instance_id, generation_id
+            check = commit_check(
+                group,
+                request.member_id,
+                request.group_instance_id,
+                request.generation_id_or_member_epoch,
+                api_version=client.api_version,
             )
-            self.classic.keep_session(group, request.member_id)
+            if isinstance(group, ClassicGroup):
+                self.classic.keep_session(group, request.member_id)
         max_metadata = self.surroundings.settings.offset_metadata_max_bytes
-        return offset_requests.commit(request, max_metadata, None, now_ms)
+        return offset_requests.commit(request, max_metadata, check, now_ms)
 
     def commit_transactional(
         self, request: TxnOffsetCommitRequest, now_ms: int
     ) -> Write[TxnOffsetCommitResponse]:
         group = self.groups.get(request.group_id)
-        if group is not None:
-            self._check_classic_commit(
-                group,
-                request.member_id,
-                request.group_instance_id,
-                request.generation_id,
-                in_transaction=True,
-            )
-        elif request.generation_id >= 0:
-            raise CoordinatorError(ErrorCode.ILLEGAL_GENERATION)
-        max_metadata = self.surroundings.settings.offset_metadata_max_bytes
-        return offset_requests.commit_in_transaction(request, max_metadata, None, now_ms)
-
-    @staticmethod
-    def _check_classic_commit(
-        group: ClassicGroup,
-        member_id: str,
-        instance_id: str | None,
-        generation_id: int,
-        *,
-        in_transaction: bool = False,
-    ) -> None:
-        """Without a generation it is an administrator, or a consumer that assigns itself: they may
-        commit while the group is empty. Old transactional producers do not name their member."""
-        if generation_id < 0 and group.is_empty:
-            return
-        if generation_id >= 0 or member_id or instance_id is not None:
-            group.validate_member(member_id, instance_id)
-            if generation_id != group.generation_id:
+        check: offset_requests.PartitionCheck | None = None
+        if group is None:
+            if request.generation_id >= 0:
                 raise CoordinatorError(ErrorCode.ILLEGAL_GENERATION)
-        elif not in_transaction:
-            raise unknown_member()
-        if not in_transaction and group.state is ClassicState.COMPLETING_REBALANCE:
-            raise CoordinatorError(ErrorCode.REBALANCE_IN_PROGRESS)
+        else:
+            check = commit_check(
+                group, request.member_id, request.group_instance_id, request.generation_id
+            )
+        max_metadata = self.surroundings.settings.offset_metadata_max_bytes
+        return offset_requests.commit_in_transaction(
+            request, max_metadata, check, self.surroundings.image, now_ms
+        )
 
     def fetch(
         self, request: OffsetFetchRequestGroup, *, require_stable: bool
     ) -> OffsetFetchResponseGroup:
-        if request.group_id not in self.groups:
+        group = self.groups.get(request.group_id)
+        if group is None:
             return offset_requests.nothing_committed(request)
+        if isinstance(group, ConsumerGroup):
+            check_fetch(group, request.member_id, request.member_epoch)
         return offset_requests.fetch(self.offsets, request, require_stable=require_stable)
 
     def delete_offsets(self, request: OffsetDeleteRequest) -> Write[OffsetDeleteResponse]:
         group = self.group(request.group_id)
-        if not group.is_empty and not group.is_consumer_protocol:
+        if (
+            isinstance(group, ClassicGroup)
+            and not group.is_empty
+            and not group.is_consumer_protocol
+        ):
             raise CoordinatorError(ErrorCode.NON_EMPTY_GROUP)
         return offset_requests.delete(self.offsets, request, group.is_subscribed_to)
 
@@ -240,19 +303,36 @@ class GroupShard:
             described.error_message = f"Group {group_id} {text}"
         return described
 
+    def describe_consumer(self, group_id: str) -> ConsumerDescription:
+        group = self.groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            text = "not found." if group is None else "is not a consumer group."
+            return ConsumerDescription(
+                group_id=group_id,
+                error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+                error_message=f"Group {group_id} {text}",
+            )
+        assignor = self.consumer.assignor_name(group.members)
+        return describe_consumer(group, assignor, self.surroundings.image)
+
     def listed(self, states: set[str], types: set[str]) -> list[ListedGroup]:
         """Both filters in lower case; an empty one lets everything pass."""
-        return [
-            ListedGroup(
-                group_id=group.group_id,
-                protocol_type=group.protocol_type or "",
-                group_state=group.state.value,
-                group_type="classic",
+        found = []
+        for group in self.groups.values():
+            is_classic = isinstance(group, ClassicGroup)
+            group_type = "classic" if is_classic else "consumer"
+            state = group.state_name
+            if (types and group_type not in types) or (states and state.lower() not in states):
+                continue
+            found.append(
+                ListedGroup(
+                    group_id=group.group_id,
+                    protocol_type=group.protocol_type or "",
+                    group_state=state,
+                    group_type=group_type,
+                )
             )
-            for group in self.groups.values()
-            if (not states or group.state.value.lower() in states)
-            and (not types or "classic" in types)
-        ]
+        return found
 
     def delete_group(self, group_id: str) -> Write[DeletableGroupResult]:
         group = self.group(group_id)
@@ -262,7 +342,9 @@ class GroupShard:
         return Write(DeletableGroupResult(group_id=group_id), records)
 
     def tombstones(self, group: Group) -> list[MessageRecord]:
-        """What removes the group itself; its timers go at once."""
+        """What removes an empty group itself; its timers go at once."""
+        if isinstance(group, ConsumerGroup):
+            return group_tombstones(group)
         self.classic.cancel_timers(group)
         return [group_metadata(group.group_id, None)]
 

@@ -1,0 +1,454 @@
+"""ConsumerGroupHeartbeat: joining, staying in and leaving a group of the new protocol. PURE.
+
+Called by `shard.py`. One heartbeat does everything: it updates the member, moves the group's epoch
+when the subscription or the topics changed, computes a new target assignment, and takes the member
+one step closer to it. Nothing is changed here; the records that are returned change it by replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from floodmark.coordinators.groups import consumer_records as records_of
+from floodmark.coordinators.groups.assignors import ASSIGNORS, MemberSpec
+from floodmark.coordinators.groups.client import Client
+from floodmark.coordinators.groups.consumer_group import (
+    ConsumerGroup,
+    ResolvedRegex,
+    subscribed_topics,
+)
+from floodmark.coordinators.groups.consumer_member import (
+    LEFT,
+    LEFT_FOR_A_WHILE,
+    Assignment,
+    ConsumerMember,
+)
+from floodmark.coordinators.groups.consumer_timers import ConsumerTimers
+from floodmark.coordinators.groups.errors import unknown_member
+from floodmark.coordinators.groups.reconcile import Reconciliation
+from floodmark.coordinators.groups.records import GroupRecord
+from floodmark.coordinators.groups.subscriptions import (
+    matching_topics,
+    metadata_hash,
+    topic_ids,
+)
+from floodmark.coordinators.ports import CoordinatorError
+from floodmark.coordinators.shard import Write
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.consumer_group_heartbeat import (
+    Assignment as AssignmentMessage,
+)
+from floodmark.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    RequestTopicPartitions,
+    ResponseTopicPartitions,
+)
+
+
+class Change:
+    """One request's view of a group: as it is, plus what the request changes so far."""
+
+    __slots__ = (
+        "group",
+        "group_epoch",
+        "member",
+        "records",
+        "regexes",
+        "replaced",
+        "target",
+        "target_epoch",
+        "updated",
+    )
+
+    def __init__(self, group: ConsumerGroup, records: list[GroupRecord]) -> None:
+        self.group = group
+        self.records = records
+        self.group_epoch = group.group_epoch
+        self.regexes: dict[str, ResolvedRegex] = group.regexes
+        self.replaced: ConsumerMember | None = None
+        self.member = self.updated = ConsumerMember("")
+        self.target_epoch = group.assignment_epoch
+        self.target: Assignment = {}
+
+    def members(self) -> dict[str, ConsumerMember]:
+        members = dict(self.group.members)
+        if self.replaced is not None:
+            members.pop(self.replaced.member_id, None)
+        members[self.updated.member_id] = self.updated
+        return members
+
+
+class ConsumerHeartbeats(ConsumerTimers):
+    def beat(
+        self,
+        group: ConsumerGroup,
+        records: list[GroupRecord],
+        client: Client,
+        request: ConsumerGroupHeartbeatRequest,
+        now_ms: int,
+    ) -> Write[ConsumerGroupHeartbeatResponse]:
+        """`records` holds what made the group out of a classic one, when that happened."""
+        change = Change(group, records)
+        member_id = request.member_id or self.surroundings.new_uuid()
+        self.check_room(group, member_id)
+        owned = _owned(request.topic_partitions)
+        self._find_member(change, request, member_id, owned)
+        change.updated = _updated(change.member, client, request)
+        self.apply_update(change, now_ms)
+        self.update_target(change, now_ms)
+        changed = (
+            change.updated.topic_names != change.member.topic_names
+            or change.updated.topic_regex != change.member.topic_regex
+        )
+        before = change.updated.assigned
+        self.reconcile(change, owned, subscription_changed=changed)
+        self.expect_heartbeat(group.group_id, member_id, self.session_timeout_ms(group.group_id))
+        response = ConsumerGroupHeartbeatResponse(
+            member_id=member_id,
+            member_epoch=change.updated.member_epoch,
+            heartbeat_interval_ms=self.heartbeat_interval_ms(group.group_id),
+        )
+        if request.member_epoch == 0 or _is_full(request) or before != change.updated.assigned:
+            response.assignment = _assignment_message(change.updated)
+        return Write(response, records, applied=self.checked(group.group_id))
+
+    def leave(
+        self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now_ms: int
+    ) -> Write[ConsumerGroupHeartbeatResponse]:
+        member_id, instance_id = request.member_id, request.instance_id
+        response = ConsumerGroupHeartbeatResponse(
+            member_id=member_id, member_epoch=request.member_epoch
+        )
+        if instance_id is None:
+            return self.remove([group.member(member_id)], group, response, now_ms)
+        member = known_static(group, instance_id)
+        check_not_fenced(member, member_id, instance_id)
+        if request.member_epoch != LEFT_FOR_A_WHILE:
+            return self.remove([member], group, response, now_ms)
+        # It will be back: its partitions are kept for it.
+        absent = replace(
+            member,
+            member_epoch=LEFT_FOR_A_WHILE,
+            pending_revocation={},
+            assigned={t: dict.fromkeys(p, 0) for t, p in member.assigned.items()},
+        )
+        return Write(response, [records_of.current_assignment(group.group_id, absent)])
+
+    # The member
+
+    def check_room(self, group: ConsumerGroup, member_id: str) -> None:
+        limit = self.surroundings.settings.consumer_max_size
+        if len(group.members) >= limit and member_id not in group.members:
+            raise CoordinatorError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"The consumer group has reached its maximum capacity of {limit} members.",
+            )
+
+    def _find_member(
+        self,
+        change: Change,
+        request: ConsumerGroupHeartbeatRequest,
+        member_id: str,
+        owned: Assignment | None,
+    ) -> None:
+        group, instance_id = change.group, request.instance_id
+        is_joining = request.member_epoch == 0
+        if instance_id is not None and is_joining:
+            self.take_static_place(change, member_id, instance_id, is_classic=False)
+            return
+        if instance_id is not None:
+            member = known_static(group, instance_id)
+            check_not_fenced(member, member_id, instance_id)
+        elif is_joining:
+            member = group.members.get(member_id) or ConsumerMember(member_id)
+        else:
+            member = group.member(member_id)
+        _check_epoch(member, request.member_epoch, owned)
+        change.member = member
+
+    def take_static_place(
+        self, change: Change, member_id: str, instance_id: str, *, is_classic: bool
+    ) -> None:
+        """A static member joins: a new one, or one that takes the place of its former self."""
+        group = change.group
+        old = group.static_member(instance_id)
+        if old is None:
+            change.member = group.members.get(member_id) or ConsumerMember(member_id)
+            return
+        if not is_classic and old.classic is None and old.member_epoch != LEFT_FOR_A_WHILE:
+            raise CoordinatorError(
+                ErrorCode.UNRELEASED_INSTANCE_ID,
+                f"Static member {member_id} with instance id {instance_id} cannot join the group"
+                f" because the instance id is owned by {old.member_id} member.",
+            )
+        new = replace(old, member_id=member_id, member_epoch=0, previous_member_epoch=0)
+        change.replaced = None if old.member_id == member_id else old
+        change.records += [
+            *records_of.member_tombstones(group.group_id, old.member_id),
+            records_of.member_metadata(group.group_id, new),
+            records_of.target_assignment(group.group_id, member_id, group.target_of(old.member_id)),
+            records_of.current_assignment(group.group_id, new),
+        ]
+        change.member = new
+
+    # The group
+
+    def apply_update(self, change: Change, now_ms: int) -> None:
+        """Write the member down, and move the group's epoch when there is a reason to."""
+        group, member, updated = change.group, change.member, change.updated
+        is_new = updated.member_id not in group.members and change.replaced is None
+        if updated != member or is_new:
+            change.records.append(records_of.member_metadata(group.group_id, updated))
+        must_bump = updated.topic_names != member.topic_names or (is_new and not group.group_epoch)
+        is_stale = group.checked_version != self.surroundings.topics_version
+        if updated.topic_regex != member.topic_regex or (
+            is_stale and (group.regexes or updated.topic_regex)
+        ):
+            must_bump |= self._resolve_regexes(change, now_ms)
+        if must_bump or is_stale:
+            self._bump(change, must_bump)
+
+    def _bump(self, change: Change, must_bump: bool) -> None:
+        group = change.group
+        topics = subscribed_topics(change.members().values(), change.regexes)
+        new_hash = metadata_hash(topics, self.surroundings.image)
+        if must_bump or new_hash != group.metadata_hash:
+            change.group_epoch = group.group_epoch + 1
+            change.records.append(
+                records_of.group_epoch(group.group_id, change.group_epoch, new_hash)
+            )
+        if group.has_legacy_metadata:
+            change.records.append(records_of.legacy_metadata_tombstone(group.group_id))
+
+    def _resolve_regexes(self, change: Change, now_ms: int) -> bool:
+        """Match all patterns of the group; whether that, or the member's pattern, changed."""
+        group = change.group
+        wanted = {m.topic_regex for m in change.members().values() if m.topic_regex}
+        topics, version = self.surroundings.image.topics, self.surroundings.topics_version
+        resolved: dict[str, ResolvedRegex] = {}
+        is_changed = change.updated.topic_regex != change.member.topic_regex
+        for pattern in sorted(wanted):
+            matched = matching_topics(pattern, topics)
+            old = group.regexes.get(pattern)
+            if old is not None and old.topics == matched:
+                resolved[pattern] = old
+                continue
+            resolved[pattern] = ResolvedRegex(matched, version, now_ms)
+            change.records.append(records_of.regex(group.group_id, pattern, resolved[pattern]))
+            is_changed = True
+        for pattern in group.regexes:
+            if pattern not in wanted:
+                change.records.append(records_of.regex(group.group_id, pattern, None))
+        change.regexes = resolved
+        return is_changed
+
+    def update_target(self, change: Change, now_ms: int) -> None:
+        """A new target assignment when the group's epoch is ahead, but not too often."""
+        group, updated = change.group, change.updated
+        settings = self.surroundings.settings
+        change.target_epoch = group.assignment_epoch
+        change.target = group.target_of(updated.member_id, updated.instance_id)
+        if group.assignment_epoch >= change.group_epoch:
+            return
+        interval_ms = settings.consumer_assignment_interval_ms
+        due_ms = group.assignment_timestamp_ms + interval_ms
+        if group.assignment_timestamp_ms and interval_ms and now_ms < due_ms:
+            return
+        target = self._assign(change)
+        old_id = None if change.replaced is None else change.replaced.member_id
+        for member_id, assignment in target.items():
+            old = group.target.get(member_id)
+            if member_id == updated.member_id and old_id is not None:
+                old = group.target_of(old_id)
+            if old != assignment:
+                change.records.append(
+                    records_of.target_assignment(group.group_id, member_id, assignment)
+                )
+        change.records.append(records_of.target_epoch(group.group_id, change.group_epoch, now_ms))
+        change.target_epoch = change.group_epoch
+        change.target = target[updated.member_id]
+
+    def _assign(self, change: Change) -> dict[str, dict[UUID, frozenset[int]]]:
+        group, image = change.group, self.surroundings.image
+        members = change.members()
+        specs = {
+            member_id: MemberSpec(
+                member.instance_id,
+                topic_ids(subscribed_topics((member,), change.regexes), image),
+                group.target_of(member_id, member.instance_id),
+            )
+            for member_id, member in members.items()
+        }
+        sizes = {
+            topic_id: len(image.topics_by_id[topic_id].partitions)
+            for topic_id in sorted({t for spec in specs.values() for t in spec.topic_ids})
+        }
+        assigned = ASSIGNORS[self.assignor_name(members)](specs, sizes)
+        return {
+            member_id: {topic_id: frozenset(p) for topic_id, p in topics.items()}
+            for member_id, topics in assigned.items()
+        }
+
+    def assignor_name(self, members: dict[str, ConsumerMember]) -> str:
+        """The one that most members ask for; the broker's first when nobody asks."""
+        votes: dict[str, int] = {}
+        for member in members.values():
+            if member.server_assignor is not None:
+                votes[member.server_assignor] = votes.get(member.server_assignor, 0) + 1
+        if not votes:
+            return self.surroundings.settings.consumer_assignors[0]
+        return max(sorted(votes), key=lambda name: votes[name])
+
+    def reconcile(
+        self, change: Change, owned: Assignment | None, *, subscription_changed: bool
+    ) -> None:
+        member = change.updated
+        if not subscription_changed and member.is_reconciled_to(change.target_epoch):
+            return
+        topics = subscribed_topics((member,), change.regexes)
+        stepped = Reconciliation(
+            member,
+            change.target_epoch,
+            change.target,
+            subscribed_ids=topic_ids(topics, self.surroundings.image),
+            subscription_changed=subscription_changed,
+            owners=change.group.owners,
+            reported=owned,
+        ).step()
+        if stepped != member:
+            group_id = change.group.group_id
+            change.records.append(records_of.current_assignment(group_id, stepped))
+            if stepped.classic is None:
+                self.expect_revocation(group_id, stepped)
+        change.updated = stepped
+
+    def remove(
+        self, members: list[ConsumerMember], group: ConsumerGroup, answer: Any, now_ms: int
+    ) -> Write[Any]:
+        """Members leave or are expelled: the rest gets a new epoch, and a new target with the
+        next heartbeat."""
+        if not members:
+            return Write(answer)
+        group_id = group.group_id
+        leaving = {member.member_id for member in members}
+        rest = [m for m in group.members.values() if m.member_id not in leaving]
+        records: list[GroupRecord] = []
+        for member in members:
+            records += records_of.member_tombstones(group_id, member.member_id)
+            self.cancel_timers_of(group_id, member.member_id)
+        wanted = {member.topic_regex for member in rest}
+        regexes = {p: r for p, r in group.regexes.items() if p in wanted}
+        for pattern in group.regexes.keys() - regexes.keys():
+            records.append(records_of.regex(group_id, pattern, None))
+        new_hash = metadata_hash(subscribed_topics(rest, regexes), self.surroundings.image)
+        records.append(records_of.group_epoch(group_id, group.group_epoch + 1, new_hash))
+        return Write(answer, records)
+
+    def checked(self, group_id: str) -> Callable[[], None]:
+        """Note which version of the topics the group was compared with, once that is on record."""
+        version = self.surroundings.topics_version
+
+        def applied() -> None:
+            group = self.groups.get(group_id)
+            if isinstance(group, ConsumerGroup):
+                group.checked_version = version
+
+        return applied
+
+
+def check_not_fenced(member: ConsumerMember, member_id: str, instance_id: str) -> None:
+    if member.member_id != member_id:
+        raise CoordinatorError(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} was fenced by member"
+            f" {member.member_id}.",
+        )
+
+
+def known_static(group: ConsumerGroup, instance_id: str) -> ConsumerMember:
+    member = group.static_member(instance_id)
+    if member is None:
+        raise unknown_member(f"Instance id {instance_id} is unknown.")
+    return member
+
+
+def _check_epoch(member: ConsumerMember, received: int, owned: Assignment | None) -> None:
+    """The previous epoch is accepted from a member that may have missed the last answer, provided
+    it owns nothing but what it was given."""
+    if received in (0, member.member_epoch):
+        return
+    is_late = received < member.member_epoch and received == member.previous_member_epoch
+    if is_late and owned is not None and _is_subset(owned, member):
+        return
+    size = "greater" if received > member.member_epoch else "smaller"
+    raise CoordinatorError(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The consumer group member has a {size} member epoch ({received}) than the one known by"
+        f" the group coordinator ({member.member_epoch}). The member must abandon all its"
+        " partitions and rejoin.",
+    )
+
+
+def _is_subset(owned: Assignment, member: ConsumerMember) -> bool:
+    return all(
+        partitions <= member.assigned.get(topic_id, {}).keys()
+        for topic_id, partitions in owned.items()
+    )
+
+
+def _owned(topics: list[RequestTopicPartitions] | None) -> Assignment | None:
+    if topics is None:
+        return None
+    return {topic.topic_id: frozenset(topic.partitions) for topic in topics}
+
+
+def _updated(
+    member: ConsumerMember, client: Client, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerMember:
+    """What the request leaves out stays as it is. Whoever speaks this protocol is no classic
+    member any more."""
+    names = request.subscribed_topic_names
+    pattern = request.subscribed_topic_regex
+    timeout_ms = request.rebalance_timeout_ms
+    updated = replace(
+        member,
+        instance_id=member.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+        client_id=client.client_id,
+        client_host=client.client_host,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        server_assignor=(
+            member.server_assignor if request.server_assignor is None else request.server_assignor
+        ),
+        topic_names=member.topic_names if names is None else frozenset(names),
+        topic_regex=member.topic_regex if pattern is None else pattern,
+        classic=None,
+    )
+    return member if updated == member else updated
+
+
+def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """A client that lost track says everything, and wants to hear everything."""
+    subscribes = (
+        request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+    )
+    return (
+        subscribes and request.rebalance_timeout_ms != -1 and request.topic_partitions is not None
+    )
+
+
+def _assignment_message(member: ConsumerMember) -> AssignmentMessage:
+    return AssignmentMessage(
+        topic_partitions=[
+            ResponseTopicPartitions(topic_id=topic_id, partitions=sorted(partitions))
+            for topic_id, partitions in member.assigned.items()
+        ]
+    )
+
+
+def is_leaving(request: ConsumerGroupHeartbeatRequest) -> bool:
+    return request.member_epoch in (LEFT, LEFT_FOR_A_WHILE)

@@ -1,0 +1,105 @@
+"""The timers of consumer groups' members, and the settings that a group has of its own. PURE.
+
+A member is expelled when it is silent for its session, when it does not give up partitions in its
+rebalance timeout, and (if it speaks the classic protocol) when it does not join or sync in time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from floodmark.coordinators.groups.consumer_group import ConsumerGroup
+from floodmark.coordinators.groups.consumer_member import ConsumerMember, MemberState
+from floodmark.coordinators.groups.settings import Surroundings
+from floodmark.coordinators.shard import Timers, Write
+
+
+class ConsumerTimers:
+    def __init__(self, groups: dict[str, Any], timers: Timers, surroundings: Surroundings) -> None:
+        self.groups = groups
+        self.timers = timers
+        self.surroundings = surroundings
+
+    def find(self, group_id: str) -> ConsumerGroup | None:
+        group = self.groups.get(group_id)
+        return group if isinstance(group, ConsumerGroup) else None
+
+    def remove(
+        self, members: list[ConsumerMember], group: ConsumerGroup, answer: Any, now_ms: int
+    ) -> Write[Any]:
+        raise NotImplementedError
+
+    # Settings, of the group or of the broker
+
+    def session_timeout_ms(self, group_id: str) -> int:
+        default = self.surroundings.settings.consumer_session_timeout_ms
+        return self._group_setting(group_id, "consumer.session.timeout.ms", default)
+
+    def heartbeat_interval_ms(self, group_id: str) -> int:
+        default = self.surroundings.settings.consumer_heartbeat_interval_ms
+        return self._group_setting(group_id, "consumer.heartbeat.interval.ms", default)
+
+    def _group_setting(self, group_id: str, name: str, default: int) -> int:
+        text = self.surroundings.image.config("group", group_id).get(name)
+        return default if text is None else int(text)
+
+    # Timers
+
+    def expect_heartbeat(self, group_id: str, member_id: str, timeout_ms: int) -> None:
+        self._expel_after(f"session:{group_id}:{member_id}", group_id, member_id, timeout_ms)
+
+    def expect_revocation(self, group_id: str, member: ConsumerMember) -> None:
+        """While the member has partitions to give up, its rebalance timeout runs."""
+        key = f"revoke:{group_id}:{member.member_id}"
+        if member.state is not MemberState.UNREVOKED_PARTITIONS:
+            self.timers.cancel(key)
+            return
+        member_id, member_epoch = member.member_id, member.member_epoch
+
+        def operation(_: Any, now_ms: int) -> Write[Any]:
+            group = self.find(group_id)
+            current = None if group is None else group.members.get(member_id)
+            if group is None or current is None or current.member_epoch != member_epoch:
+                return Write(None)
+            return self.remove([current], group, None, now_ms)
+
+        self.timers.schedule(key, member.rebalance_timeout_ms, operation)
+
+    def expect_join(self, group_id: str, member: ConsumerMember) -> None:
+        """A classic member was told to join again; being told once more gives it no more time."""
+        key = f"rejoin:{group_id}:{member.member_id}"
+        if not self.timers.is_scheduled(key):
+            self._expel_after(key, group_id, member.member_id, member.rebalance_timeout_ms)
+
+    def joined(self, group_id: str, member_id: str) -> None:
+        self.timers.cancel(f"rejoin:{group_id}:{member_id}")
+
+    def expect_sync(self, group_id: str, member_id: str, timeout_ms: int) -> None:
+        self._expel_after(f"resync:{group_id}:{member_id}", group_id, member_id, timeout_ms)
+
+    def synced(self, group_id: str, member_id: str) -> None:
+        self.timers.cancel(f"resync:{group_id}:{member_id}")
+
+    def cancel_timers_of(self, group_id: str, member_id: str) -> None:
+        for kind in ("session", "revoke", "rejoin", "resync"):
+            self.timers.cancel(f"{kind}:{group_id}:{member_id}")
+
+    def start_timers(self, group: ConsumerGroup) -> None:
+        """After loading: all members have a full session to find the new coordinator."""
+        for member in group.members.values():
+            timeout_ms = self.session_timeout_ms(group.group_id)
+            if member.classic is not None:
+                timeout_ms = member.classic.session_timeout_ms
+            self.expect_heartbeat(group.group_id, member.member_id, timeout_ms)
+            if member.classic is None:
+                self.expect_revocation(group.group_id, member)
+
+    def _expel_after(self, key: str, group_id: str, member_id: str, timeout_ms: int) -> None:
+        def operation(_: Any, now_ms: int) -> Write[Any]:
+            group = self.find(group_id)
+            member = None if group is None else group.members.get(member_id)
+            if group is None or member is None:
+                return Write(None)
+            return self.remove([member], group, None, now_ms)
+
+        self.timers.schedule(key, timeout_ms, operation)

@@ -1,0 +1,67 @@
+"""Which topics a subscription means: names, patterns, ids, and a hash of their metadata. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from uuid import UUID
+
+import re2
+
+from floodmark.coordinators.groups.consumer_group import ConsumerGroup, subscribed_topics
+from floodmark.coordinators.groups.consumer_member import ConsumerMember
+from floodmark.coordinators.ports import CoordinatorError
+from floodmark.metadata.image import MetadataImage
+from floodmark.wire.errors import ErrorCode
+
+MAX_REGEX_CHARS = 4096
+"""A pattern is matched against every topic name; a real one is far shorter."""
+
+
+def matching_topics(pattern: str, topics: Iterable[str]) -> frozenset[str]:
+    """The topics whose whole name matches. RE2, because it cannot backtrack for ever.
+
+    Raises INVALID_REGULAR_EXPRESSION.
+    """
+    if len(pattern) > MAX_REGEX_CHARS:
+        raise _invalid(pattern[:100], f"it has more than {MAX_REGEX_CHARS} characters")
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        compiled = re2.compile(pattern, options)
+    except re2.error as problem:
+        raise _invalid(pattern, problem.args[0].decode(errors="replace")) from problem
+    return frozenset(topic for topic in topics if compiled.fullmatch(topic))
+
+
+def _invalid(pattern: str, why: str) -> CoordinatorError:
+    return CoordinatorError(
+        ErrorCode.INVALID_REGULAR_EXPRESSION,
+        f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {why}.",
+    )
+
+
+def subscribed_ids(
+    member: ConsumerMember, group: ConsumerGroup, image: MetadataImage
+) -> frozenset[UUID]:
+    """The ids of the member's topics that exist."""
+    return topic_ids(subscribed_topics((member,), group.regexes), image)
+
+
+def topic_ids(topics: Iterable[str], image: MetadataImage) -> frozenset[UUID]:
+    known = image.topics
+    return frozenset(known[topic].topic_id for topic in topics if topic in known)
+
+
+def metadata_hash(topics: Iterable[str], image: MetadataImage) -> int:
+    """Changes whenever a topic comes, goes, is made anew or grows: then the group has to be
+    assigned anew. 0 for no topics. The number has no meaning but that (KIP-1101)."""
+    known = sorted(topic for topic in topics if topic in image.topics)
+    if not known:
+        return 0
+    digest = blake2b(digest_size=8)
+    for name in known:
+        topic = image.topics[name]
+        digest.update(topic.topic_id.bytes)
+        digest.update(len(topic.partitions).to_bytes(4, "big"))
+    return int.from_bytes(digest.digest(), "big", signed=True)
