@@ -277,7 +277,13 @@ class CoordinatorRuntime(Generic[S]):
         on_error: Callable[[CoordinatorError], T],
     ) -> T | asyncio.Future[T]:
         end_offset = loaded.last_written_offset
-        if not loaded.pending and self.log.high_watermark(partition) >= end_offset:
+        try:
+            is_committed = not loaded.pending and self.log.high_watermark(partition) >= end_offset
+        except CoordinatorError as error:
+            if then is not None:
+                then(error)
+            return on_error(error)
+        if is_committed:
             if then is not None:
                 then(None)
             return answer
@@ -293,18 +299,18 @@ class CoordinatorRuntime(Generic[S]):
         pending = loaded.pending
         try:
             while pending:
-                failure: CoordinatorError | None = None
                 try:
                     await self.log.committed(partition, pending[0].end_offset)
+                    high_watermark = self.log.high_watermark(partition)
                 except TimeoutError:
-                    failure = CoordinatorError(ErrorCode.REQUEST_TIMED_OUT)
+                    pending.popleft().fail(CoordinatorError(ErrorCode.REQUEST_TIMED_OUT))
                 except CoordinatorError as error:
-                    failure = error
-                if failure is not None:
-                    pending.popleft().fail(failure)
-                high_watermark = self.log.high_watermark(partition)
-                while pending and pending[0].end_offset <= high_watermark:
-                    pending.popleft().succeed()
+                    # Leadership is gone, and with it the hope of all who wait.
+                    while pending:
+                        pending.popleft().fail(error)
+                else:
+                    while pending and pending[0].end_offset <= high_watermark:
+                        pending.popleft().succeed()
         finally:
             loaded.wait_task = None
 
