@@ -7,6 +7,7 @@ the broker. `FLOODMARK_FUZZ_REQUESTS` says how many are fired, `FLOODMARK_FUZZ_S
 
 import asyncio
 import os
+import resource
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,6 +39,7 @@ WARM_UP_ROUNDS = 2
 ALLOWED_GROWTH_BYTES = 12 * 1024 * 1024
 """What allocator and caches may take after the warm-up; a leak of 100 bytes a request is more."""
 
+MOST_MEMORY_BYTES = 2 * 1024**3
 SLOWEST_ALLOWED_S = 5.0
 WITNESS_TOPIC = "witness"
 FUZZ_TOPICS = ("fuzz-0", "fuzz-1", "fuzz-2")
@@ -55,6 +57,8 @@ SETTINGS = {
 def test_nobody_else_notices_hostile_requests(tmp_path: Path) -> None:
     print(f"FLOODMARK_FUZZ_SEED={SEED} FLOODMARK_FUZZ_REQUESTS={REQUESTS}")
     broker = start_floodmark(tmp_path, SETTINGS)
+    # A broker that does bloat shall end, not take the machine with it.
+    resource.prlimit(broker.process.pid, resource.RLIMIT_AS, (MOST_MEMORY_BYTES,) * 2)
     with broker.process:
         sockets_before = open_sockets(broker.process)
         asyncio.run(Run(broker).all_rounds())
