@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.kit.group_bench import CLIENT, GroupBench, is_waiting, now
 
 from floodmark.coordinators.groups.client import Client
 from floodmark.coordinators.groups.settings import GroupSettings
@@ -27,6 +26,7 @@ from floodmark.wire.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
+from kit.group_bench import CLIENT, GroupBench, is_waiting, now
 
 GROUP = "g"
 OLD_CLIENT = Client("app", "/10.0.0.1", 3)

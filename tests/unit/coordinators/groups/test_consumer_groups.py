@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 import pytest
-from tests.kit.group_bench import GroupBench, now, topic_image
 
 from floodmark.coordinators.groups.client import Client
 from floodmark.coordinators.groups.settings import GroupSettings
@@ -23,6 +22,7 @@ from floodmark.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from floodmark.wire.messages.offset_fetch import OffsetFetchRequestGroup
+from kit.group_bench import GroupBench, now, topic_image
 
 CLIENT = Client("app", "/10.0.0.1", 1)
 TOPIC = UUID(int=1)

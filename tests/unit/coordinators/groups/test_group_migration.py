@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from uuid import UUID
 
 import pytest
-from tests.kit.group_bench import GroupBench, is_waiting, now, topic_image
 
 from floodmark.coordinators.groups.classic_group import ClassicGroup
 from floodmark.coordinators.groups.client import Client
@@ -40,6 +39,7 @@ from floodmark.wire.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
+from kit.group_bench import GroupBench, is_waiting, now, topic_image
 
 CLIENT = Client("app", "/10.0.0.1", 3)
 NEW_CLIENT = Client("app", "/10.0.0.1", 1)

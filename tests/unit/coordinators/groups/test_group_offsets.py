@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from uuid import UUID
 
 import pytest
-from tests.kit.group_bench import CLIENT, GroupBench, is_waiting, now, topic_image
 
 from floodmark.coordinators.groups.client import Client
 from floodmark.coordinators.groups.java_hash import java_string_hash, partition_for
@@ -44,6 +43,7 @@ from floodmark.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from floodmark.wire.schema import ZERO_UUID
+from kit.group_bench import CLIENT, GroupBench, is_waiting, now, topic_image
 
 HOUR_MS = 3_600_000
 
