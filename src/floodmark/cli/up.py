@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from floodmark.cli.errors import CliError
+from floodmark.cli.options import DEFAULT_BOOTSTRAP_SERVER
 from floodmark.config.errors import ConfigError
 from floodmark.config.loaders import (
     merge_sources,
@@ -22,6 +23,7 @@ from floodmark.config.loaders import (
     parse_properties,
     parse_toml,
 )
+from floodmark.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from floodmark.broker.broker import Broker
@@ -118,11 +120,11 @@ def up(
         raise CliError(
             "the broker cannot start with these settings", why=error.explain()
         ) from error
-    except OSError as error:
+    except (OSError, StorageError) as error:
         raise CliError(
             "the broker cannot start",
             why=str(error),
-            hint="another broker may run here: choose another --port or --data-dir",
+            hint="choose another --port or --data-dir, or stop the broker that uses them",
         ) from error
 
 
@@ -160,7 +162,11 @@ def _option_properties(
 def _say_ready(broker: Broker) -> None:
     """Where it listens and what to type next; on stdout, logs go to stderr."""
     address = broker.address
-    option = "" if str(address) == "127.0.0.1:9092" else f" -b {address}"
+    reachable = address
+    for wildcard in ("0.0.0.0", "[::]", "::"):
+        if address.rpartition(":")[0] == wildcard:
+            reachable = f"127.0.0.1:{address.rpartition(':')[2]}"
+    option = "" if reachable == DEFAULT_BOOTSTRAP_SERVER else f" -b {reachable}"
     click.echo(f"floodmark listens on {address}, data in {', '.join(broker.config.log_dirs)}")
     click.echo(f"  send a first record:  echo hello | floodmark produce greetings{option}")
     click.echo(f"  read it back:         floodmark consume greetings --from-beginning{option}")

@@ -7,6 +7,8 @@ background; `poll` hands out what has arrived and asks for more.
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import NamedTuple, Self
@@ -20,6 +22,8 @@ from floodmark.client.settings import ConsumerSettings
 from floodmark.client.view import TopicPartition
 from floodmark.records.record import Header, Record
 from floodmark.wire.errors import ErrorCode
+
+logger = logging.getLogger(__name__)
 
 
 class ConsumerRecord(NamedTuple):
@@ -81,6 +85,8 @@ class Consumer:
         )
         self._assigned: dict[TopicPartition, _Assigned] = {}
         self._fetches: dict[int, asyncio.Task[None]] = {}
+        # Brokers whose last fetch failed: said once, not with every attempt.
+        self._failing: set[int] = set()
         self._arrived = asyncio.Event()
         self._error: KafkaError | None = None
         self._stale = False
@@ -193,11 +199,10 @@ class Consumer:
             self._arrived.clear()
             await self._find_positions()
             taken = self._take(limit)
-            await self._start_fetches()
-            left_ms = deadline_ms - self.cluster.clock.monotonic_ms()
-            if taken or left_ms <= 0:
+            look_again_ms = await self._start_fetches()
+            if taken or deadline_ms <= self.cluster.clock.monotonic_ms():
                 return taken
-            await self._wait(left_ms)
+            await self._wait(min(deadline_ms, look_again_ms))
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         """Every record as it comes, without end."""
@@ -213,12 +218,11 @@ class Consumer:
             error, self._error = self._error, None
             raise error
 
-    async def _wait(self, left_ms: float) -> None:
-        """For a fetch that ends, or for a partition whose pause after a failure is over."""
-        now_ms = self.cluster.clock.monotonic_ms()
-        pauses = [s.retry_at_ms - now_ms for s in self._assigned.values() if s.retry_at_ms > now_ms]
+    async def _wait(self, until_ms: float) -> None:
+        """For a fetch that ends, at most until then."""
+        left_ms = max(0.0, until_ms - self.cluster.clock.monotonic_ms())
         try:
-            async with asyncio.timeout(min(left_ms, *pauses, left_ms) / 1000):
+            async with asyncio.timeout(left_ms / 1000):
                 await self._arrived.wait()
         except TimeoutError:
             return
@@ -283,25 +287,33 @@ class Consumer:
 
     # --- fetching ---
 
-    async def _start_fetches(self) -> None:
+    async def _start_fetches(self) -> float:
+        """Ask every leader that is not being asked; gives the time at which to try again what
+        pauses after a failure.
+        """
         now_ms = self.cluster.clock.monotonic_ms()
         if self._stale or self.cluster.is_old(now_ms):
             self._stale = False
             await self._refresh()
+        look_again_ms = math.inf
         by_leader: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
         for partition, state in self._assigned.items():
             busy = state.fetching or state.fetched is not None or state.paused
-            if busy or state.position is None or state.retry_at_ms > now_ms:
+            if busy or state.position is None:
                 continue
-            try:
-                by_leader[self.cluster.leader_of(partition)][partition] = state.position
-            except KafkaError as error:
-                self._failed(state, error)
+            if state.retry_at_ms <= now_ms:
+                try:
+                    by_leader[self.cluster.leader_of(partition)][partition] = state.position
+                except KafkaError as error:
+                    self._failed(state, error)
+            if state.retry_at_ms > now_ms:
+                look_again_ms = min(look_again_ms, state.retry_at_ms)
         for leader, offsets in by_leader.items():
             if leader not in self._fetches:
                 for partition in offsets:
                     self._assigned[partition].fetching = True
                 self._fetches[leader] = asyncio.create_task(self._fetch(leader, offsets))
+        return look_again_ms
 
     async def _refresh(self) -> None:
         try:
@@ -315,10 +327,14 @@ class Consumer:
         try:
             connection = await self.cluster.connection_to(leader, "fetch")
             answers = await fetch(self.cluster, connection, offsets, self.settings)
+            self._failing.discard(leader)
             for partition, state in asked.items():
                 if partition in answers and state.position == offsets[partition]:
                     self._received(partition, state, answers[partition])
         except KafkaError as error:
+            if leader not in self._failing:
+                self._failing.add(leader)
+                logger.warning("broker %d gives no records now: %s", leader, error)
             for state in asked.values():
                 self._failed(state, error)
         finally:

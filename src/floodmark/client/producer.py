@@ -49,8 +49,10 @@ class Producer:
         await self.cluster.connect()
         return self
 
-    async def __aexit__(self, *exc_info: object) -> None:
-        await self.close()
+    async def __aexit__(self, exc_type: type[BaseException] | None, *exc_info: object) -> None:
+        # Whoever is cancelled wants to leave, not to wait for a broker that may be gone.
+        cancelled = exc_type is not None and issubclass(exc_type, asyncio.CancelledError)
+        await self.close(flush=not cancelled)
 
     async def send(
         self,
@@ -108,13 +110,14 @@ class Producer:
         """
         await self._sender.flush()
 
-    async def close(self) -> None:
-        """Flush, then stop."""
+    async def close(self, *, flush: bool = True) -> None:
+        """Send what is left, then stop; without flush what is left fails."""
         if self._closed:
             return
         self._closed = True
         try:
-            await self._sender.flush()
+            if flush:
+                await self._sender.flush()
         finally:
             await self._sender.stop()
             if self._owns_cluster:

@@ -7,6 +7,7 @@ Belongs to `producer.py`. One task looks for work; each request to a broker is a
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import defaultdict, deque
 from collections.abc import Mapping
 from functools import partial
@@ -23,6 +24,8 @@ from floodmark.wire.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
+
+logger = logging.getLogger(__name__)
 
 # The broker has not appended the batch, and it can be numbered anew (KIP-360).
 _NUMBERING_CODES = frozenset(
@@ -46,15 +49,20 @@ class Sender:
         self._wakeup = asyncio.Event()
         self._hurry = False
         self._flushes = 0
+        self._stopped = False
         self._stale = False
         self._loop_task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        # Brokers whose last request failed: said once, not with every attempt.
+        self._failing: set[int] = set()
         self._requests_to: dict[int, int] = defaultdict(int)
         self._background: asyncio.Task[None] | None = None
         self._background_failures = 0
 
     def wake(self) -> None:
         """There is something new to look at."""
+        if self._stopped:
+            return
         if self._loop_task is None:
             self._loop_task = asyncio.create_task(self._run(), name="floodmark-sender")
         elif self._loop_task.done():
@@ -90,6 +98,7 @@ class Sender:
             self._flushes -= 1
 
     async def stop(self) -> None:
+        self._stopped = True
         tasks = [t for t in (self._loop_task, self._background, *self._tasks) if t is not None]
         for task in tasks:
             task.cancel()
@@ -214,7 +223,11 @@ class Sender:
     async def _exchange(self, leader: int, batches: list[ProducerBatch]) -> None:
         try:
             await self._produce(leader, batches)
+            self._failing.discard(leader)
         except KafkaError as error:
+            if leader not in self._failing:
+                self._failing.add(leader)
+                logger.warning("broker %d takes no records now: %s", leader, error)
             for batch in batches:
                 self._settle(batch, error)
 

@@ -34,7 +34,8 @@ class ClientSettings:
     metadata_max_age_ms: int = 300_000
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
-    allow_auto_create_topics: bool = True
+    # Whether asking for a topic may make it: only a producer has a reason to.
+    allow_auto_create_topics: bool = False
 
     # Kafka's spellings that are not the field's name with dots.
     ALIASES: ClassVar[Mapping[str, str]] = {}
@@ -70,6 +71,7 @@ class ProducerSettings(ClientSettings):
     compression_type: str = "none"
     enable_idempotence: bool = True
     retries: int = 2**31 - 1
+    allow_auto_create_topics: bool = True
 
     def __post_init__(self) -> None:
         _one_of("acks", self.acks, (-1, 0, 1))
@@ -100,7 +102,6 @@ class ConsumerSettings(ClientSettings):
     isolation_level: str = "read_uncommitted"
     auto_offset_reset: str = "latest"
     check_crcs: bool = True
-    allow_auto_create_topics: bool = False
 
     def __post_init__(self) -> None:
         _one_of("isolation.level", self.isolation_level, ("read_uncommitted", "read_committed"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from floodmark.cli.format import compile_format, unescape
@@ -49,6 +49,7 @@ def test_delimiters_may_be_escaped() -> None:
     assert unescape("a\\t\\x01ü") == b"a\t\x01" + "ü".encode()
 
 
+@settings(deadline=None)
 @given(
     key=st.none() | st.binary(),
     value=st.none() | st.binary(),

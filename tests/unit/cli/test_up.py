@@ -8,6 +8,7 @@ import pytest
 
 from floodmark.cli.main import run
 from floodmark.config.errors import ConfigError
+from floodmark.storage.errors import LogDirLocked
 
 
 class Started:
@@ -99,6 +100,7 @@ def test_it_says_where_it_listens_and_how_to_send_a_first_record(
     [
         (ConfigError("no such thing", hint="Use another"), "no such thing"),
         (OSError(98, "Address already in use"), "Address already in use"),
+        (LogDirLocked("the folder is in use"), "the folder is in use"),
     ],
 )
 def test_a_failed_start_is_explained(

@@ -87,7 +87,7 @@ def quick(**settings: Any) -> ConsumerSettings:
 
 
 async def offsets(consumer: Consumer) -> list[int]:
-    return [record.offset for record in (await consumer.poll(1_000)).get(T0, [])]
+    return [record.offset for record in (await consumer.poll(30_000)).get(T0, [])]
 
 
 async def test_the_reset_policy_gives_the_first_position(scripted, leader: Leader) -> None:
@@ -135,7 +135,7 @@ async def test_an_offset_out_of_range_is_an_error_without_a_reset_policy(
         await consumer.assign([T0])
         consumer.seek(T0, 99)
         with pytest.raises(KafkaError, match="offset 99 of t-0 does not exist"):
-            await consumer.poll(1_000)
+            await consumer.poll(30_000)
 
 
 async def test_refusals_that_pass_are_tried_again(scripted, leader: Leader) -> None:
@@ -152,7 +152,7 @@ async def test_refusals_that_do_not_pass_are_raised(scripted, leader: Leader) ->
         await consumer.assign([T0])
         consumer.seek_to_beginning()
         with pytest.raises(KafkaError) as caught:
-            await consumer.poll(1_000)
+            await consumer.poll(30_000)
     assert caught.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
@@ -184,7 +184,7 @@ async def test_a_poll_gives_at_most_max_records_and_no_partition_starves(
         consumer.seek_to_beginning()
         seen = {T0: 0, T1: 0}
         for _ in range(10):
-            for partition, records in (await consumer.poll(1_000)).items():
+            for partition, records in (await consumer.poll(30_000)).items():
                 assert len(records) <= 10
                 seen[partition] += len(records)
     assert seen == {T0: 50, T1: 50}

@@ -1,6 +1,6 @@
 """Order and numbering of a partition's batches, whatever happens to them on the way."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from floodmark.client.batch import ProducerBatch
@@ -153,6 +153,7 @@ class ModelBroker:
         return True
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_every_record_arrives_once_and_in_order_over_any_failures(data: st.DataObject) -> None:
     """Requests and answers are lost at random; nothing is given up, so nothing may be missing."""

@@ -225,3 +225,33 @@ async def test_closing_sends_what_is_left_and_then_refuses(scripted, leader: Lea
     assert leader.logs[0] == [b"x"]
     with pytest.raises(ClientClosed):
         await producer.send("t", b"y")
+
+
+async def test_a_cancelled_producer_does_not_wait_for_a_broker_that_is_silent(
+    scripted, leader: Leader
+) -> None:
+    scripted.on[ApiKey.PRODUCE] = lambda *_: scripted.silence
+    deliveries = []
+
+    async def work() -> None:
+        async with Producer(scripted.address, quick()) as producer:
+            deliveries.append(await producer.send("t", b"x"))
+            await deliveries[0]
+
+    task = asyncio.create_task(work())
+    await scripted.until_seen(ApiKey.PRODUCE, 1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    with pytest.raises(KafkaError, match="closed before"):
+        deliveries[0].result()
+
+
+async def test_a_broker_in_trouble_is_named_once(
+    scripted, leader: Leader, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers = iter([scripted.hang_up] * 3)
+    scripted.on[ApiKey.PRODUCE] = lambda *a: next(answers, None) or leader.produce(*a)
+    async with Producer(scripted.address, quick()) as producer:
+        await producer.send_and_wait("t", b"x")
+    assert len([r for r in caplog.records if "broker 1 takes no records" in r.message]) == 1

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+import floodmark.client
 from floodmark.client.backoff import Backoff
 from floodmark.client.cluster import parse_servers
 from floodmark.client.settings import (
@@ -68,3 +69,10 @@ def test_nonsense_is_no_bootstrap_server(text: str) -> None:
 
 def test_the_defaults_are_usable() -> None:
     assert ClientSettings.from_properties({}) == (ClientSettings(), [])
+
+
+def test_every_public_name_of_the_client_can_be_loaded() -> None:
+    for name in floodmark.client.__all__:
+        assert getattr(floodmark.client, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
+        _ = floodmark.client.Nonsense
