@@ -36,6 +36,10 @@ soak: setup
 fuzz: setup
 	FLOODMARK_FUZZ_REQUESTS=200000 $(PYTEST) -q --timeout=1500 tests/fuzz
 
+# franz-go's own integration suite, at the scale its authors run it. CI runs it with fewer records.
+conformance: setup
+	FLOODMARK_CONFORMANCE_RECORDS=50000 $(PYTEST) -q -s tests/conformance/test_franz_go_suite.py
+
 check: setup
 	$(BIN)/ruff check src tests bench
 	$(BIN)/ruff format --check src tests bench

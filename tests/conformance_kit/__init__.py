@@ -1,0 +1,1 @@
+"""Fetches, builds and runs other projects' own test programs against a broker."""
