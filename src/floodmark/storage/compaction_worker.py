@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable
+from time import sleep
 from typing import BinaryIO, Final
 
 import msgspec
 
+from floodmark.clock import Clock, SystemClock
 from floodmark.records.errors import CorruptRecord
 from floodmark.storage.compaction import CleanedGroup, CompactionJob, compact
 from floodmark.storage.files import RealFiles
@@ -49,25 +50,24 @@ def decode_answer(line: bytes) -> Answer:
     return answer
 
 
-def throttle(
-    bytes_per_second: float, clock: Callable[[], float] = time.monotonic
-) -> Callable[[int], None]:
+def throttle(bytes_per_second: float, clock: Clock) -> Callable[[int], None]:
     """A `Pace` that sleeps whenever reading and writing ran ahead of the allowed rate."""
-    started_s = clock()
+    started_ms = clock.monotonic_ms()
     moved_bytes = 0
 
     def pace(size_bytes: int) -> None:
         nonlocal moved_bytes
         moved_bytes += size_bytes
-        ahead_s = moved_bytes / bytes_per_second - (clock() - started_s)
+        ahead_s = moved_bytes / bytes_per_second - (clock.monotonic_ms() - started_ms) / 1000
         if ahead_s > 0:
-            time.sleep(ahead_s)
+            sleep(ahead_s)
 
     return pace
 
 
 def serve(jobs: BinaryIO, answers: BinaryIO, bytes_per_second: float) -> None:
     files = RealFiles()
+    clock = SystemClock()
     decoder = msgspec.json.Decoder(CompactionJob)
 
     def send(answer: Answer) -> None:
@@ -78,7 +78,7 @@ def serve(jobs: BinaryIO, answers: BinaryIO, bytes_per_second: float) -> None:
         job = decoder.decode(line)
         try:
             clean_offset = compact(
-                files, job, lambda group: send(GroupDone(group)), throttle(bytes_per_second)
+                files, job, lambda group: send(GroupDone(group)), throttle(bytes_per_second, clock)
             )
         except (CorruptRecord, OSError) as problem:
             send(JobFailed(str(problem), isinstance(problem, CorruptRecord)))

@@ -14,6 +14,7 @@ from floodmark.storage import checkpoints
 from floodmark.storage.cleaner import CleanerSettings, CleaningFailed, LogCleaner
 from floodmark.storage.compaction_worker import throttle
 from floodmark.storage.files import RealFiles
+from floodmark.testing.virtual_clock import VirtualClock
 from kit.compaction import CompactionBench
 
 
@@ -114,14 +115,12 @@ async def test_the_death_of_the_process_is_survived(kit: Kit) -> None:
 
 
 def test_the_cleaner_keeps_to_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    now_s = 0.0
-
-    def sleep(seconds: float) -> None:
-        nonlocal now_s
-        now_s += seconds
-
-    monkeypatch.setattr("time.sleep", sleep)
-    pace = throttle(1000, lambda: now_s)
+    clock = VirtualClock()
+    monkeypatch.setattr(
+        "floodmark.storage.compaction_worker.sleep",
+        lambda seconds: clock.advance(round(seconds * 1000)),
+    )
+    pace = throttle(1000, clock)
     for _ in range(10):
         pace(500)
-    assert now_s == pytest.approx(5.0)
+    assert clock.monotonic_ms() == pytest.approx(5000)
