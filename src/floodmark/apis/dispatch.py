@@ -19,6 +19,7 @@ from floodmark.apis.context import RequestContext, Services
 from floodmark.network.connection import Connection
 from floodmark.network.request_channel import CloseConnection, Outcome, Parked, Response
 from floodmark.network.transfer import Part
+from floodmark.promise import Promise
 from floodmark.wire import messages
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.compiler import Encoder, decoder, encoder
@@ -150,7 +151,7 @@ class Dispatch:
     def _outcome(self, route: Route, context: RequestContext, result: Any) -> Outcome:
         if result is None:
             return None
-        if isinstance(result, asyncio.Future):
+        if isinstance(result, (Promise, asyncio.Future)):
             return Parked(result, lambda message: self._encode(route, context, message))
         if inspect.iscoroutine(result):
             return self._finish(route, context, result)

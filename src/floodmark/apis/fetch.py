@@ -7,10 +7,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import NamedTuple
 
 from floodmark.apis.context import RequestContext
+from floodmark.promise import Promise
 from floodmark.replication.fetch_sessions import FetchPlan, FetchTarget, PartitionKey, Topic
 from floodmark.replication.replica import Isolation, ReadOutcome
 from floodmark.replication.replica_manager import FetchLimits
@@ -40,7 +40,7 @@ class _Read(NamedTuple):
 
 def handle(
     context: RequestContext, request: FetchRequest
-) -> FetchResponse | asyncio.Future[FetchResponse]:
+) -> FetchResponse | Promise[FetchResponse]:
     plan = _plan(context, request)
     if plan.error_code is not ErrorCode.NONE:
         return FetchResponse(error_code=plan.error_code)
@@ -48,13 +48,7 @@ def handle(
     outcomes = context.services.replicas.fetch(read.targets, _limits(context, request))
     if isinstance(outcomes, list):
         return _response(context, read, outcomes)
-    answer: asyncio.Future[FetchResponse] = asyncio.get_running_loop().create_future()
-
-    def finish(done: asyncio.Future[list[ReadOutcome]]) -> None:
-        answer.set_result(_response(context, read, done.result()))
-
-    outcomes.add_done_callback(finish)
-    return answer
+    return outcomes.map(lambda later: _response(context, read, later))
 
 
 def _plan(context: RequestContext, request: FetchRequest) -> FetchPlan:

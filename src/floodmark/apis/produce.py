@@ -10,13 +10,13 @@ acks=0 is never answered, acks=1 when the leader has it, acks=all when every in-
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Coroutine, Sequence
 from typing import Any, TypeAlias
 
 from floodmark.apis.context import RequestContext
 from floodmark.apis.transactional_produce import verify_transaction
 from floodmark.network.request_channel import CloseConnection
+from floodmark.promise import Promise
 from floodmark.replication.replica import AppendOutcome
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.produce import (
@@ -34,7 +34,7 @@ TOPIC_IDS_SINCE = 13
 VALID_ACKS = (-1, 0, 1)
 
 Outcomes = dict[tuple[str, int], AppendOutcome]
-Answer: TypeAlias = "ProduceResponse | asyncio.Future[ProduceResponse] | None"
+Answer: TypeAlias = "ProduceResponse | Promise[ProduceResponse] | None"
 
 
 def handle(
@@ -57,7 +57,7 @@ async def _append_when_verified(
 ) -> ProduceResponse | None:
     """The records stay where they are meanwhile: the connection is muted until the answer."""
     answer = _append(context, request, names, await verification)
-    return await answer if isinstance(answer, asyncio.Future) else answer
+    return await answer if isinstance(answer, Promise) else answer
 
 
 def _append(
@@ -89,13 +89,7 @@ def _append(
     waiting = replicas.acknowledged(outcomes, acks, request.timeout_ms)
     if waiting is None:
         return _response(context, request, names, outcomes)
-    answer: asyncio.Future[ProduceResponse] = asyncio.get_running_loop().create_future()
-
-    def finish(done: asyncio.Future[Outcomes]) -> None:
-        answer.set_result(_response(context, request, names, done.result()))
-
-    waiting.add_done_callback(finish)
-    return answer
+    return waiting.map(lambda later: _response(context, request, names, later))
 
 
 def _topic_name(context: RequestContext, topic: TopicProduceData) -> str | None:

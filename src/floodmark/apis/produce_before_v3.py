@@ -2,7 +2,7 @@
 
 Old librdkafka looks at the advertised range of Produce to find out which message formats a broker
 knows, and misjudges one that starts at 3 (KAFKA-18659). So the range starts at 0; a request in
-those versions gets UNSUPPORTED_VERSION for each of its partitions. Their layout is not defined in `wire`,
+those versions gets UNSUPPORTED_VERSION for each of its partitions. `wire` does not define them,
 since nothing else needs it.
 """
 

@@ -79,5 +79,7 @@ class ReplicaMarkerLog:
         if waiting is None:
             return ErrorCode.NONE
         answer: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-        waiting.add_done_callback(lambda done: answer.set_result(done.result()[key].error_code))
+        waiting.map(lambda outcomes: outcomes[key].error_code).then(
+            answer.set_result, answer.set_exception
+        )
         return answer

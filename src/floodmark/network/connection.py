@@ -119,8 +119,13 @@ class Connection(asyncio.BufferedProtocol):
         self._frames.release()
         self._muted = False
         self.last_active_ms = self._processor.clock.monotonic_ms()
-        if not self._in_loop:
-            self._advance()
+        if self._in_loop:
+            return
+        if self._frames.pending_bytes:
+            # Not from here: who answered us may be in the middle of another connection's request.
+            asyncio.get_running_loop().call_soon(self._go_on)
+        else:
+            self._resume_reading()
 
     def abort(self, reason: str) -> None:
         """Ends this connection, and only this one."""
@@ -142,6 +147,10 @@ class Connection(asyncio.BufferedProtocol):
             self._frames.shrink()
 
     # The reading loop
+
+    def _go_on(self) -> None:
+        if not self._muted:
+            self._advance()
 
     def _advance(self) -> None:
         """Submits frames until one has to wait, the peer stops taking answers, or none is left."""

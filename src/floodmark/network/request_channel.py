@@ -9,7 +9,7 @@ What a handler returns says who owns the time until the answer:
 
 - a list of parts: the answer, now;
 - None: there is no answer (a produce with acks=0);
-- `Parked`: the request waits in purgatory. Its slot is free again, its connection stays muted;
+- `Parked`: the request waits for an event. Its slot is free again, its connection stays muted;
 - a coroutine: the request is being worked on and keeps its slot until the coroutine ends.
 """
 
@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from floodmark.clock import Clock
 from floodmark.network.transfer import Part
+from floodmark.promise import Promise
 
 logger = logging.getLogger(__name__)
 
@@ -30,9 +31,9 @@ Response: TypeAlias = "list[Part] | None"
 
 
 class Parked(NamedTuple):
-    """A request that waits for an event: `encode` makes the answer of what the future brings."""
+    """A request that waits for an event: `encode` makes the answer of what the event brings."""
 
-    future: asyncio.Future[Any]
+    event: asyncio.Future[Any] | Promise[Any]
     encode: Callable[[Any], Response]
 
 
@@ -55,7 +56,7 @@ class Requester(Protocol):
 
 MAX_PROBLEM_KINDS = 1000
 MAX_PROBLEM_LENGTH = 200
-"""Bounds on what is remembered of failures, so that a client that repeats one cannot fill the log."""
+"""Bounds on what is remembered of failures; a client that repeats one must not fill the log."""
 
 Handler: TypeAlias = Callable[[Any, memoryview], Outcome]
 
@@ -134,18 +135,30 @@ class RequestChannel:
             task.add_done_callback(self._tasks.discard)
 
     def _park(self, requester: Requester, parked: Parked) -> None:
+        def answer(value: Any) -> None:
+            try:
+                requester.respond(parked.encode(value))
+            except Exception as problem:  # noqa: BLE001 - the supervisor of requests
+                fail(problem)
+
+        def fail(problem: BaseException) -> None:
+            if isinstance(problem, CloseConnection):
+                requester.abort(str(problem))
+            else:
+                self._fail(requester, problem)
+
         def done(finished: asyncio.Future[Any]) -> None:
             if finished.cancelled():
                 requester.abort("the broker is shutting down")
-                return
-            try:
-                requester.respond(parked.encode(finished.result()))
-            except CloseConnection as problem:
-                requester.abort(str(problem))
-            except Exception as problem:  # noqa: BLE001 - the supervisor of requests
-                self._fail(requester, problem)
+            elif (problem := finished.exception()) is not None:
+                fail(problem)
+            else:
+                answer(finished.result())
 
-        parked.future.add_done_callback(done)
+        if isinstance(parked.event, Promise):
+            parked.event.then(answer, fail)
+        else:
+            parked.event.add_done_callback(done)
 
     async def _work(
         self, requester: Requester, work: Coroutine[Any, Any, Response], begin: float

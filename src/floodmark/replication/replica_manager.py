@@ -14,6 +14,7 @@ from concurrent.futures import Executor
 from typing import NamedTuple
 
 from floodmark.clock import Clock
+from floodmark.promise import Promise
 from floodmark.replication.fetch_sessions import FetchTarget
 from floodmark.replication.flusher import Flusher
 from floodmark.replication.purgatory import Purgatory
@@ -133,8 +134,8 @@ class ReplicaManager:
 
     def acknowledged(
         self, outcomes: dict[ReplicaKey, AppendOutcome], acks: int, timeout_ms: int
-    ) -> asyncio.Future[dict[ReplicaKey, AppendOutcome]] | None:
-        """None when all may be acknowledged now; else a future that brings the final outcomes."""
+    ) -> Promise[dict[ReplicaKey, AppendOutcome]] | None:
+        """None when all may be acknowledged now; else a promise of the final outcomes."""
         for key, outcome in outcomes.items():
             if outcome.error_code is ErrorCode.NONE:
                 replica = self._replicas.get(key)
@@ -142,23 +143,21 @@ class ReplicaManager:
                     break
         else:
             return None
-        future: asyncio.Future[dict[ReplicaKey, AppendOutcome]] = (
-            asyncio.get_running_loop().create_future()
-        )
-        operation = WaitingProduce(outcomes, acks, self.find, future)
+        promise: Promise[dict[ReplicaKey, AppendOutcome]] = Promise()
+        operation = WaitingProduce(outcomes, acks, self.find, promise)
         if operation.is_done():
-            future.set_result(outcomes)
+            promise.set(outcomes)
         else:
             deadline_ms = self._clock.monotonic_ms() + timeout_ms
             self.produces.watch(operation, outcomes, deadline_ms)
             self._schedule(deadline_ms)
-        return future
+        return promise
 
     # Fetch
 
     def fetch(
         self, targets: Sequence[tuple[ReplicaKey | None, FetchTarget]], limits: FetchLimits
-    ) -> list[ReadOutcome] | asyncio.Future[list[ReadOutcome]]:
+    ) -> list[ReadOutcome] | Promise[list[ReadOutcome]]:
         """The outcomes in the order of the targets, now or when there is enough to read.
 
         A target whose topic id is unknown comes without a key.
@@ -170,18 +169,18 @@ class ReplicaManager:
         outcomes = read()
         if limits.max_wait_ms <= 0 or not targets or _is_enough(outcomes, limits.min_bytes):
             return outcomes
-        future: asyncio.Future[list[ReadOutcome]] = asyncio.get_running_loop().create_future()
+        promise: Promise[list[ReadOutcome]] = Promise()
         wants: dict[ReplicaKey, Callable[[], int]] = {}
         already: dict[ReplicaKey, int] = {}
         for (key, target), outcome in zip(targets, outcomes, strict=True):
             if key is not None:
                 wants[key] = self._measure(key, target, limits)
                 already[key] = outcome.size_bytes
-        operation = WaitingFetch(wants, limits.min_bytes, already, read, future)
+        operation = WaitingFetch(wants, limits.min_bytes, already, read, promise)
         deadline_ms = self._clock.monotonic_ms() + limits.max_wait_ms
         self.fetches.watch(operation, wants, deadline_ms)
         self._schedule(deadline_ms)
-        return future
+        return promise
 
     def _read(
         self, targets: Sequence[tuple[ReplicaKey | None, FetchTarget]], limits: FetchLimits

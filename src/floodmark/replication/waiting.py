@@ -1,14 +1,14 @@
 """The two operations that wait in purgatory: a produce for its followers, a fetch for its data.
 
-Made by `replication.replica_manager`. Each ends a future that the request channel has parked.
+Made by `replication.replica_manager`. Each keeps a promise for which a request is parked.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import TypeAlias
 
+from floodmark.promise import Promise
 from floodmark.replication.replica import AppendOutcome, ReadOutcome, Replica
 from floodmark.wire.errors import ErrorCode
 
@@ -23,12 +23,12 @@ class WaitingProduce:
         outcomes: dict[ReplicaKey, AppendOutcome],
         acks: int,
         find: Callable[[ReplicaKey], Replica | None],
-        future: asyncio.Future[dict[ReplicaKey, AppendOutcome]],
+        promise: Promise[dict[ReplicaKey, AppendOutcome]],
     ) -> None:
         self._outcomes = outcomes
         self._acks = acks
         self._find = find
-        self._future = future
+        self._promise = promise
         self._open = {k for k, outcome in outcomes.items() if outcome.error_code is ErrorCode.NONE}
 
     def is_done(self) -> bool:
@@ -63,8 +63,7 @@ class WaitingProduce:
         self._open.discard(key)
 
     def _finish(self) -> None:
-        if not self._future.done():
-            self._future.set_result(self._outcomes)
+        self._promise.set(self._outcomes)
 
 
 class WaitingFetch:
@@ -80,13 +79,13 @@ class WaitingFetch:
         min_bytes: int,
         already_bytes: dict[ReplicaKey, int],
         read: Callable[[], list[ReadOutcome]],
-        future: asyncio.Future[list[ReadOutcome]],
+        promise: Promise[list[ReadOutcome]],
     ) -> None:
         self._wants = wants
         self._min_bytes = min_bytes
         self._sizes = already_bytes
         self._read = read
-        self._future = future
+        self._promise = promise
 
     def try_complete(self, key: ReplicaKey) -> bool:
         measure = self._wants.get(key)
@@ -104,5 +103,4 @@ class WaitingFetch:
         self._finish()
 
     def _finish(self) -> None:
-        if not self._future.done():
-            self._future.set_result(self._read())
+        self._promise.set(self._read())

@@ -1,0 +1,75 @@
+"""A value that comes later on the same loop, and calls who waits for it at once.
+
+The hot path's stand-in for `asyncio.Future`, whose callbacks run a turn of the loop later: a record
+would reach the consumer that waits for it only after the producer's other business. Await it where
+a coroutine needs the value.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Promise(Generic[T]):
+    """Kept or broken once, taken by one.
+
+    Whoever keeps it is not to be hurt by what happens then: a conversion that fails breaks the
+    promise that was made of it, and is heard of where that one is taken.
+    """
+
+    __slots__ = ("_failed", "_kept", "_problem", "_state", "_value")
+
+    def __init__(self) -> None:
+        self._state = "open"
+        self._value: T
+        self._problem: Exception
+        self._kept: Callable[[T], None] | None = None
+        self._failed: Callable[[Exception], None] | None = None
+
+    def set(self, value: T) -> None:
+        """The first value, or problem, counts."""
+        if self._state != "open":
+            return
+        self._state, self._value = "kept", value
+        if self._kept is not None:
+            self._kept(value)
+
+    def fail(self, problem: Exception) -> None:
+        if self._state != "open":
+            return
+        self._state, self._problem = "broken", problem
+        if self._failed is not None:
+            self._failed(problem)
+
+    def then(self, kept: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
+        """Calls one of the two when it is time, which may be now."""
+        if self._state == "kept":
+            kept(self._value)
+        elif self._state == "broken":
+            failed(self._problem)
+        else:
+            self._kept, self._failed = kept, failed
+
+    def map(self, convert: Callable[[T], R]) -> Promise[R]:
+        mapped: Promise[R] = Promise()
+
+        def kept(value: T) -> None:
+            try:
+                converted = convert(value)
+            except Exception as problem:  # noqa: BLE001 - passed on to who takes the promise
+                mapped.fail(problem)
+            else:
+                mapped.set(converted)
+
+        self.then(kept, mapped.fail)
+        return mapped
+
+    def __await__(self) -> Generator[Any, None, T]:
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.then(future.set_result, future.set_exception)
+        return future.__await__()
