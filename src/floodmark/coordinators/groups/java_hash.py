@@ -5,6 +5,11 @@ Used by the services of both coordinators.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+CACHED_KEYS = 4096
+"""A group is asked for with every commit and heartbeat; hashing it each time would show."""
+
 
 def java_string_hash(text: str) -> int:
     """Over UTF-16 code units, as a signed 32-bit number."""
@@ -15,6 +20,7 @@ def java_string_hash(text: str) -> int:
     return value - (1 << 32) if value & 0x80000000 else value
 
 
+@lru_cache(maxsize=CACHED_KEYS)
 def partition_for(key: str, partition_count: int) -> int:
     """Kafka's Utils.abs: the smallest int, which has no positive twin, becomes 0."""
     value = java_string_hash(key)
