@@ -24,8 +24,10 @@ from floodmark.coordinators.ports import (
 from floodmark.coordinators.shard import Producer, Shard, TimerOperation, Timers, Write
 from floodmark.coordinators.timers import TimerQueue
 from floodmark.records.compression import Compression
+from floodmark.records.errors import CorruptRecord
 from floodmark.records.record import Record, encode_batch
 from floodmark.wire.errors import ErrorCode
+from floodmark.wire.schema import WireError
 
 logger = logging.getLogger(__name__)
 
@@ -153,9 +155,10 @@ class CoordinatorRuntime(Generic[S]):
     async def _load(self, partition: int, loaded: _Loaded[S]) -> None:
         try:
             await load_log(self.log.read(partition), loaded.shard, self._clock)
-        except CoordinatorError as error:
-            # The controller will name another leader, or this one again with the disk back.
+        except (CoordinatorError, CorruptRecord, WireError) as error:
+            # Serving half of the state would be worse than serving none.
             logger.error("%s-%d could not be loaded: %s", self.log.topic, partition, error)
+            self._loaded.pop(partition, None)
             return
         finally:
             loaded.load_task = None
@@ -309,6 +312,9 @@ class CoordinatorRuntime(Generic[S]):
                     while pending:
                         pending.popleft().fail(error)
                 else:
+                    if pending[0].end_offset > high_watermark:
+                        # Written, but on too few replicas to promise anything.
+                        pending.popleft().fail(CoordinatorError(ErrorCode.NOT_ENOUGH_REPLICAS))
                     while pending and pending[0].end_offset <= high_watermark:
                         pending.popleft().succeed()
         finally:
@@ -334,12 +340,15 @@ class CoordinatorRuntime(Generic[S]):
     def run_timers(self) -> None:
         """Run what is due; the loop calls this, and tests do after they moved a virtual clock."""
         self._timer_due_ms = float("inf")
-        while (due := self._timers.pop_due(self._clock.monotonic_ms())) is not None:
-            (partition, key), operation = due
-            self._run_timer(partition, key, operation)
-        next_ms = self._timers.next_deadline_ms()
-        if next_ms < self._timer_due_ms:
-            self._set_timer(next_ms)
+        try:
+            while (due := self._timers.pop_due(self._clock.monotonic_ms())) is not None:
+                (partition, key), operation = due
+                self._run_timer(partition, key, operation)
+        finally:
+            # Even when one of them fails in an unforeseen way, the others must have their turn.
+            next_ms = self._timers.next_deadline_ms()
+            if next_ms < self._timer_due_ms:
+                self._set_timer(next_ms)
 
     def _run_timer(self, partition: int, key: str, operation: TimerOperation) -> None:
         def failed(error: CoordinatorError) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 
 from floodmark.coordinators.ports import CoordinatorError
-from floodmark.records.batch import patch, read_header
+from floodmark.records.batch import HEADER_BYTES, patch, read_header
 
 
 class MemoryCoordinatorLog:
@@ -22,6 +22,7 @@ class MemoryCoordinatorLog:
         self.hold = False
         self.fail_with: CoordinatorError | None = None
         self.lose_with: CoordinatorError | TimeoutError | None = None
+        self._gives_up = False
 
     @property
     def partition_count(self) -> int:
@@ -50,6 +51,8 @@ class MemoryCoordinatorLog:
 
     async def committed(self, partition: int, offset: int) -> None:
         while self.high_watermark(partition) < offset:
+            if self._gives_up:
+                return
             if self.lose_with is not None:
                 raise self.lose_with
             self._moved.clear()
@@ -71,3 +74,14 @@ class MemoryCoordinatorLog:
         """Whoever waits for the high watermark is told this instead."""
         self.lose_with = error
         self._moved.set()
+
+    def give_up(self) -> None:
+        """Waiting ends without the high watermark having moved."""
+        self._gives_up = True
+        self._moved.set()
+
+    def damage(self, partition: int) -> None:
+        """The last batch has a record that ends behind it."""
+        batch = bytearray(self._batches[partition][-1])
+        batch[HEADER_BYTES] = 0x7E
+        self._batches[partition][-1] = bytes(batch)

@@ -206,3 +206,38 @@ async def test_the_loop_runs_timers_by_itself(bench: Bench) -> None:
 
     bench.runtime.shard(0).timers.schedule("t", 0, operation)
     await asyncio.wait_for(ran.wait(), 5)
+
+
+async def test_a_log_that_cannot_be_read_is_not_served(bench: Bench) -> None:
+    bench.runtime.submit(0, increment, code)
+    bench.log.damage(0)
+    other = bench.new_runtime()
+    other.load(0)
+    await other.until_loaded()
+    assert other.submit(0, increment, code) == ErrorCode.NOT_COORDINATOR
+    other.close()
+
+
+async def test_a_failing_timer_does_not_stop_the_others(bench: Bench) -> None:
+    def broken(shard: Counters, now_ms: int) -> Write[None]:
+        raise ZeroDivisionError
+
+    shard = bench.runtime.shard(0)
+    shard.timers.schedule("a", 10, broken)
+    shard.timers.schedule("b", 20, increment)
+    with pytest.raises(ZeroDivisionError):
+        bench.advance(30)
+    ran = asyncio.Event()
+    shard.timers.schedule("c", 0, lambda _, now_ms: Write(None, then=lambda _: ran.set()))
+    await asyncio.wait_for(ran.wait(), 5)
+    assert shard.values == {"a": 1}
+
+
+async def test_a_log_that_promises_nothing_is_not_waited_for_twice(bench: Bench) -> None:
+    bench.log.hold = True
+    waiting = asyncio.ensure_future(bench.runtime.write(0, increment))
+    await asyncio.sleep(0)
+    bench.log.give_up()
+    with pytest.raises(CoordinatorError) as caught:
+        await waiting
+    assert caught.value.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
