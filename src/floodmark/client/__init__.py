@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from floodmark.client.cluster import Cluster
     from floodmark.client.consumer import Consumer, ConsumerRecord
     from floodmark.client.errors import KafkaError
+    from floodmark.client.group_offsets import GroupMetadata, OffsetAndMetadata
     from floodmark.client.producer import Producer
     from floodmark.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
     from floodmark.client.view import TopicPartition
@@ -24,8 +25,10 @@ _MODULES = {
     "Consumer": "consumer",
     "ConsumerRecord": "consumer",
     "ConsumerSettings": "settings",
+    "GroupMetadata": "group_offsets",
     "KafkaError": "errors",
     "NewTopic": "admin_types",
+    "OffsetAndMetadata": "group_offsets",
     "Producer": "producer",
     "ProducerSettings": "settings",
     "TopicPartition": "view",
@@ -38,8 +41,10 @@ __all__ = [
     "Consumer",
     "ConsumerRecord",
     "ConsumerSettings",
+    "GroupMetadata",
     "KafkaError",
     "NewTopic",
+    "OffsetAndMetadata",
     "Producer",
     "ProducerSettings",
     "TopicPartition",

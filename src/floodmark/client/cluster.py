@@ -38,6 +38,7 @@ from floodmark.wire.messages.metadata import (
 T = TypeVar("T")
 
 DEFAULT_PORT = 9092
+CONCURRENT_TRANSACTIONS_DELAY_MS = 20
 
 
 def software_version() -> str:
@@ -221,12 +222,14 @@ class Cluster:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "the cluster has no controller now")
         return await self.connection_to(self.view.controller_id)
 
-    async def coordinator_connection(self, kind: CoordinatorType, key: str) -> Connection:
+    async def coordinator_connection(
+        self, kind: CoordinatorType, key: str, purpose: str = ""
+    ) -> Connection:
         node_id = self._coordinators.get((kind, key))
         if node_id is None:
             node_id = await self._find_coordinator(kind, key)
             self._coordinators[kind, key] = node_id
-        return await self.connection_to(node_id, f"coordinator-{kind.name}")
+        return await self.connection_to(node_id, f"coordinator-{kind.name}{purpose}")
 
     def forget_coordinator(self, kind: CoordinatorType, key: str) -> None:
         """After NOT_COORDINATOR or a lost connection: look again next time."""
@@ -269,7 +272,7 @@ class Cluster:
                 if not error.retriable:
                     raise
                 failures += 1
-                delay_ms = self.backoff.delay_ms(failures)
+                delay_ms = self.delay_ms(error, failures)
                 if self.clock.monotonic_ms() + delay_ms > deadline_ms:
                     if isinstance(error, ConnectionFailed):
                         raise
@@ -278,6 +281,13 @@ class Cluster:
                     ) from error
                 await asyncio.sleep(delay_ms / 1000)
                 await self._recover_from(error)
+
+    def delay_ms(self, error: KafkaError, failures: int) -> float:
+        """The pause before what failed this often in a row is tried again."""
+        if error.code is ErrorCode.CONCURRENT_TRANSACTIONS:
+            # The coordinator is only busy to end the transaction before, a matter of milliseconds.
+            return min(CONCURRENT_TRANSACTIONS_DELAY_MS, self.settings.retry_backoff_ms)
+        return self.backoff.delay_ms(failures)
 
     # --- inside ---
 

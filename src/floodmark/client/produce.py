@@ -28,6 +28,8 @@ from floodmark.wire.schema import ZERO_UUID
 
 # From here on topics go by id.
 FIRST_VERSION_WITH_TOPIC_IDS = 13
+# From here on a produce adds its partitions to the transaction by itself (KIP-890).
+FIRST_VERSION_OF_SECOND_PROTOCOL = 12
 
 Appended = tuple[int, int]
 """Base offset, and the log-append time or -1."""
@@ -42,6 +44,7 @@ def encode_batch_of(
         producer_id=identity.producer_id,
         producer_epoch=identity.producer_epoch,
         base_sequence=NO_SEQUENCE if batch.base_sequence is None else batch.base_sequence,
+        is_transactional=settings.transactional_id is not None,
     )
 
 
@@ -50,8 +53,12 @@ def produce_request(
     connection: Connection,
     batches: Sequence[ProducerBatch],
     settings: ProducerSettings,
+    *,
+    second_protocol: bool = True,
 ) -> tuple[ProduceRequest, int | None]:
-    """The request, and the version it must not exceed: without topic ids names have to do."""
+    """The request, and the version it must not exceed: without topic ids names have to do, and
+    transactions of the first protocol must not fall into the second.
+    """
     by_topic: dict[str, list[PartitionProduceData]] = {}
     for batch in batches:
         records = None if batch.encoded is None else memoryview(batch.encoded)
@@ -60,6 +67,8 @@ def produce_request(
     max_version = None
     if any(view.topic_id(topic) == ZERO_UUID for topic in by_topic):
         max_version = FIRST_VERSION_WITH_TOPIC_IDS - 1
+    if not second_protocol:
+        max_version = FIRST_VERSION_OF_SECOND_PROTOCOL - 1
     by_id = connection.version_for(ProduceRequest, max_version) >= FIRST_VERSION_WITH_TOPIC_IDS
     topics = [
         TopicProduceData(
@@ -70,7 +79,7 @@ def produce_request(
         for topic, partitions in by_topic.items()
     ]
     request = ProduceRequest(
-        transactional_id=None,
+        transactional_id=settings.transactional_id,
         acks=settings.acks,
         timeout_ms=settings.request_timeout_ms,
         topic_data=topics,

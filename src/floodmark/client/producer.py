@@ -8,20 +8,29 @@ lingered.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import Self
 
 from floodmark.client.batch import Delivery, RecordMetadata, record_size_bytes
 from floodmark.client.cluster import Cluster
 from floodmark.client.errors import ClientClosed, KafkaError, RequestTimedOut
+from floodmark.client.group_offsets import GroupMetadata, Offsets
 from floodmark.client.lane import Lane
 from floodmark.client.partitioner import StickyPartitioner, partition_for_key
 from floodmark.client.sender import Sender
 from floodmark.client.settings import ProducerSettings
+from floodmark.client.transactions import Transactions
 from floodmark.client.view import NO_LEADER, TopicPartition, TopicView
 from floodmark.records.batch import HEADER_BYTES
 from floodmark.records.record import Header, Record
 from floodmark.wire.errors import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+# How long a producer that was cancelled tries to abort its transaction before it leaves.
+HURRIED_ABORT_MS = 1_000
 
 
 class Producer:
@@ -64,9 +73,14 @@ class Producer:
         headers: Iterable[Header] = (),
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Put a record on its way; waits only for metadata and for room in `buffer.memory`."""
+        """Put a record on its way; waits only for metadata and for room in `buffer.memory`.
+
+        With a transactional id it becomes part of the open transaction.
+        """
         if self._closed:
             raise ClientClosed("the producer is closed")
+        if self._sender.transactions is not None:
+            self._sender.transactions.require_open()
         record_headers = list(headers)
         size_bytes = record_size_bytes(key, value, record_headers)
         self._check_size(size_bytes)
@@ -110,12 +124,77 @@ class Producer:
         """
         await self._sender.flush()
 
+    # --- transactions ---
+
+    async def init_transactions(self) -> None:
+        """Once, before the first transaction: fences every older producer of this transactional id
+        and ends what it left open.
+        """
+        await self._transactions.initialize()
+
+    def begin_transaction(self) -> None:
+        """What is sent from now on is seen by read_committed readers together, or never."""
+        self._transactions.begin()
+
+    async def send_offsets_to_transaction(
+        self, offsets: Offsets, group: GroupMetadata | str
+    ) -> None:
+        """The group's committed offsets become part of the transaction.
+
+        With the group metadata of a consumer a member that lost its partitions is refused; a bare
+        group id commits for a group without members.
+        """
+        metadata = GroupMetadata(group) if isinstance(group, str) else group
+        await self._transactions.add_offsets(metadata, offsets)
+
+    async def commit_transaction(self) -> None:
+        """Send what is left, then make all of it visible.
+
+        A KafkaError that is retriable leaves the outcome open: call it again. After any other the
+        transaction has to be aborted.
+        """
+        self._transactions.begin_commit()
+        await self._sender.flush()
+        await self._transactions.end()
+
+    async def abort_transaction(self, *, timeout_ms: float | None = None) -> None:
+        """Nothing of the transaction is ever seen by read_committed readers."""
+        self._transactions.begin_abort()
+        self._sender.abandon(
+            KafkaError(ErrorCode.TRANSACTION_ABORTABLE, "the transaction was aborted")
+        )
+        await self._sender.flush()
+        await self._transactions.end(timeout_ms=timeout_ms)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """A transaction around a block: committed at its end, aborted when it raises."""
+        self.begin_transaction()
+        try:
+            yield
+            await self.commit_transaction()
+        except Exception:
+            if self._transactions.may_abort:
+                await self.abort_transaction()
+            raise
+
+    @property
+    def _transactions(self) -> Transactions:
+        if self._sender.transactions is None:
+            raise ValueError("the producer has no transactional.id: set one to use transactions")
+        return self._sender.transactions
+
     async def close(self, *, flush: bool = True) -> None:
-        """Send what is left, then stop; without flush what is left fails."""
+        """Send what is left, then stop; without flush what is left fails.
+
+        An open transaction is aborted.
+        """
         if self._closed:
             return
         self._closed = True
         try:
+            if self._sender.transactions is not None:
+                await self._abort_open(self._sender.transactions, patient=flush)
             if flush:
                 await self._sender.flush()
         finally:
@@ -126,6 +205,15 @@ class Producer:
     async def partitions_for(self, topic: str) -> list[int]:
         view = await self.cluster.topics_of([topic], timeout_ms=self.settings.max_block_ms)
         return sorted(view.topics[topic].partitions)
+
+    async def _abort_open(self, transactions: Transactions, *, patient: bool) -> None:
+        """Readers wait for an open transaction until it times out, so do not leave one behind."""
+        if not transactions.may_abort:
+            return
+        try:
+            await self.abort_transaction(timeout_ms=None if patient else HURRIED_ABORT_MS)
+        except KafkaError as error:
+            logger.warning("the open transaction is left to time out: %s", error)
 
     async def _append(self, target: TopicPartition, record: Record, size_bytes: int) -> Delivery:
         lane = self._lanes.get(target)

@@ -18,6 +18,7 @@ from floodmark.client.errors import ConnectionFailed, KafkaError, RequestTimedOu
 from floodmark.client.lane import Lane, ProducerIdentity
 from floodmark.client.produce import encode_batch_of, produce_request, read_answers
 from floodmark.client.settings import ProducerSettings
+from floodmark.client.transactions import Transactions
 from floodmark.client.view import TopicPartition
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.init_producer_id import (
@@ -42,6 +43,11 @@ class Sender:
     def __init__(
         self, cluster: Cluster, settings: ProducerSettings, lanes: Mapping[TopicPartition, Lane]
     ) -> None:
+        self.transactions = (
+            None
+            if settings.transactional_id is None
+            else Transactions(cluster, settings, on_change=self.wake)
+        )
         self._cluster = cluster
         self._settings = settings
         self._lanes = lanes
@@ -97,8 +103,16 @@ class Sender:
         finally:
             self._flushes -= 1
 
+    def abandon(self, error: KafkaError) -> None:
+        """Nothing that waits is sent any more; what is under way ends as it ends."""
+        for lane in self._lanes.values():
+            for batch in lane.expire(float("inf")):
+                self._fail(batch, error)
+
     async def stop(self) -> None:
         self._stopped = True
+        if self.transactions is not None:
+            await self.transactions.stop()
         tasks = [t for t in (self._loop_task, self._background, *self._tasks) if t is not None]
         for task in tasks:
             task.cancel()
@@ -135,6 +149,10 @@ class Sender:
         now_ms = self._cluster.clock.monotonic_ms()
         hurry = self._hurry or self._flushes > 0
         self._hurry = False
+        if self.transactions is not None:
+            self._identity = self.transactions.identity
+            if self.transactions.error is not None:
+                self.abandon(self.transactions.error)
         ready: dict[int, list[Lane]] = defaultdict(list)
         next_ms: float | None = None
         for lane in self._lanes.values():
@@ -165,6 +183,8 @@ class Sender:
                 lane.begin_epoch(self._identity)
             elif lane.identity != self._identity and not lane.head_is_numbered:
                 return None
+        if self.transactions is not None and not self.transactions.may_send(lane.partition):
+            return None
         return lane.ready_at_ms(self._settings.linger_ms, hurry=hurry)
 
     def _bump_epoch(self, lane: Lane) -> None:
@@ -238,7 +258,11 @@ class Sender:
                 identity = self._lanes[batch.partition].identity
                 batch.encoded = encode_batch_of(batch, identity, self._settings)
         request, max_version = produce_request(
-            self._cluster.view, connection, batches, self._settings
+            self._cluster.view,
+            connection,
+            batches,
+            self._settings,
+            second_protocol=self.transactions is None or self.transactions.is_second_protocol,
         )
         if self._settings.acks == 0:
             await connection.send(request, max_version=max_version)
@@ -275,13 +299,18 @@ class Sender:
         elif self._may_retry(batch, error, now_ms):
             if error.code in _NUMBERING_CODES and lane.is_oldest(batch):
                 lane.needs_new_epoch = True
-            delay_ms = self._cluster.backoff.delay_ms(batch.attempts)
+            delay_ms = self._cluster.delay_ms(error, batch.attempts)
             lane.put_back(batch, now_ms + delay_ms)
         else:
             self._give_up(batch, error)
 
     def _give_up(self, batch: ProducerBatch, error: KafkaError) -> None:
         self._lanes[batch.partition].finished(batch)
+        self._fail(batch, error)
+
+    def _fail(self, batch: ProducerBatch, error: KafkaError) -> None:
+        if self.transactions is not None:
+            self.transactions.lost(error, numbered=batch.base_sequence is not None)
         batch.fail(error)
 
     def _may_retry(self, batch: ProducerBatch, error: KafkaError, now_ms: float) -> bool:
@@ -290,21 +319,29 @@ class Sender:
         if batch.attempts > self._settings.retries:
             return False
         numbering = self._settings.idempotent and error.code in _NUMBERING_CODES
+        if self.transactions is not None:
+            # A gap behind a batch that is tried again closes by itself; a real one can only be
+            # closed by a new epoch, which a transaction gets when it ends.
+            numbering = numbering and not self._lanes[batch.partition].is_oldest(batch)
+            return self.transactions.may_retry and (error.retriable or numbering)
         return error.retriable or numbering
 
     def _expire(self, lane: Lane, now_ms: float) -> None:
         for batch in lane.expire(now_ms - self._settings.delivery_timeout_ms):
-            batch.fail(
+            self._fail(
+                batch,
                 RequestTimedOut(
                     f"{len(batch.records)} records for {batch.partition} could not be delivered "
                     f"in delivery.timeout.ms ({self._settings.delivery_timeout_ms})"
-                )
+                ),
             )
 
     # --- metadata and producer id, asked for beside the loop ---
 
     def _start_background(self, now_ms: float) -> None:
-        needs_id = self._settings.idempotent and not self._identity.is_known
+        needs_id = (
+            self._settings.idempotent and self.transactions is None and not self._identity.is_known
+        )
         if self._background is not None or not (
             needs_id or self._stale or self._cluster.is_old(now_ms)
         ):
@@ -321,7 +358,8 @@ class Sender:
             self._background_failures = 0
         except KafkaError as error:
             if not error.retriable:
-                self._fail_everything(error)
+                # No producer id or metadata for good: nothing that waits can ever be sent.
+                self.abandon(error)
             self._stale = True
             self._background_failures += 1
         # Even a success may show the same old leader, so never ask without a pause.
@@ -340,9 +378,3 @@ class Sender:
         if response.error_code:
             raise KafkaError(response.error_code, "the broker gave no producer id")
         return ProducerIdentity(response.producer_id, response.producer_epoch)
-
-    def _fail_everything(self, error: KafkaError) -> None:
-        """No producer id or metadata for good: nothing that waits can ever be sent."""
-        for lane in self._lanes.values():
-            for batch in lane.expire(float("inf")):
-                batch.fail(error)

@@ -71,6 +71,8 @@ class ProducerSettings(ClientSettings):
     compression_type: str = "none"
     enable_idempotence: bool = True
     retries: int = 2**31 - 1
+    transactional_id: str | None = None
+    transaction_timeout_ms: int = 60_000
     allow_auto_create_topics: bool = True
 
     def __post_init__(self) -> None:
@@ -80,6 +82,16 @@ class ProducerSettings(ClientSettings):
             raise SettingsError("batch.size, buffer.memory and linger.ms must not be negative")
         if self.max_in_flight_requests_per_connection < 1:
             raise SettingsError("max.in.flight.requests.per.connection must be at least 1")
+        if self.transactional_id is not None:
+            self._check_transactional(self.transactional_id)
+
+    def _check_transactional(self, transactional_id: str) -> None:
+        if not transactional_id:
+            raise SettingsError("transactional.id must not be empty: leave it out instead")
+        if not self.idempotent:
+            raise SettingsError(
+                "transactional.id needs acks=all, retries and enable.idempotence=true"
+            )
 
     @property
     def idempotent(self) -> bool:
