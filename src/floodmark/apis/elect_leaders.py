@@ -1,0 +1,49 @@
+"""ElectLeaders (key 43), versions 0 to 2: give partitions their preferred leader, or any at all.
+
+A null list asks for all partitions; of those only the ones that needed an election are answered.
+
+- v1 unclean elections, for partitions without a leader (KIP-460)
+- v2 flexible
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from floodmark.apis.context import RequestContext
+from floodmark.controller.elections import ElectionType
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+
+async def handle(context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
+    if request.election_type not in set(ElectionType):
+        return ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST)
+    wanted = None
+    if request.topic_partitions is not None:
+        wanted = [
+            (topic.topic, index) for topic in request.topic_partitions for index in topic.partitions
+        ]
+    answers = await context.services.controller.elect_leaders(
+        ElectionType(request.election_type), wanted
+    )
+    by_topic: dict[str, list[PartitionResult]] = defaultdict(list)
+    for answer in answers:
+        by_topic[answer.topic].append(
+            PartitionResult(
+                partition_id=answer.partition,
+                error_code=answer.error_code,
+                error_message=answer.message,
+            )
+        )
+    return ElectLeadersResponse(
+        replica_election_results=[
+            ReplicaElectionResult(topic=topic, partition_result=results)
+            for topic, results in by_topic.items()
+        ]
+    )

@@ -1,0 +1,46 @@
+"""UpdateFeatures (key 57), versions 0 to 2: move the cluster's finalized features (KIP-584).
+
+All or none: one feature that cannot move leaves the others where they are, and the error of the
+first one stands for the whole request.
+
+- v1 the kind of downgrade instead of a mere permission; validation only
+- v2 no results per feature any more
+"""
+
+from __future__ import annotations
+
+from floodmark.apis.context import RequestContext
+from floodmark.controller.features import FeatureUpdate, UpgradeType
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+LAST_VERSION_WITH_RESULTS = 1
+
+
+async def handle(context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+    updates = [_update(context.api_version, key) for key in request.feature_updates]
+    answers = await context.services.controller.update_features(
+        updates, validate_only=request.validate_only
+    )
+    for answer in answers:
+        if answer.error_code is not ErrorCode.NONE:
+            return UpdateFeaturesResponse(
+                error_code=answer.error_code,
+                error_message=f"no feature was changed, because of {answer.name}: {answer.message}",
+            )
+    results = [UpdatableFeatureResult(feature=answer.name) for answer in answers]
+    return UpdateFeaturesResponse(
+        results=results if context.api_version <= LAST_VERSION_WITH_RESULTS else []
+    )
+
+
+def _update(version: int, key: FeatureUpdateKey) -> FeatureUpdate:
+    upgrade_type = key.upgrade_type
+    if version == 0 and key.allow_downgrade:
+        upgrade_type = UpgradeType.SAFE_DOWNGRADE
+    return FeatureUpdate(key.feature, key.max_version_level, upgrade_type)
