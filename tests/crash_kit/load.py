@@ -52,6 +52,10 @@ class Load:
                 "retry.backoff.ms": 10,
                 "reconnect.backoff.ms": 10,
                 "reconnect.backoff.max.ms": 50,
+                # Starting over from the bootstrap list leaves partitions without a leader for many
+                # seconds, and here the one broker always comes back where it was.
+                "metadata.recovery.strategy": "none",
+                "topic.metadata.refresh.fast.interval.ms": 50,
                 "message.timeout.ms": FLUSH_TIMEOUT_S * 1000,
                 "queue.buffering.max.messages": 2000,
                 "error_cb": self._on_error,

@@ -65,7 +65,7 @@ class BrokerCollector(Collector):
             "kafka_network_requestmetrics_requests",
             "Requests read, by API.",
             ("request",),
-            {(api_name(key),): count for key, count in requests.items()},
+            {(api_name(ApiKey(key)),): count for key, count in requests.items()},
         )
         yield _gauge(
             "kafka_network_requestmetrics_totaltimems",

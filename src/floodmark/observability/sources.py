@@ -22,14 +22,13 @@ if TYPE_CHECKING:
     from floodmark.replication.fetch_sessions import FetchSessions
     from floodmark.replication.replica import Replica
     from floodmark.replication.replica_manager import ReplicaManager
-    from floodmark.wire.api_keys import ApiKey
 
 MAX_PARTITION_SERIES = 1_000
 """Partitions with series of their own, however few topics they are of: a scrape must stay short."""
 
 
 class ObservedDispatch(Protocol):
-    requests: dict[ApiKey, int]
+    requests: dict[int, int]
     timer: Any
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from floodmark.clock import Clock
+from floodmark.promise import Promise
 from floodmark.wire.api_keys import ApiKey
 
 SAMPLE_EVERY = 8
@@ -40,6 +41,8 @@ class RequestTimings:
         self._until_sample = SAMPLE_EVERY
         begin_ms = self._clock.monotonic_ms()
         result = handle()
+        if isinstance(result, Promise):
+            return result.map(lambda answer: self._passed(api_key, begin_ms, answer))
         if isinstance(result, asyncio.Future):
             result.add_done_callback(lambda _: self._record(api_key, begin_ms))
         elif asyncio.iscoroutine(result):
@@ -51,6 +54,10 @@ class RequestTimings:
     def quantiles_ms(self) -> Mapping[ApiKey, tuple[float, ...]]:
         """The values at `QUANTILES`, of each API that has been sampled."""
         return {key: _quantiles(sorted(kept)) for key, kept in self._samples_ms.items()}
+
+    def _passed(self, api_key: ApiKey, begin_ms: float, answer: Any) -> Any:
+        self._record(api_key, begin_ms)
+        return answer
 
     async def _finish(
         self, api_key: ApiKey, begin_ms: float, work: Coroutine[Any, Any, Any]

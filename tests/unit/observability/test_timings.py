@@ -2,7 +2,10 @@
 
 import asyncio
 
+import pytest
+
 from floodmark.observability.timings import KEPT_SAMPLES, SAMPLE_EVERY, RequestTimings
+from floodmark.promise import Promise
 from floodmark.testing.virtual_clock import VirtualClock
 from floodmark.wire.api_keys import ApiKey
 
@@ -29,6 +32,18 @@ async def test_a_parked_request_counts_with_its_wait() -> None:
     future.set_result("answer")
     await asyncio.sleep(0)
     assert timings.quantiles_ms()[ApiKey.FETCH][0] == 500.0
+
+
+def test_a_promised_answer_counts_when_it_comes() -> None:
+    clock = VirtualClock()
+    timings = RequestTimings(clock)
+    promise: Promise[str] = Promise()
+    passed: list[str] = []
+    timings.time(ApiKey.PRODUCE, lambda: promise).then(passed.append, pytest.fail)
+    clock.advance(7)
+    promise.set("answer")
+    assert passed == ["answer"]
+    assert timings.quantiles_ms()[ApiKey.PRODUCE][0] == 7.0
 
 
 async def test_a_request_that_is_worked_on_counts_to_its_end() -> None:
