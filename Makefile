@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/pytest
 
-.PHONY: setup run test test-clients test-crash check soak bench wheel conformance fuzz clean
+.PHONY: setup run test test-clients test-conformance test-crash check soak bench wheel conformance fuzz clean
 
 setup: .venv/ready
 
@@ -35,6 +35,10 @@ soak: setup
 # A structure-aware fuzz run of 200,000 requests against one broker, watching its memory.
 fuzz: setup
 	FLOODMARK_FUZZ_REQUESTS=200000 $(PYTEST) -q --timeout=1500 tests/fuzz
+
+# Other projects' own tests of a broker: franz-go's suite, Kafka's verifiers, Streams and Connect.
+test-conformance: setup
+	$(PYTEST) -q tests/conformance
 
 # franz-go's own integration suite, at the scale its authors run it. CI runs it with fewer records.
 conformance: setup

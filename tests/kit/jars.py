@@ -59,7 +59,7 @@ def client_jars(version: str) -> Path:
 
 
 def jars(*artifacts: str) -> Path:
-    """Resolve `group:artifact:version` artifacts with all they need into one folder."""
+    """Resolve `group:artifact:version[:classifier]` artifacts with all they need into one folder."""
     digest = hashlib.sha256("\n".join(artifacts).encode()).hexdigest()[:16]
     with cache_lock(f"jars-{digest}") as folder:
         done = folder / "artifacts.txt"
@@ -84,8 +84,10 @@ def _copy_dependencies(artifacts: tuple[str, ...], folder: Path) -> None:
 
 
 def _dependency(artifact: str) -> str:
-    group_id, artifact_id, version = artifact.split(":")
+    group_id, artifact_id, version, *classifier = artifact.split(":")
     return (
         f"<dependency><groupId>{group_id}</groupId><artifactId>{artifact_id}</artifactId>"
-        f"<version>{version}</version></dependency>"
+        f"<version>{version}</version>"
+        + "".join(f"<classifier>{name}</classifier>" for name in classifier)
+        + "</dependency>"
     )
