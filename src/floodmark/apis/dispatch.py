@@ -8,7 +8,6 @@ the first request for them comes, which keeps the start short.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Callable, Coroutine
 from importlib import import_module
@@ -73,6 +72,8 @@ SERVED: dict[ApiKey, Served] = {
     ApiKey.DESCRIBE_PRODUCERS: Served(0, 0),
     ApiKey.DESCRIBE_TRANSACTIONS: Served(0, 0),
     ApiKey.LIST_TRANSACTIONS: Served(0, 2),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: Served(0, 1),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: Served(0, 1),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Served(0, 0),
     ApiKey.LIST_CONFIG_RESOURCES: Served(0, 1),
 }
@@ -96,6 +97,7 @@ class Route(NamedTuple):
     handle: Handle
     decode: Callable[[memoryview, int], tuple[Any, int]]
     encode: Encoder
+    response_class: type[Any]
 
 
 class FaultSwitch:
@@ -123,7 +125,8 @@ class Dispatch:
         self._routes: dict[tuple[int, int], Route] = {}
         self.faults: FaultSwitch | None = None
         self.timer: RequestTimer | None = None
-        self.requests: dict[ApiKey, int] = dict.fromkeys(SERVED, 0)
+        # By plain numbers: hashing an enum member is a call of a Python function.
+        self.requests: dict[int, int] = {int(key): 0 for key in SERVED}
 
     def __call__(self, connection: Connection, frame: memoryview) -> Outcome:
         try:
@@ -133,7 +136,7 @@ class Dispatch:
             request, _ = route.decode(frame, position)
         except DecodeError as problem:
             raise CloseConnection(f"cannot read a request: {problem}") from problem
-        self.requests[route.api_key] += 1
+        self.requests[api_key] += 1
         context = RequestContext(self._services, connection.peer, header)
         if self.timer is None and self.faults is None:
             return self._outcome(route, context, route.handle(context, request))
@@ -151,13 +154,13 @@ class Dispatch:
         return handle() if self.timer is None else self.timer.time(route.api_key, handle)
 
     def _outcome(self, route: Route, context: RequestContext, result: Any) -> Outcome:
+        if type(result) is route.response_class:
+            return self._encode(route, context, result)
         if result is None:
             return None
         if isinstance(result, (Promise, asyncio.Future)):
             return Parked(result, lambda message: self._encode(route, context, message))
-        if inspect.iscoroutine(result):
-            return self._finish(route, context, result)
-        return self._encode(route, context, result)
+        return self._finish(route, context, result)
 
     async def _finish(
         self, route: Route, context: RequestContext, work: Coroutine[Any, Any, Any]
@@ -184,14 +187,16 @@ class Dispatch:
 
     def _load(self, api_key: ApiKey, version: int) -> Route:
         module = import_module(f"floodmark.apis.{api_key.name.lower()}")
+        response_class = messages.response_class(api_key)
         route = Route(
             api_key,
             version,
             module.handle,
             decoder(messages.request_class(api_key), version),
-            encoder(messages.response_class(api_key), version),
+            encoder(response_class, version),
+            response_class,
         )
-        self._routes[(api_key, version)] = route
+        self._routes[(int(api_key), version)] = route
         return route
 
     def _route_of_unserved(self, api_key: ApiKey, version: int) -> Route:
@@ -207,6 +212,7 @@ class Dispatch:
                 api_versions.refuse_version,
                 lambda frame, position: (None, position),
                 encoder(messages.response_class(api_key), 0),
+                messages.response_class(api_key),
             )
         if api_key is ApiKey.PRODUCE and version in produce_before_v3.VERSIONS:
             return Route(
@@ -215,5 +221,6 @@ class Dispatch:
                 produce_before_v3.handle,
                 produce_before_v3.decode,
                 produce_before_v3.encode,
+                produce_before_v3.Refused,
             )
         raise CloseConnection(f"{api_key.name} v{version} is not served")

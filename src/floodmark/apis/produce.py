@@ -10,11 +10,11 @@ acks=0 is never answered, acks=1 when the leader has it, acks=all when every in-
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeAlias
 
 from floodmark.apis.context import RequestContext
-from floodmark.apis.transactional_produce import verify_transaction
+from floodmark.apis.transactional_produce import topic_name, verify_transaction
 from floodmark.network.request_channel import CloseConnection
 from floodmark.promise import Promise
 from floodmark.replication.replica import AppendOutcome
@@ -25,138 +25,116 @@ from floodmark.wire.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
-    TopicProduceData,
     TopicProduceResponse,
 )
 
 CURRENT_LEADER_SINCE = 10
-TOPIC_IDS_SINCE = 13
 VALID_ACKS = (-1, 0, 1)
 
-Outcomes = dict[tuple[str, int], AppendOutcome]
+Key: TypeAlias = tuple[str, int]
+Outcomes: TypeAlias = dict[Key, AppendOutcome]
 Answer: TypeAlias = "ProduceResponse | Promise[ProduceResponse] | None"
+
+_NO_ERROR = ErrorCode.NONE
 
 
 def handle(
     context: RequestContext, request: ProduceRequest
 ) -> Answer | Coroutine[Any, Any, ProduceResponse | None]:
-    names = [_topic_name(context, topic) for topic in request.topic_data]
     if request.transactional_id is None:
-        return _append(context, request, names, {})
-    refused = verify_transaction(context, request, names)
+        return _append(context, request, {})
+    refused = verify_transaction(context, request)
     if isinstance(refused, dict):
-        return _append(context, request, names, refused)
-    return _append_when_verified(context, request, names, refused)
+        return _append(context, request, refused)
+    return _append_when_verified(context, request, refused)
 
 
 async def _append_when_verified(
-    context: RequestContext,
-    request: ProduceRequest,
-    names: Sequence[str | None],
-    verification: Awaitable[Outcomes],
+    context: RequestContext, request: ProduceRequest, verification: Awaitable[Outcomes]
 ) -> ProduceResponse | None:
     """The records stay where they are meanwhile: the connection is muted until the answer."""
-    answer = _append(context, request, names, await verification)
+    answer = _append(context, request, await verification)
     return await answer if isinstance(answer, Promise) else answer
 
 
-def _append(
-    context: RequestContext,
-    request: ProduceRequest,
-    names: Sequence[str | None],
-    refused: Outcomes,
-) -> Answer:
+def _append(context: RequestContext, request: ProduceRequest, refused: Outcomes) -> Answer:
     replicas = context.services.replicas
     acks = request.acks
     in_transaction = request.transactional_id is not None
-    outcomes: Outcomes = {}
-    for name, topic in zip(names, request.topic_data, strict=True):
-        if name is None:
-            continue
+    response = ProduceResponse(responses=[])
+    pending: dict[Key, tuple[AppendOutcome, PartitionProduceResponse]] = {}
+    for topic in request.topic_data:
+        name = topic_name(context, topic)
+        answers: list[PartitionProduceResponse] = []
         for partition in topic.partition_data:
-            key = (name, partition.index)
-            if acks not in VALID_ACKS:
-                outcomes[key] = AppendOutcome(ErrorCode.INVALID_REQUIRED_ACKS)
-            elif key in refused:
-                outcomes[key] = refused[key]
+            if name is None:
+                outcome = AppendOutcome(ErrorCode.UNKNOWN_TOPIC_ID)
+            elif acks not in VALID_ACKS:
+                outcome = AppendOutcome(ErrorCode.INVALID_REQUIRED_ACKS)
+            elif refused and (name, partition.index) in refused:
+                outcome = refused[name, partition.index]
             else:
-                outcomes[key] = replicas.append(
-                    key, partition.records or b"", acks, in_transaction=in_transaction
-                )
-    if acks == 0:
-        _end_unanswered(outcomes)
-        return None
-    waiting = replicas.acknowledged(outcomes, acks, request.timeout_ms)
-    if waiting is None:
-        return _response(context, request, names, outcomes)
-    return waiting.map(lambda later: _response(context, request, names, later))
-
-
-def _topic_name(context: RequestContext, topic: TopicProduceData) -> str | None:
-    if context.api_version >= TOPIC_IDS_SINCE:
-        return context.services.topic_name(topic.topic_id)
-    return topic.name
-
-
-def _end_unanswered(outcomes: Outcomes) -> None:
-    """With acks=0 the only way to say that something went wrong is to end the connection."""
-    for (topic, partition), outcome in outcomes.items():
-        if outcome.error_code is not ErrorCode.NONE:
-            raise CloseConnection(
-                f"produce with acks=0 to {topic}-{partition} failed: {outcome.error_code.name}"
+                key = (name, partition.index)
+                outcome = replicas.append(key, partition.records or b"", acks, in_transaction)
+            answer = PartitionProduceResponse(
+                index=partition.index,
+                base_offset=outcome.base_offset,
+                log_append_time_ms=outcome.log_append_time_ms,
+                log_start_offset=outcome.log_start_offset,
             )
-
-
-def _response(
-    context: RequestContext,
-    request: ProduceRequest,
-    names: Sequence[str | None],
-    outcomes: Outcomes,
-) -> ProduceResponse:
-    responses = []
-    for name, topic in zip(names, request.topic_data, strict=True):
-        if name is None:
-            partitions = [
-                PartitionProduceResponse(
-                    index=p.index, error_code=ErrorCode.UNKNOWN_TOPIC_ID, base_offset=-1
-                )
-                for p in topic.partition_data
-            ]
-        else:
-            partitions = [
-                _partition_response(context, name, p.index, outcomes[(name, p.index)])
-                for p in topic.partition_data
-            ]
-        responses.append(
+            answers.append(answer)
+            if outcome.error_code is not _NO_ERROR:
+                _refuse(context, answer, name or "", outcome)
+            elif outcome.is_pending:
+                pending[key] = outcome, answer
+        response.responses.append(
             TopicProduceResponse(
-                name=topic.name, topic_id=topic.topic_id, partition_responses=partitions
+                name=topic.name, topic_id=topic.topic_id, partition_responses=answers
             )
         )
-    return ProduceResponse(responses=responses)
+    if acks == 0:
+        _end_unanswered(response)
+        return None
+    if not pending:
+        return response
+
+    def settle(settled: Outcomes) -> ProduceResponse:
+        for key, outcome in settled.items():
+            if outcome.error_code is not _NO_ERROR:
+                _refuse(context, pending[key][1], key[0], outcome)
+        return response
+
+    waiting = {key: outcome for key, (outcome, _) in pending.items()}
+    return replicas.acknowledged(waiting, acks, request.timeout_ms).map(settle)
 
 
-def _partition_response(
-    context: RequestContext, topic: str, partition: int, outcome: AppendOutcome
-) -> PartitionProduceResponse:
-    response = PartitionProduceResponse(
-        index=partition,
-        error_code=outcome.error_code,
-        base_offset=outcome.base_offset,
-        log_append_time_ms=outcome.log_append_time_ms,
-        log_start_offset=outcome.log_start_offset,
-    )
-    if outcome.error_code is not ErrorCode.NONE:
-        response.error_message = outcome.error_message
-        response.record_errors = [
-            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
-            for index, text in outcome.record_errors
-        ]
-        if (
-            outcome.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-            and context.api_version >= CURRENT_LEADER_SINCE
-        ):
-            leader_id, leader_epoch = context.services.leader(topic, partition)
-            response.current_leader = LeaderIdAndEpoch(
-                leader_id=leader_id, leader_epoch=leader_epoch
-            )
-    return response
+def _refuse(
+    context: RequestContext,
+    answer: PartitionProduceResponse,
+    topic: str,
+    outcome: AppendOutcome,
+) -> None:
+    answer.error_code = outcome.error_code
+    answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
+    answer.error_message = outcome.error_message
+    answer.record_errors = [
+        BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
+        for index, text in outcome.record_errors
+    ]
+    if (
+        outcome.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        and context.api_version >= CURRENT_LEADER_SINCE
+    ):
+        leader_id, leader_epoch = context.services.leader(topic, answer.index)
+        answer.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
+
+
+def _end_unanswered(response: ProduceResponse) -> None:
+    """With acks=0 the only way to say that something went wrong is to end the connection."""
+    for topic in response.responses:
+        for answer in topic.partition_responses:
+            if answer.error_code != _NO_ERROR:
+                raise CloseConnection(
+                    f"produce with acks=0 to {topic.name or topic.topic_id}-{answer.index} "
+                    f"failed: {ErrorCode(answer.error_code).name}"
+                )

@@ -9,7 +9,7 @@ since nothing else needs it.
 from __future__ import annotations
 
 from struct import Struct, error
-from typing import Any
+from typing import Any, NamedTuple
 
 from floodmark.apis.context import RequestContext
 from floodmark.wire.errors import ErrorCode
@@ -24,9 +24,16 @@ _ACKS_AND_TIMEOUT = Struct(">hi")
 Topics = list[tuple[bytes, list[int]]]
 
 
-def handle(context: RequestContext, request: tuple[int, Topics]) -> tuple[int, Topics] | None:
-    acks, _ = request
-    return None if acks == 0 else (context.api_version, request[1])
+class Refused(NamedTuple):
+    """The answer: all of this, in the layout of this version."""
+
+    version: int
+    topics: Topics
+
+
+def handle(context: RequestContext, request: tuple[int, Topics]) -> Refused | None:
+    acks, topics = request
+    return None if acks == 0 else Refused(context.api_version, topics)
 
 
 def decode(frame: memoryview, position: int) -> tuple[tuple[int, Topics], int]:
@@ -55,7 +62,7 @@ def decode(frame: memoryview, position: int) -> tuple[tuple[int, Topics], int]:
     return (acks, topics), position
 
 
-def encode(response: tuple[int, Topics], parts: list[Any]) -> None:
+def encode(response: Refused, parts: list[Any]) -> None:
     version, topics = response
     parts.append(_INT32.pack(len(topics)))
     for name, partitions in topics:

@@ -8,17 +8,18 @@ for older ones the coordinator only confirms that they added them.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 
 from floodmark.apis.context import RequestContext
 from floodmark.records.batch import HEADER_BYTES, read_header
 from floodmark.replication.replica import AppendOutcome
 from floodmark.wire.errors import ErrorCode
-from floodmark.wire.messages.produce import ProduceRequest
+from floodmark.wire.messages.produce import ProduceRequest, TopicProduceData
 
 Key = tuple[str, int]
 Refusals = dict[Key, AppendOutcome]
 
+TOPIC_IDS_SINCE = 13
 ADDS_PARTITIONS_SINCE = 12
 KNOWS_ABORTABLE_SINCE = 11
 
@@ -32,13 +33,21 @@ _TRY_AGAIN = frozenset(
 )
 
 
+def topic_name(context: RequestContext, topic: TopicProduceData) -> str | None:
+    """None for a topic id that nobody knows."""
+    if context.api_version >= TOPIC_IDS_SINCE:
+        return context.services.topic_name(topic.topic_id)
+    return topic.name
+
+
 def verify_transaction(
-    context: RequestContext, request: ProduceRequest, names: Sequence[str | None]
+    context: RequestContext, request: ProduceRequest
 ) -> Refusals | Awaitable[Refusals]:
     """The partitions that may not be written to; none is the good answer."""
     unverified: set[Key] = set()
     producer: tuple[int, int] | None = None
-    for name, topic in zip(names, request.topic_data, strict=True):
+    for topic in request.topic_data:
+        name = topic_name(context, topic)
         for partition in topic.partition_data:
             records = partition.records
             replica = context.services.replicas.find((name or "", partition.index))

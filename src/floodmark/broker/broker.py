@@ -30,6 +30,7 @@ from floodmark.network.server import NetworkServer, NetworkSettings
 from floodmark.replication.fetch_sessions import FetchSessions
 from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
+from floodmark.storage.cleaner import CleanerSettings, LogCleaner
 from floodmark.storage.errors import LogDirFailure, StorageError
 from floodmark.storage.files import Files, RealFiles
 from floodmark.storage.log_manager import FoundPartition, LogManager
@@ -75,6 +76,7 @@ class Broker:
     network: NetworkServer
     partitions: Partitions
     _maintenance: Maintenance
+    _cleaner: LogCleaner
 
     @property
     def config(self) -> BrokerConfig:
@@ -120,6 +122,8 @@ class Broker:
             raise
         self._report(report)
         self._maintenance.start()
+        if self.config.get_bool("log.cleaner.enable"):
+            self._cleaner.start()
         self.network.start()
         self.is_serving = True
         logger.info("broker %d of cluster %s serves", identity.node_id, identity.cluster_id)
@@ -134,6 +138,7 @@ class Broker:
         await self.replicas.close()
         await self.network.close()
         await self._maintenance.close()
+        await self._cleaner.close()
         self._deferred.close()
         high_watermarks = {r.key: r.core.high_watermark for r in self.replicas.replicas}
         await asyncio.to_thread(self._close_logs, high_watermarks)
@@ -175,6 +180,14 @@ class Broker:
             self.clock,
             self._executor,
             self._deferred,
+        )
+        self._cleaner = LogCleaner(
+            self._files,
+            lambda: [(r.log, r.core.high_watermark) for r in self.replicas.replicas],
+            self.clock,
+            self._executor,
+            self._deferred.run_later,
+            cleaner_settings(config),
         )
         self.controller.subscribe(self._image_changed)
 
@@ -239,6 +252,7 @@ class Broker:
         if self.is_serving:
             self.network.channel.resize(config.get_int("num.io.threads"))
         self.coordination.config_changed(config)
+        self._cleaner.settings = cleaner_settings(config)
 
     def _disk_failed(self, replica: Replica, problem: StorageError | OSError) -> None:
         if not isinstance(problem, LogDirFailure):
@@ -275,3 +289,11 @@ class Broker:
             )
         for name in report.ignored_settings:
             logger.warning("the stored setting %s cannot be read and has no effect", name)
+
+
+def cleaner_settings(config: BrokerConfig) -> CleanerSettings:
+    return CleanerSettings(
+        backoff_ms=config.get_int("log.cleaner.backoff.ms"),
+        dedupe_buffer_bytes=config.get_int("log.cleaner.dedupe.buffer.size"),
+        io_bytes_per_second=config.get_float("log.cleaner.io.max.bytes.per.second"),
+    )

@@ -114,14 +114,14 @@ class InternalTopicLog:
     async def committed(self, partition: int, offset: int) -> None:
         key = (self.topic, partition)
         outcomes = {key: AppendOutcome(ErrorCode.NONE, required_offset=offset)}
-        waiting = self._replicas.acknowledged(outcomes, ACKS_ALL, self._commit_timeout_ms)
-        if waiting is None:
-            return
-        outcome = (await waiting)[key]
+        settled = await self._replicas.acknowledged(outcomes, ACKS_ALL, self._commit_timeout_ms)
+        outcome = settled[key]
         if outcome.error_code is ErrorCode.REQUEST_TIMED_OUT:
             raise TimeoutError(f"{self.topic}-{partition} was not replicated in time")
         if outcome.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             raise NotCoordinator(f"{self.topic}-{partition} is led by another broker now")
+        if outcome.error_code is not ErrorCode.NONE:
+            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, outcome.error_code.name)
 
     def read(self, partition: int) -> Iterator[bytes | memoryview]:
         offset = self._leader(partition).log.log_start_offset

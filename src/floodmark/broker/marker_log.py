@@ -74,10 +74,11 @@ class ReplicaMarkerLog:
     def _when_replicated(
         self, key: tuple[str, int], offset: int
     ) -> ErrorCode | asyncio.Future[ErrorCode]:
+        replica = self._replicas.find(key)
+        if replica is not None and replica.core.high_watermark >= offset:
+            return ErrorCode.NONE
         outcomes = {key: AppendOutcome(ErrorCode.NONE, required_offset=offset)}
         waiting = self._replicas.acknowledged(outcomes, ACKS_ALL, MARKER_TIMEOUT_MS)
-        if waiting is None:
-            return ErrorCode.NONE
         answer: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
         waiting.map(lambda outcomes: outcomes[key].error_code).then(
             answer.set_result, answer.set_exception

@@ -10,33 +10,41 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 SMALL_BYTES = 16 * 1024
 """Below this, joining parts into one write is cheaper than a write for each."""
 
 
-@runtime_checkable
 class Slice(Protocol):
     """A piece of a file that is read when it is sent."""
 
-    @property
-    def size_bytes(self) -> int: ...
+    def __len__(self) -> int: ...
     def read(self) -> bytes: ...
 
 
 Part = bytes | bytearray | memoryview | Slice
 
 
+class ShortRead(OSError):
+    """A file holds less than was announced: nothing has been sent yet, and nothing may be."""
+
+
 def write_response(transport: asyncio.WriteTransport, parts: Sequence[Part]) -> int:
     """Writes one framed response and returns its size without the length prefix."""
-    chunks = [
-        part if isinstance(part, (bytes, bytearray, memoryview)) else part.read() for part in parts
-    ]
-    size_bytes = sum(map(len, chunks))
-    prefix = size_bytes.to_bytes(4, "big")
+    size_bytes = sum(map(len, parts))
+    chunks: list[bytes | bytearray | memoryview] = [size_bytes.to_bytes(4, "big")]
+    for part in parts:
+        chunks.append(part if isinstance(part, (bytes, bytearray, memoryview)) else _read(part))
     if size_bytes <= SMALL_BYTES:
-        transport.write(prefix + b"".join(chunks))
-        return size_bytes
-    transport.writelines([prefix, *chunks])
+        transport.write(b"".join(chunks))
+    else:
+        transport.writelines(chunks)
     return size_bytes
+
+
+def _read(part: Slice) -> bytes:
+    data = part.read()
+    if len(data) != len(part):
+        raise ShortRead(f"{len(part)} bytes were announced, the file has {len(data)}")
+    return data

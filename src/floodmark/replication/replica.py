@@ -25,6 +25,8 @@ ACKS_ALL = -1
 NO_OFFSET = -1
 NO_TIMESTAMP = -1
 
+_NO_ERROR = ErrorCode.NONE
+
 
 class Isolation(IntEnum):
     READ_UNCOMMITTED = 0
@@ -35,6 +37,7 @@ class AppendOutcome(NamedTuple):
     """What became of one partition of a produce request.
 
     `required_offset` is what the acknowledgement waits for: all before it must be acknowledgeable.
+    `is_pending` says that it is not yet.
     """
 
     error_code: ErrorCode
@@ -42,6 +45,7 @@ class AppendOutcome(NamedTuple):
     log_append_time_ms: int = NO_TIMESTAMP
     log_start_offset: int = NO_OFFSET
     required_offset: int = 0
+    is_pending: bool = False
     record_errors: Sequence[tuple[int, str]] = ()
     error_message: str | None = None
 
@@ -112,11 +116,12 @@ class Replica:
         return True
 
     def append(
-        self, records: memoryview | bytes, acks: int, now_ms: int, *, in_transaction: bool
+        self, records: memoryview | bytes, acks: int, now_ms: int, in_transaction: bool
     ) -> AppendOutcome:
         """Appends what was sent; a refusal is an outcome, a failing disk raises StorageError."""
         core = self.core
-        if not core.is_leader:
+        leadership = core.leadership
+        if leadership.leader != core.broker_id:
             return AppendOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if acks == ACKS_ALL and not core.has_enough_in_sync_replicas(self.min_in_sync_replicas):
             return AppendOutcome(ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -125,7 +130,7 @@ class Replica:
             batch, header = prepare_produce(records, self.rules, now_ms)
             if header.attributes & TRANSACTIONAL_BIT and not in_transaction:
                 return AppendOutcome(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-            result = log.append(batch, header, core.leadership.leader_epoch, now_ms)
+            result = log.append(batch, header, leadership.leader_epoch, now_ms)
         except InvalidBatch as problem:
             return AppendOutcome(
                 problem.error_code,
@@ -134,14 +139,16 @@ class Replica:
             )
         except AppendRefused as problem:
             return AppendOutcome(problem.error_code, error_message=str(problem))
-        if not result.duplicate:
+        base_offset, last_offset, append_time_ms, log_start_offset, duplicate = result
+        if not duplicate:
             self.appended()
         return AppendOutcome(
-            ErrorCode.NONE,
-            result.base_offset,
-            result.log_append_time_ms,
-            log.log_start_offset,
-            result.last_offset + 1,
+            _NO_ERROR,
+            base_offset,
+            append_time_ms,
+            log_start_offset,
+            last_offset + 1,
+            (core.high_watermark if acks == ACKS_ALL else core.log_end_offset) <= last_offset,
         )
 
     def appended(self) -> None:

@@ -30,6 +30,8 @@ from floodmark.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 
+_NO_ERROR = ErrorCode.NONE
+
 
 class FetchLimits(NamedTuple):
     """The bounds of one fetch request."""
@@ -112,20 +114,17 @@ class ReplicaManager:
         key: ReplicaKey,
         records: memoryview | bytes,
         acks: int,
-        *,
         in_transaction: bool = False,
     ) -> AppendOutcome:
         replica = self._replicas.get(key)
         if replica is None:
             return AppendOutcome(self.missing(key))
         try:
-            outcome = replica.append(
-                records, acks, self._clock.now_ms(), in_transaction=in_transaction
-            )
+            outcome = replica.append(records, acks, self._clock.now_ms(), in_transaction)
         except (StorageError, OSError) as problem:
             self.disk_failed(replica, problem)
             return AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR, error_message=str(problem))
-        if outcome.error_code is ErrorCode.NONE:
+        if outcome.error_code is _NO_ERROR:
             if replica.flush_due_offset is not None:
                 self._flusher.request(replica)
             else:
@@ -134,15 +133,8 @@ class ReplicaManager:
 
     def acknowledged(
         self, outcomes: dict[ReplicaKey, AppendOutcome], acks: int, timeout_ms: int
-    ) -> Promise[dict[ReplicaKey, AppendOutcome]] | None:
-        """None when all may be acknowledged now; else a promise of the final outcomes."""
-        for key, outcome in outcomes.items():
-            if outcome.error_code is ErrorCode.NONE:
-                replica = self._replicas.get(key)
-                if replica is None or not replica.is_acknowledgeable(outcome.required_offset, acks):
-                    break
-        else:
-            return None
+    ) -> Promise[dict[ReplicaKey, AppendOutcome]]:
+        """A promise of the final outcomes; kept already when all may be acknowledged now."""
         promise: Promise[dict[ReplicaKey, AppendOutcome]] = Promise()
         operation = WaitingProduce(outcomes, acks, self.find, promise)
         if operation.is_done():

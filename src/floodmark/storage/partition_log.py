@@ -47,8 +47,6 @@ from floodmark.storage.transaction_index import AbortedTransaction
 
 # Base offset, length and leader epoch: what a leader stamps, in front of the checksum.
 _FRONT: Final = Struct(">qii")
-_BASE_OFFSET: Final = Struct(">q")
-_LEADER_EPOCH: Final = Struct(">i")
 _FULL_DISK: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 # Consumers and followers at the end of a log: each offset they wait at is remembered.
 _TAIL_POSITIONS_KEPT: Final = 32
@@ -204,9 +202,8 @@ class PartitionLog:
         try:
             if leader_epoch != self.leader_epochs.latest:
                 self.leader_epochs.assign(leader_epoch, base_offset)
-            if type(buffer) is bytearray or not memoryview(buffer).readonly:
-                _BASE_OFFSET.pack_into(buffer, 0, base_offset)
-                _LEADER_EPOCH.pack_into(buffer, 12, leader_epoch)
+            if type(buffer) is bytearray or (type(buffer) is memoryview and not buffer.readonly):
+                _FRONT.pack_into(buffer, 0, base_offset, header.batch_length, leader_epoch)
                 segment.append(buffer, last_offset, max_timestamp, size_bytes)
             else:
                 front = _FRONT.pack(base_offset, header.batch_length, leader_epoch)
@@ -266,21 +263,21 @@ class PartitionLog:
         config = self.config
         if (
             segment.size_bytes + size_bytes <= config.segment_bytes
-            and segment.waited_ms(now_ms, max_timestamp) <= config.segment_ms - self._jitter_ms()
-            and not segment.offset_index.is_full
-            and not segment.time_index.is_full
+            and segment.waited_ms(now_ms, max_timestamp)
+            <= (config.segment_ms if config.segment_jitter_ms <= 0 else self._jittered_ms())
+            and not segment.is_full
             and last_offset - segment.base_offset <= MAX_RELATIVE_OFFSET
         ) or segment.size_bytes == 0 == self.log_end_offset - segment.base_offset:
             return segment
         self.roll(now_ms)
         return self.active
 
-    def _jitter_ms(self) -> int:
-        """A share of segment.jitter.ms, fixed per segment: what began together does not roll so."""
+    def _jittered_ms(self) -> int:
+        """segment.ms less a share of segment.jitter.ms that is fixed per segment: what began
+        together does not roll together."""
         limit_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
-        if limit_ms <= 0:
-            return 0
-        return hash((self.partition, self.active.base_offset, len(self.topic))) % limit_ms
+        share_ms = hash((self.partition, self.active.base_offset, len(self.topic))) % limit_ms
+        return self.config.segment_ms - share_ms
 
     def _failed(self, error: OSError, segment: Segment) -> StorageError:
         """After a write that failed: cut the file back to its known end, and say how bad it is."""

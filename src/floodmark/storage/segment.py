@@ -63,6 +63,7 @@ class Segment:
         "base_offset",
         "created_ms",
         "directory",
+        "is_full",
         "offset_index",
         "path",
         "size_bytes",
@@ -84,6 +85,8 @@ class Segment:
         self.created_ms = 0
         self._index_interval_bytes = config.index_interval_bytes
         self._bytes_since_entry = 0
+        # Whether an index has no room for another entry; kept, because every append asks.
+        self.is_full = False
         self._first_timestamp = _UNKNOWN
         self._max_timestamp = _UNKNOWN
         self._max_timestamp_offset = base_offset
@@ -179,6 +182,7 @@ class Segment:
         if since_entry > self._index_interval_bytes:
             self.offset_index.append(last_offset, self.size_bytes)
             self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+            self.is_full = self.offset_index.is_full or self.time_index.is_full
             since_entry = 0
         self._bytes_since_entry = since_entry + size_bytes
         self.size_bytes += size_bytes
@@ -218,6 +222,7 @@ class Segment:
             self.offset_index.load(self.size_bytes)
             self.time_index.load()
             self._max_timestamp, self._max_timestamp_offset = self.time_index.last_entry()
+            self.is_full = self.offset_index.is_full or self.time_index.is_full
         except CorruptIndex:
             self.rebuild_indexes()
 
@@ -240,6 +245,7 @@ class Segment:
         self._indexes_loaded = True
         self.offset_index.reset()
         self.time_index.reset()
+        self.is_full = False
         self.size_bytes = 0
         self._bytes_since_entry = 0
         self._first_timestamp = _UNKNOWN
@@ -335,6 +341,7 @@ class Segment:
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.transaction_index.truncate_to(offset)
+        self.is_full = self.offset_index.is_full or self.time_index.is_full
         self.file.truncate(position)
         self.size_bytes = position
         self._bytes_since_entry = 0
