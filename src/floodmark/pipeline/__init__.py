@@ -1,0 +1,18 @@
+"""Pipelines on Spark: the data source `floodmark`, and pipelines of decorated functions.
+
+Users import from here. Nothing of Spark is imported before it is needed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def register(spark: SparkSession) -> None:
+    """Make `format("floodmark")` known to a session that does not find it by itself."""
+    from floodmark.pipeline.source import FloodmarkSource
+
+    spark.dataSource.register(FloodmarkSource)

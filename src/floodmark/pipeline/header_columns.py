@@ -1,0 +1,53 @@
+"""The headers of records as a column of Spark's shape: a list of (key, value), or null for none.
+
+Called by `columns.py` when a query asks for headers; records without any cost next to nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from floodmark.records.errors import CorruptRecord
+
+
+def header_column(data: bytes, starts: npt.NDArray[np.int64], column_type: pa.DataType) -> pa.Array:
+    """One entry per record, read from where its headers begin."""
+    firsts = np.frombuffer(data, np.uint8)[starts]
+    if not firsts.any():
+        return pa.nulls(len(starts), column_type)
+    rows: list[list[tuple[str, bytes | None]] | None] = [None] * len(starts)
+    try:
+        for row in np.flatnonzero(firsts):
+            rows[row] = _headers(data, int(starts[row]))
+    except (IndexError, UnicodeDecodeError):
+        raise CorruptRecord("broken headers in a record") from None
+    return pa.array(rows, column_type)
+
+
+def _headers(data: bytes, p: int) -> list[tuple[str, bytes | None]]:
+    count, p = _varint(data, p)
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        size, p = _varint(data, p)
+        name = data[p : p + size].decode()
+        p += size
+        size, p = _varint(data, p)
+        if size < 0:
+            headers.append((name, None))
+        else:
+            headers.append((name, data[p : p + size]))
+            p += size
+    return headers
+
+
+def _varint(data: bytes, p: int) -> tuple[int, int]:
+    n = shift = 0
+    while True:
+        byte = data[p]
+        p += 1
+        n |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (n >> 1) ^ -(n & 1), p
+        shift += 7

@@ -1,0 +1,121 @@
+"""Marks that make a repeated batch harmless: which batch each task has written, kept as offsets.
+
+Called by `sink.py`. A task commits its mark in the same transaction as its rows, so both are there
+or neither. The driver writes down how many tasks a batch has before any of them runs. Marks are
+offsets of groups of their own on partition 0 of the topic that is written; the offset is the number
+of the batch.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from floodmark.client.cluster import Cluster
+from floodmark.client.group_offsets import (
+    GroupMetadata,
+    OffsetAndMetadata,
+    commit_offsets,
+    committed_offsets,
+)
+from floodmark.client.view import TopicPartition
+from floodmark.pipeline.errors import ExactlyOnceError
+
+
+@dataclass(frozen=True)
+class Repeatable:
+    """What names one task's share of one batch; made on the driver, pickled to the workers."""
+
+    query: str
+    batch: int
+    tasks: int
+
+    @property
+    def plan_group(self) -> str:
+        return f"floodmark-sink-{self.query}"
+
+    def task_group(self, task: int) -> str:
+        """The group of a task's mark, which is its transactional id as well."""
+        return f"{self.plan_group}-{task}"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What was written under a batch number."""
+
+    batch: int
+    tasks: int
+    rows: int = 0
+    size_bytes: int = 0
+
+    def to_offset(self) -> OffsetAndMetadata:
+        text = f"tasks={self.tasks} rows={self.rows} bytes={self.size_bytes}"
+        return OffsetAndMetadata(self.batch, text)
+
+    @classmethod
+    def of(cls, offset: OffsetAndMetadata) -> Mark:
+        numbers = [int(number) for number in re.findall(r"=(\d+)", offset.metadata)]
+        if len(numbers) != 3:
+            raise ExactlyOnceError(
+                f"the mark of batch {offset.offset} reads {offset.metadata!r}: somebody else has "
+                "committed to this group. Name the pipeline's sink otherwise"
+            )
+        return cls(offset.offset, *numbers)
+
+
+def mark_partition(topic: str) -> TopicPartition:
+    return TopicPartition(topic, 0)
+
+
+async def read_mark(cluster: Cluster, group: str, topic: str) -> Mark | None:
+    partition = mark_partition(topic)
+    found = await committed_offsets(cluster, group, [partition], require_stable=True)
+    return Mark.of(found[partition]) if partition in found else None
+
+
+async def plan_batch(cluster: Cluster, topic: str, repeatable: Repeatable, first: int) -> None:
+    """Check that this batch may be written now, and write down its number of tasks.
+
+    `first` is the first batch that ever has marks: 0, unless the author said otherwise.
+    """
+    known = await read_mark(cluster, repeatable.plan_group, topic)
+    check_plan(known, repeatable, first)
+    mark = Mark(repeatable.batch, repeatable.tasks).to_offset()
+    await commit_offsets(
+        cluster, GroupMetadata(repeatable.plan_group), {mark_partition(topic): mark}
+    )
+
+
+def check_plan(known: Mark | None, wanted: Repeatable, first: int) -> None:
+    """Batches come one after another; a repeat must have as many tasks as before."""
+    if wanted.batch <= first and known is None:
+        return
+    if known is None or known.batch < wanted.batch - 1:
+        seen = "no mark is left" if known is None else f"the last mark is of batch {known.batch}"
+        raise ExactlyOnceError(
+            f"batch {wanted.batch} cannot be written exactly once: {seen}, so what was written "
+            "since is not known (marks expire after offsets.retention.minutes). Compare the output "
+            f"with the input, then go on with first_exact_batch={wanted.batch}"
+        )
+    if known.batch > wanted.batch:
+        raise ExactlyOnceError(
+            f"batch {wanted.batch} was to be written, but batch {known.batch} already was: the "
+            "checkpoint is older than the output. Restore the newer checkpoint, or reset the "
+            "pipeline to begin anew"
+        )
+    if known.batch == wanted.batch and known.tasks != wanted.tasks:
+        raise ExactlyOnceError(
+            f"batch {wanted.batch} was begun with {known.tasks} tasks and would be repeated with "
+            f"{wanted.tasks}: the rows would be cut differently and some be written twice. Run it "
+            "once with the old number (minPartitions, tasks), then change it"
+        )
+
+
+def check_repeat(mark: Mark, rows: int, size_bytes: int, task: int) -> None:
+    """A repeat that makes other rows was not deterministic; to skip it would lose some."""
+    if (mark.rows, mark.size_bytes) != (rows, size_bytes):
+        raise ExactlyOnceError(
+            f"task {task} of batch {mark.batch} wrote {mark.rows} rows ({mark.size_bytes} bytes) "
+            f"and now makes {rows} rows ({size_bytes} bytes) of the same input: the pipeline is "
+            "not deterministic (time, random numbers, a changed table). Use at least once for it"
+        )

@@ -1,0 +1,152 @@
+"""Writes the rows of one Spark task to topics.
+
+Called by the writers of `sink.py`. A task runs an event loop of its own; while one request is on
+its way the next rows are encoded. Memory holds one Arrow batch and its encoded form.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from floodmark.client.cluster import Cluster
+from floodmark.client.errors import KafkaError
+from floodmark.client.view import ClusterView, TopicPartition
+from floodmark.clock import SystemClock
+from floodmark.pipeline.encoding import Rows, cut_by_size, encode_rows, header_bytes
+from floodmark.pipeline.errors import PipelineError
+from floodmark.pipeline.options import WriteOptions
+from floodmark.pipeline.partitioning import Ints, partitions_of_keys, spread
+from floodmark.pipeline.sending import BatchSender
+from floodmark.records.compression import Compression
+
+
+class TaskWriter:
+    """Encodes and sends; `flush` waits for what is on its way."""
+
+    def __init__(
+        self, cluster: Cluster, sender: BatchSender, options: WriteOptions, task: int
+    ) -> None:
+        self._cluster = cluster
+        self._sender = sender
+        self._options = options
+        self._turn = task
+        self._pending: asyncio.Task[None] | None = None
+        self._compression = Compression[options.client.compression_type.upper()]
+        self._clock = SystemClock()
+
+    async def write(self, batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:
+            return
+        queues = await self._encode_all(batch)
+        await self.flush()
+        self._pending = asyncio.create_task(self._send_all(queues))
+        # One turn of the loop puts the first request on the wire before more rows are encoded.
+        await asyncio.sleep(0)
+
+    async def flush(self) -> None:
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            await pending
+
+    async def _send_all(self, queues: dict[TopicPartition, deque[bytearray]]) -> None:
+        while queues:
+            await self._sender.send({p: queue.popleft() for p, queue in queues.items()})
+            queues = {p: queue for p, queue in queues.items() if queue}
+
+    async def _encode_all(self, batch: pa.RecordBatch) -> dict[TopicPartition, deque[bytearray]]:
+        queues: dict[TopicPartition, deque[bytearray]] = defaultdict(deque)
+        now_ms = self._clock.now_ms()
+        for topic, share in split_by_topic(batch, self._options.topic):
+            view = await self._topic_view(topic)
+            columns = rows_of(share, with_headers=self._options.include_headers)
+            targets = self._targets(share, columns, topic, len(view.topics[topic].partitions))
+            for partition, rows in _by_partition(topic, columns, targets):
+                for piece in cut_by_size(rows, self._options.client.batch_size):
+                    encoded = encode_rows(
+                        piece,
+                        timestamp_ms=now_ms,
+                        base_sequence=self._sender.take_sequence(partition, piece.count),
+                        stamp=self._sender.stamp,
+                        compression=self._compression,
+                    )
+                    queues[partition].append(encoded)
+        return queues
+
+    async def _topic_view(self, topic: str) -> ClusterView:
+        try:
+            return await self._cluster.topics_of(
+                [topic], timeout_ms=self._options.client.max_block_ms
+            )
+        except KafkaError as error:
+            if "does not exist" not in error.text:
+                raise
+            raise PipelineError(
+                f"the topic {topic} to write to does not exist and the broker does not create it: "
+                f"create it with `floodmark topic create {topic}`"
+            ) from error
+
+    def _targets(self, share: pa.RecordBatch, rows: Rows, topic: str, count: int) -> Ints:
+        """By the partition column, else by the key, else one partition after another."""
+        targets = spread(rows.count, count, self._turn)
+        self._turn += 1
+        if rows.keys.null_count < rows.count:
+            has_key = np.asarray(rows.keys.is_valid())
+            targets = np.where(has_key, partitions_of_keys(rows.keys, count), targets)
+        if "partition" in share.schema.names:
+            chosen = share.column("partition")
+            given = np.asarray(pc.fill_null(chosen, -1)).astype(np.int64)
+            if int(given.max(initial=-1)) >= count or bool((given < -1).any()):
+                raise PipelineError(
+                    f"a row wants partition {int(given.max())} of {topic}, which has {count}"
+                )
+            targets = np.where(given >= 0, given, targets)
+        return targets
+
+
+def split_by_topic(
+    batch: pa.RecordBatch, topic: str | None
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of each topic; the option stands above the column, as in the connector."""
+    if topic is not None:
+        yield topic, batch
+        return
+    column = batch.column("topic")
+    if column.null_count:
+        raise PipelineError(
+            "a row has no topic: fill the column topic, or name one by the option topic"
+        )
+    for name in pc.unique(column).to_pylist():
+        yield name, batch.filter(pc.equal(column, name))
+
+
+def rows_of(batch: pa.RecordBatch, *, with_headers: bool) -> Rows:
+    names = batch.schema.names
+    values = as_binary(batch.column("value"))
+    keys = (
+        as_binary(batch.column("key")) if "key" in names else pa.nulls(batch.num_rows, pa.binary())
+    )
+    headers = header_bytes(batch.column("headers")) if with_headers and "headers" in names else None
+    return Rows(keys, values, headers)
+
+
+def as_binary(column: pa.Array) -> pa.Array:
+    return column if column.type == pa.binary() else column.cast(pa.binary())
+
+
+def _by_partition(topic: str, rows: Rows, targets: Ints) -> Iterator[tuple[TopicPartition, Rows]]:
+    """Rows of each partition, in their order."""
+    for index in np.unique(targets):
+        chosen = np.flatnonzero(targets == index)
+        partition = TopicPartition(topic, int(index))
+        if len(chosen) == rows.count:
+            yield partition, rows
+            continue
+        taken = pa.array(chosen)
+        headers = None if rows.headers is None else rows.headers.take(taken)
+        yield partition, Rows(rows.keys.take(taken), rows.values.take(taken), headers)

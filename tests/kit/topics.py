@@ -1,0 +1,74 @@
+"""Topics filled and read with our own client in one call, for tests that judge other parts."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+
+from floodmark.client.admin import Admin
+from floodmark.client.admin_types import NewTopic
+from floodmark.client.consumer import Consumer, ConsumerRecord
+from floodmark.client.producer import Producer
+from floodmark.client.settings import ConsumerSettings, ProducerSettings
+
+KeyValue = tuple[bytes | None, bytes | None]
+
+
+def make_topic(
+    bootstrap: str, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
+) -> None:
+    async def run() -> None:
+        async with Admin(bootstrap) as admin:
+            topic = NewTopic(name, partitions=partitions, configs=dict(configs or {}))
+            await admin.create_topic(topic)
+            await admin.describe_topics([name])
+
+    asyncio.run(run())
+
+
+def fill_topic(
+    bootstrap: str,
+    name: str,
+    records: Iterable[KeyValue],
+    *,
+    partition: int | None = None,
+    compression: str = "none",
+    timestamp_ms: int | None = None,
+    headers: Sequence[tuple[str, bytes | None]] = (),
+) -> None:
+    async def run() -> None:
+        settings = ProducerSettings(compression_type=compression)
+        async with Producer(bootstrap, settings) as producer:
+            deliveries = [
+                await producer.send(
+                    name,
+                    value,
+                    key=key,
+                    partition=partition,
+                    timestamp_ms=timestamp_ms,
+                    headers=headers,
+                )
+                for key, value in records
+            ]
+            await producer.flush()
+            for delivery in deliveries:
+                await delivery
+
+    asyncio.run(run())
+
+
+def read_topic(bootstrap: str, name: str, *, committed: bool = True) -> list[ConsumerRecord]:
+    """All records from the beginning to the end as it is now."""
+
+    async def run() -> list[ConsumerRecord]:
+        level = "read_committed" if committed else "read_uncommitted"
+        async with Consumer(bootstrap, ConsumerSettings(isolation_level=level)) as consumer:
+            partitions = await consumer.partitions_of(name)
+            await consumer.assign(partitions)
+            consumer.seek_to_beginning()
+            ends = await consumer.end_offsets(partitions)
+            found: list[ConsumerRecord] = []
+            while any([await consumer.position(p) < ends[p] for p in partitions]):
+                for partition, records in (await consumer.poll(max_records=10_000)).items():
+                    found += [ConsumerRecord(*partition, *record) for record in records]
+            return found
+
+    return asyncio.run(run())
