@@ -21,6 +21,8 @@ class Checker:
         self._topic = topic
         self._random = Random(seed)
         self._seen: list[list[Record]] = [[] for _ in range(partitions)]
+        # The highest timestamp up to each offset: where it first reaches t is what t looks up.
+        self._highest_ms: list[list[int]] = [[] for _ in range(partitions)]
         self._checked_acknowledgements = 0
 
     @property
@@ -36,8 +38,8 @@ class Checker:
                 reader = PartitionReader(connection, self._topic, partition)
                 end = await reader.end_offset()
                 assert end >= len(seen), f"partition {partition} shrank to {end} from {len(seen)}"
-                seen.extend(await reader.read(len(seen), end))
-                await self._check_look_ups(reader, seen)
+                self._take(partition, await reader.read(len(seen), end))
+                await self._check_look_ups(reader, partition)
         finally:
             await connection.close()
         for partition, offset, sent in acknowledged:
@@ -66,15 +68,16 @@ class Checker:
         for key, sent in load.sent.items():
             assert numbers[key] == list(range(sent)), f"key {key}: lost, repeated or out of order"
 
-    async def _check_look_ups(self, reader: PartitionReader, seen: list[Record]) -> None:
-        """The indexes against a full scan, at random offsets and times."""
-        if not seen:
-            return
-        # The first offset with a timestamp of at least t: a running maximum makes it a search.
-        highest: list[int] = []
-        for record in seen:
+    def _take(self, partition: int, records: list[Record]) -> None:
+        self._seen[partition] += records
+        highest = self._highest_ms[partition]
+        for record in records:
             highest.append(max(record.timestamp, highest[-1] if highest else 0))
-        for _ in range(LOOK_UPS_PER_ROUND):
+
+    async def _check_look_ups(self, reader: PartitionReader, partition: int) -> None:
+        """The indexes against a full scan, at random offsets and times."""
+        seen, highest = self._seen[partition], self._highest_ms[partition]
+        for _ in range(LOOK_UPS_PER_ROUND if seen else 0):
             offset = self._random.randrange(len(seen))
             fetched = await reader.fetch(offset, max_bytes=1)
             assert offset in [record.offset for record in fetched], f"fetch at {offset} missed it"

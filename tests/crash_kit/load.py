@@ -15,8 +15,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 KEYS_PER_PARTITION = 4
 VALUE_SIZES = (10, 200, 1500)
-RECORDS_PER_BURST = 40
-PAUSE_S = 0.005
+RECORDS_PER_BURST = 20
+PAUSE_S = 0.01
 FLUSH_TIMEOUT_S = 60
 
 
