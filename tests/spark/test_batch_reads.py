@@ -132,6 +132,6 @@ def test_offsets_out_of_range_are_data_loss(
         "startingOffsets": json.dumps({topic: {"0": 5}}),
         "endingOffsets": json.dumps({topic: {"0": 9}}),
     }
-    with pytest.raises(Exception, match="offsets 5 to 8 .* cannot be read"):
+    with pytest.raises(Exception, match=r"offsets 5 to 8 .* cannot be read"):
         read(spark, broker, topic, **options).count()
     assert read(spark, broker, topic, failOnDataLoss=False, **options).count() == 0

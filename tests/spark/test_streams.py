@@ -1,0 +1,164 @@
+"""Streaming reads and both sinks on real Spark."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import DataStreamReader, StreamingQuery
+
+from floodmark.client.cluster import Cluster
+from floodmark.client.group_offsets import GroupMetadata, commit_offsets, committed_offsets
+from floodmark.client.view import TopicPartition
+from floodmark.pipeline.marks import Mark, Repeatable, mark_partition
+from floodmark.pipeline.sink import exactly_once
+from kit.broker import Broker
+from kit.topics import fill_topic, make_topic, read_topic
+
+
+def stream(spark: SparkSession, broker: Broker, topic: str, **options: Any) -> DataStreamReader:
+    reader = spark.readStream.format("floodmark").option("subscribe", topic)
+    reader = reader.option("kafka.bootstrap.servers", broker.bootstrap)
+    return reader.options(startingOffsets="earliest", **options)
+
+
+def run_once(frame: DataFrame, checkpoint: str, sink: dict[str, Any]) -> StreamingQuery:
+    """Process what is there now, to the end."""
+    writer = frame.writeStream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+    query = writer.format(sink.pop("format")).options(**sink).start()
+    query.awaitTermination()
+    return query
+
+
+def committed(broker: Broker, group: str, topic: str) -> dict[int, int]:
+    async def ask() -> dict[int, int]:
+        async with Cluster(broker.bootstrap) as cluster:
+            offsets = await committed_offsets(cluster, group)
+            return {p.partition: o.offset for p, o in offsets.items() if p.topic == topic}
+
+    return asyncio.run(ask())
+
+
+def test_a_stream_reads_in_limited_batches_and_goes_on_where_it_stopped(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, checkpoint: str
+) -> None:
+    make_topic(broker.bootstrap, topic, partitions=2)
+    fill_topic(broker.bootstrap, topic, [(b"%d" % i, b"%03d" % i) for i in range(100)])
+    output = str(tmp_path / "table")
+    options = {"maxOffsetsPerTrigger": 40, "kafka.group.id": f"{topic}-lag"}
+    frame = stream(spark, broker, topic, **options).load().selectExpr("CAST(value AS STRING) v")
+    query = run_once(frame, checkpoint, {"format": "parquet", "path": output})
+    sizes = [p["numInputRows"] for p in query.recentProgress if p["numInputRows"]]
+    assert sum(sizes) == 100
+    assert max(sizes) <= 42
+    latest = json.loads(query.recentProgress[-1]["sources"][0]["latestOffset"] or "{}")
+    assert sum(latest[topic].values()) == 100
+    assert sum(committed(broker, f"{topic}-lag", topic).values()) >= 60
+
+    fill_topic(broker.bootstrap, topic, [(b"%d" % i, b"%03d" % i) for i in range(100, 120)])
+    run_once(frame, checkpoint, {"format": "parquet", "path": output})
+    rows = sorted(row.v for row in spark.read.parquet(output).collect())
+    assert rows == [f"{i:03d}" for i in range(120)]
+
+
+def test_a_batch_write_chooses_partitions_as_java_does_and_writes_headers(
+    spark: SparkSession, broker: Broker, topic: str
+) -> None:
+    make_topic(broker.bootstrap, topic, partitions=3)
+    fill_topic(broker.bootstrap, topic, [(b"key %d" % i, b"ours") for i in range(50)])
+    frame = spark.range(50).selectExpr(
+        "concat('key ', id) AS key",
+        "'spark' AS value",
+        "array(struct('from' AS key, cast('test' AS binary) AS value)) AS headers",
+    )
+    writer = frame.write.format("floodmark").option("kafka.bootstrap.servers", broker.bootstrap)
+    writer.option("topic", topic).option("includeHeaders", "true").mode("append").save()
+    records = read_topic(broker.bootstrap, topic)
+    placed = {
+        value: {r.key: r.partition for r in records if r.value == value}
+        for value in (b"ours", b"spark")
+    }
+    assert len(placed[b"spark"]) == 50
+    assert placed[b"ours"] == placed[b"spark"]
+    assert {tuple(r.headers) for r in records if r.value == b"spark"} == {(("from", b"test"),)}
+
+
+def test_a_stream_into_a_topic_writes_every_row(
+    spark: SparkSession, broker: Broker, topic: str, checkpoint: str
+) -> None:
+    make_topic(broker.bootstrap, topic, partitions=2)
+    make_topic(broker.bootstrap, f"{topic}-out", partitions=2)
+    fill_topic(broker.bootstrap, topic, [(b"%d" % i, b"%03d" % i) for i in range(200)])
+    frame = stream(spark, broker, topic).load().select("key", "value")
+    sink = {
+        "format": "floodmark",
+        "kafka.bootstrap.servers": broker.bootstrap,
+        "topic": f"{topic}-out",
+        "kafka.compression.type": "lz4",
+    }
+    run_once(frame, checkpoint, sink)
+    values = sorted(r.value or b"" for r in read_topic(broker.bootstrap, f"{topic}-out"))
+    assert values == [b"%03d" % i for i in range(200)]
+
+
+def write_exactly_once(
+    frame: DataFrame, broker: Broker, topic: str, checkpoint: str, **more: Any
+) -> None:
+    options = {"kafka.bootstrap.servers": broker.bootstrap, "topic": topic}
+    write = exactly_once(query=topic, options=options, **more)
+    writer = frame.writeStream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+    writer.foreachBatch(write).start().awaitTermination()
+
+
+def forget_last_commit(checkpoint: str) -> None:
+    """As if the driver had died after the sink wrote and before Spark wrote that down."""
+    commits = Path(checkpoint) / "commits"
+    last = max(int(p.name) for p in commits.iterdir() if p.name.isdigit())
+    (commits / str(last)).unlink()
+    (commits / f".{last}.crc").unlink()
+
+
+def test_a_repeated_batch_is_written_once_and_another_cut_is_refused(
+    spark: SparkSession, broker: Broker, topic: str, checkpoint: str
+) -> None:
+    make_topic(broker.bootstrap, topic, partitions=2)
+    make_topic(broker.bootstrap, f"{topic}-out")
+    fill_topic(broker.bootstrap, topic, [(b"%d" % i, b"%03d" % i) for i in range(100)])
+    frame = stream(spark, broker, topic).load().select("key", "value")
+    write_exactly_once(frame, broker, f"{topic}-out", checkpoint)
+    forget_last_commit(checkpoint)
+    write_exactly_once(frame, broker, f"{topic}-out", checkpoint)
+    values = sorted(r.value or b"" for r in read_topic(broker.bootstrap, f"{topic}-out"))
+    assert values == [b"%03d" % i for i in range(100)]
+
+    forget_last_commit(checkpoint)
+    cut = stream(spark, broker, topic, minPartitions=6).load().select("key", "value")
+    with pytest.raises(Exception, match="begun with 2 tasks and would be repeated with 6"):
+        write_exactly_once(cut, broker, f"{topic}-out", checkpoint)
+    assert len(read_topic(broker.bootstrap, f"{topic}-out")) == 100
+
+
+def test_a_repeat_whose_rows_changed_and_a_lost_mark_are_refused(
+    spark: SparkSession, broker: Broker, topic: str, checkpoint: str
+) -> None:
+    make_topic(broker.bootstrap, topic)
+    make_topic(broker.bootstrap, f"{topic}-out")
+    fill_topic(broker.bootstrap, topic, [(None, b"%03d" % i) for i in range(10)])
+    frame = stream(spark, broker, topic).load().select("value")
+    write_exactly_once(frame, broker, f"{topic}-out", checkpoint)
+    forget_last_commit(checkpoint)
+    with pytest.raises(Exception, match="not deterministic"):
+        write_exactly_once(frame.limit(3), broker, f"{topic}-out", checkpoint)
+
+    async def forget_the_plan() -> None:
+        plan = Repeatable(f"{topic}-out", 0, 1).plan_group
+        at = mark_partition(f"{topic}-out")
+        async with Cluster(broker.bootstrap) as cluster:
+            old = {TopicPartition(*at): Mark(7, 1).to_offset()}
+            await commit_offsets(cluster, GroupMetadata(plan), old)
+
+    asyncio.run(forget_the_plan())
+    with pytest.raises(Exception, match="but batch 7 already was"):
+        write_exactly_once(frame, broker, f"{topic}-out", checkpoint)
