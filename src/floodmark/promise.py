@@ -22,7 +22,7 @@ class Promise(Generic[T]):
     promise that was made of it, and is heard of where that one is taken.
     """
 
-    __slots__ = ("_failed", "_kept", "_problem", "_state", "_value")
+    __slots__ = ("_failed", "_kept", "_problem", "_state", "_value", "on_abandoned")
 
     def __init__(self) -> None:
         self._state = "open"
@@ -30,6 +30,15 @@ class Promise(Generic[T]):
         self._problem: Exception
         self._kept: Callable[[T], None] | None = None
         self._failed: Callable[[Exception], None] | None = None
+        self.on_abandoned: Callable[[], None] | None = None
+
+    def abandon(self) -> None:
+        """Nobody waits for it any more: who made it may forget it."""
+        if self._state == "open":
+            self._state = "abandoned"
+            self._kept = self._failed = None
+            if self.on_abandoned is not None:
+                self.on_abandoned()
 
     def set(self, value: T) -> None:
         """The first value, or problem, counts."""
@@ -66,6 +75,7 @@ class Promise(Generic[T]):
             else:
                 mapped.set(converted)
 
+        mapped.on_abandoned = self.abandon
         self.then(kept, mapped.fail)
         return mapped
 

@@ -28,6 +28,8 @@ from floodmark.wire.messages.metadata import (
 )
 from floodmark.wire.schema import ZERO_UUID
 
+BY_ID_SINCE = 12
+
 
 def handle(
     context: RequestContext, request: MetadataRequest
@@ -105,7 +107,9 @@ def _asked_for(
     errors: dict[str, ErrorCode],
 ) -> MetadataResponseTopic:
     image = context.services.image
-    if topic_id != ZERO_UUID:
+    if name is None and context.api_version < BY_ID_SINCE:
+        return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name="")
+    if topic_id != ZERO_UUID and name is None:
         by_id = image.topics_by_id.get(topic_id)
         if by_id is None:
             return MetadataResponseTopic(

@@ -13,8 +13,16 @@ from floodmark.config.settings import BROKER_SETTINGS_BY_NAME
 
 ENVIRONMENT_PREFIX = "FLOODMARK_"
 # Variables of our own that are not settings of the broker.
-_NOT_SETTINGS = frozenset(
-    {"FLOODMARK_CONFIG", "FLOODMARK_BOOTSTRAP_SERVER", "FLOODMARK_LOG_FORMAT"}
+# Variables of the command line and of the test suite, which are no settings of a broker.
+_NOT_SETTINGS = (
+    "FLOODMARK_CONFIG",
+    "FLOODMARK_BOOTSTRAP_SERVER",
+    "FLOODMARK_LOG_FORMAT",
+    "FLOODMARK_TEST_",
+    "FLOODMARK_CRASH_",
+    "FLOODMARK_EOS_",
+    "FLOODMARK_FUZZ_",
+    "FLOODMARK_SIM_",
 )
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
@@ -55,7 +63,7 @@ def parse_environment(environment: Mapping[str, str]) -> dict[str, str]:
     properties: dict[str, str] = {}
     known = {_variable(name): name for name in BROKER_SETTINGS_BY_NAME}
     for variable, value in environment.items():
-        if not variable.startswith(ENVIRONMENT_PREFIX) or variable in _NOT_SETTINGS:
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable.startswith(_NOT_SETTINGS):
             continue
         properties[known.get(variable) or _dotted(variable)] = value
     return properties

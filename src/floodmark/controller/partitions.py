@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from floodmark.controller.assignment import place_automatically, place_one_manually
 from floodmark.controller.decision import Decision, Refusal, View
-from floodmark.controller.topics import partition_operations
+from floodmark.controller.topics import MAX_PARTITIONS_PER_REQUEST, partition_operations
 from floodmark.metadata import paths
 from floodmark.metadata.image import ImageChange, PartitionImage, TopicImage
 from floodmark.metadata.store import Operation, SetData
@@ -35,6 +35,9 @@ def create_partitions(
 ) -> Decision[list[GrownTopic]]:
     """Each topic is answered for itself: one that cannot grow does not stop the others."""
     names = [request.name for request in requests]
+    if sum(_added(view, request) for request in requests) > MAX_PARTITIONS_PER_REQUEST:
+        too_many = "Excessively large number of partitions per request."
+        return Decision([GrownTopic(name, ErrorCode.POLICY_VIOLATION, too_many) for name in names])
     answers: dict[str, GrownTopic] = {}
     operations: list[Operation] = []
     topics: dict[str, TopicImage | None] = {}
@@ -52,6 +55,11 @@ def create_partitions(
             topics[outcome.name] = outcome
             operations += _growth(view, outcome)
     return Decision(list(answers.values()), operations, ImageChange(topics=topics))
+
+
+def _added(view: View, request: MorePartitions) -> int:
+    topic = view.image.topics.get(request.name)
+    return 0 if topic is None else max(0, request.count - len(topic.partitions))
 
 
 def _grow(view: View, request: MorePartitions) -> TopicImage | Refusal:

@@ -29,6 +29,8 @@ from floodmark.metadata.store import Create, Delete, Operation, SetData
 from floodmark.wire.errors import ErrorCode
 
 USE_DEFAULT = -1
+MAX_PARTITIONS_PER_REQUEST = 10_000
+"""As in Kafka: one request must not be able to ask for more than a broker can hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,14 @@ class TopicRef:
     topic_id: UUID = NO_TOPIC_ID
 
 
+def _partitions_asked_for(view: View, request: NewTopic) -> int:
+    if request.assignments:
+        return len(request.assignments)
+    if request.num_partitions == USE_DEFAULT:
+        return view.config.get_int("num.partitions")
+    return max(0, request.num_partitions)
+
+
 # -- create ---------------------------------------------------------------------------------------
 
 
@@ -78,6 +88,14 @@ def create_topics(
     view: View, requests: Sequence[NewTopic], *, validate_only: bool = False
 ) -> Decision[list[CreatedTopic]]:
     """One answer per distinct name, in the order of the request."""
+    if (
+        sum(_partitions_asked_for(view, request) for request in requests)
+        > MAX_PARTITIONS_PER_REQUEST
+    ):
+        too_many = "Excessively large number of partitions per request."
+        return Decision(
+            [CreatedTopic(r.name, ErrorCode.POLICY_VIOLATION, too_many) for r in requests]
+        )
     repeated = {name for name, n in Counter(r.name for r in requests).items() if n > 1}
     taken_metrics = _metric_names(view.image)
     answers: dict[str, CreatedTopic] = {}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -40,6 +41,7 @@ class Peer:
 
 class Connection(asyncio.BufferedProtocol):
     __slots__ = (
+        "_abandon",
         "_channel",
         "_frames",
         "_in_loop",
@@ -66,6 +68,7 @@ class Connection(asyncio.BufferedProtocol):
         self._paused_reading = False
         self._paused_writing = False
         self._unsubmitted: memoryview | None = None
+        self._abandon: Callable[[], None] | None = None
         self.last_active_ms = processor.clock.monotonic_ms()
 
     @property
@@ -83,6 +86,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        if self._abandon is not None:
+            self._abandon()
         self._processor.forget(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -118,6 +123,7 @@ class Connection(asyncio.BufferedProtocol):
         self._processor.responses_under_way -= 1
         self._frames.release()
         self._muted = False
+        self._abandon = None
         self.last_active_ms = self._processor.clock.monotonic_ms()
         if self._in_loop:
             return
@@ -131,6 +137,9 @@ class Connection(asyncio.BufferedProtocol):
         """Ends this connection, and only this one."""
         logger.warning("closing the connection of %s: %s", self.connection_id, reason)
         self.close()
+
+    def parked(self, abandon: Callable[[], None]) -> None:
+        self._abandon = abandon
 
     def channel_has_room(self) -> None:
         frame, self._unsubmitted = self._unsubmitted, None

@@ -19,8 +19,10 @@ from __future__ import annotations
 INITIAL_BYTES = 4096
 """Room of a fresh connection. Most requests fit; thousands of idle connections stay cheap."""
 
+BUSY_BYTES = 64 * 1024
+"""Room as soon as a frame outgrows the first: several pipelined batches arrive in one read."""
+
 LENGTH_BYTES = 4
-MINIMUM_GROWTH_BYTES = 64 * 1024
 
 
 class FrameTooLarge(ValueError):
@@ -99,9 +101,8 @@ class FrameBuffer:
         if frame_bytes <= capacity:
             self._buffer[:pending] = self._buffer[self._start : self._end]
         elif self._end == capacity:
-            growth = max(MINIMUM_GROWTH_BYTES, 2 * capacity)
             received = bytes(self._view[self._start : self._end])
-            self._allocate(min(frame_bytes, growth))
+            self._allocate(max(BUSY_BYTES, min(frame_bytes, 2 * capacity)))
             self._buffer[:pending] = received
         else:
             return

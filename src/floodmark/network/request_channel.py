@@ -51,6 +51,9 @@ class Requester(Protocol):
     def connection_id(self) -> str: ...
     def respond(self, response: Response) -> None: ...
     def abort(self, reason: str) -> None: ...
+    def parked(self, abandon: Callable[[], None]) -> None:
+        """The request waits; `abandon` is to be called when the peer leaves meanwhile."""
+
     def channel_has_room(self) -> None: ...
 
 
@@ -156,6 +159,7 @@ class RequestChannel:
                 answer(finished.result())
 
         if isinstance(parked.event, Promise):
+            requester.parked(parked.event.abandon)
             parked.event.then(answer, fail)
         else:
             parked.event.add_done_callback(done)

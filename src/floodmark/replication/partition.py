@@ -6,7 +6,8 @@ cluster would, with itself as the only in-sync replica.
 
 The rules (SPEC R3 to R6):
 
-- leader:   high_watermark = max(high_watermark, min(log end offsets of the in-sync replicas))
+- leader:   high_watermark = max(high_watermark, min(log end offsets of the in-sync replicas)),
+            where those that it has asked the controller to add count already (KIP-497)
 - follower: high_watermark = min(the leader's high watermark, own log end offset)
 - the high watermark never goes back while a leader leads.
 """
@@ -21,6 +22,7 @@ from floodmark.wire.errors import ErrorCode
 
 NO_LEADER = -1
 UNKNOWN_OFFSET = -1
+UNKNOWN_BROKER_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +48,22 @@ class FollowerProgress:
     log_end_offset: int = UNKNOWN_OFFSET
     last_fetch_ms: float = 0.0
     leader_end_at_last_fetch: int = 0
+    # Of the process that fetched: one that has restarted since may have lost records (KIP-903).
+    broker_epoch: int = UNKNOWN_BROKER_EPOCH
 
 
 class Partition:
     """The state of one replica. `broker_id` is the broker that this replica lives on."""
 
-    __slots__ = ("broker_id", "followers", "high_watermark", "leadership", "log_end_offset")
+    __slots__ = (
+        "broker_id",
+        "followers",
+        "high_watermark",
+        "leader_epoch_start_offset",
+        "leadership",
+        "log_end_offset",
+        "proposed_in_sync_replicas",
+    )
 
     def __init__(self, broker_id: int, *, log_end_offset: int, high_watermark: int) -> None:
         invariant(high_watermark >= 0, "a high watermark is never negative")
@@ -60,6 +72,9 @@ class Partition:
         self.high_watermark = min(high_watermark, log_end_offset)
         self.leadership = Leadership(NO_LEADER, -1, -1, (), ())
         self.followers: dict[int, FollowerProgress] = {}
+        self.leader_epoch_start_offset = 0
+        # What the controller has been asked for and may have decided already.
+        self.proposed_in_sync_replicas: tuple[int, ...] | None = None
 
     @property
     def is_leader(self) -> bool:
@@ -75,10 +90,18 @@ class Partition:
             known.partition_epoch,
         ):
             return False
+        if (leadership.leader_epoch, leadership.partition_epoch) != (
+            known.leader_epoch,
+            known.partition_epoch,
+        ):
+            # Whatever was proposed was proposed on older knowledge: it is in this, or refused.
+            self.proposed_in_sync_replicas = None
         leads_anew = (
             leadership.leader == self.broker_id and leadership.leader_epoch > known.leader_epoch
         )
         self.leadership = leadership
+        if leads_anew:
+            self.leader_epoch_start_offset = self.log_end_offset
         if leadership.leader != self.broker_id:
             self.followers = {}
         else:
@@ -98,7 +121,13 @@ class Partition:
             return True
         return self._advance_high_watermark()
 
-    def fetched_by(self, follower: int, fetch_offset: int, now_ms: float) -> bool:
+    def fetched_by(
+        self,
+        follower: int,
+        fetch_offset: int,
+        now_ms: float,
+        broker_epoch: int = UNKNOWN_BROKER_EPOCH,
+    ) -> bool:
         """A follower fetches at `fetch_offset`: all before it is on its disk (SPEC R5).
 
         It counts as caught up now when it asks for the leader's end, and as caught up at its last
@@ -106,8 +135,9 @@ class Partition:
         never sees the very end.
         """
         progress = self.followers.get(follower)
-        if progress is None:
+        if progress is None or broker_epoch < progress.broker_epoch:
             return False
+        progress.broker_epoch = broker_epoch
         if fetch_offset >= self.log_end_offset:
             progress.last_caught_up_ms = now_ms
         elif fetch_offset >= progress.leader_end_at_last_fetch:
@@ -128,13 +158,38 @@ class Partition:
         )
 
     def caught_up(self) -> tuple[int, ...]:
-        """Followers outside the in-sync replicas that have reached the high watermark."""
+        """Followers outside the in-sync replicas that have all that may be committed.
+
+        The high watermark alone does not tell: that of a new leader may lag behind what the leader
+        before has acknowledged, which all lies below the start of this leader's epoch.
+        """
+        committed_end_offset = max(self.high_watermark, self.leader_epoch_start_offset)
         return tuple(
             replica
             for replica, progress in self.followers.items()
             if replica not in self.leadership.in_sync_replicas
-            and progress.log_end_offset >= self.high_watermark
+            and progress.log_end_offset >= committed_end_offset
         )
+
+    def propose_in_sync_replicas(self, now_ms: float, max_lag_ms: float) -> tuple[int, ...] | None:
+        """What to ask the controller for; None when all is well or an answer is still awaited."""
+        if not self.is_leader or self.proposed_in_sync_replicas is not None:
+            return None
+        lagging = self.lagging(now_ms, max_lag_ms)
+        kept = tuple(r for r in self.leadership.in_sync_replicas if r not in lagging)
+        wanted = (*kept, *self.caught_up())
+        if wanted == self.leadership.in_sync_replicas:
+            return None
+        self.proposed_in_sync_replicas = wanted
+        return wanted
+
+    def proposal_refused(self) -> None:
+        """The controller took nothing of it and never will; the next proposal is a new one.
+
+        Only for INELIGIBLE_REPLICA. After an error about epochs the controller may have taken an
+        earlier copy of the proposal: that is known when its next decision comes.
+        """
+        self.proposed_in_sync_replicas = None
 
     def has_enough_in_sync_replicas(self, min_in_sync_replicas: int) -> bool:
         """With fewer assigned replicas than asked for, all of them are enough (KIP-966)."""
@@ -142,11 +197,14 @@ class Partition:
         return len(self.leadership.in_sync_replicas) >= wanted
 
     def _advance_high_watermark(self) -> bool:
+        in_sync_replicas = self.leadership.in_sync_replicas
+        if self.proposed_in_sync_replicas is not None:
+            in_sync_replicas += self.proposed_in_sync_replicas
         ends: Sequence[int] = [
             self.log_end_offset
             if replica == self.broker_id
             else self.followers[replica].log_end_offset
-            for replica in self.leadership.in_sync_replicas
+            for replica in in_sync_replicas
             if replica == self.broker_id or replica in self.followers
         ]
         candidate = min(ends, default=self.high_watermark)

@@ -8,7 +8,7 @@ has come. An operation ends once, by whichever comes first.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from itertools import count
 from typing import Generic, Protocol, TypeVar
 
@@ -51,13 +51,17 @@ class Purgatory(Generic[Key]):
     def next_deadline_ms(self) -> float | None:
         return self._deadlines[0][0] if self._deadlines else None
 
-    def watch(self, operation: Operation[Key], keys: Iterable[Key], deadline_ms: float) -> None:
+    def watch(
+        self, operation: Operation[Key], keys: Iterable[Key], deadline_ms: float
+    ) -> Callable[[], None]:
+        """Lets the operation wait; what is returned takes it back out."""
         entry = _Entry(operation, tuple(keys))
         for key in entry.keys:
             self._watchers.setdefault(key, {})[entry] = None
         heapq.heappush(self._deadlines, (deadline_ms, next(self._sequence), entry))
         self._waiting += 1
         self._drop_ended()
+        return lambda: self._forget(entry)
 
     def check(self, key: Key) -> None:
         """Something happened to `key`: ends the operations that it satisfies."""

@@ -14,6 +14,7 @@ from uuid import UUID
 from floodmark.records.batch import TRANSACTIONAL_BIT
 from floodmark.records.errors import InvalidBatch
 from floodmark.records.validation import ProduceRules, prepare_produce
+from floodmark.replication.follower import FollowerFetch
 from floodmark.replication.partition import Leadership, Partition
 from floodmark.storage.errors import AppendRefused, OffsetOutOfRange
 from floodmark.storage.files import FileSlice
@@ -224,3 +225,29 @@ class Replica:
             records,
             aborted,
         )
+
+    def read_for_follower(
+        self,
+        follower: int,
+        broker_epoch: int,
+        fetch: FollowerFetch,
+        max_bytes: int,
+        now_ms: float,
+    ) -> ReadOutcome:
+        """A follower's fetch: what it asks for says how far it is, unless its log has diverged."""
+        fenced = self.core.fence(fetch.leader_epoch)
+        if fenced is not ErrorCode.NONE:
+            return ReadOutcome(fenced)
+        outcome = self.read(
+            fetch.fetch_offset,
+            max_bytes,
+            Isolation.READ_UNCOMMITTED,
+            is_follower=True,
+            min_one_batch=True,
+            last_fetched_epoch=fetch.last_fetched_epoch,
+        )
+        if outcome.error_code is not ErrorCode.NONE or outcome.divergence is not None:
+            return outcome
+        if self.core.fetched_by(follower, fetch.fetch_offset, now_ms, broker_epoch):
+            return outcome._replace(high_watermark=self.core.high_watermark)
+        return outcome

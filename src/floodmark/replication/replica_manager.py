@@ -141,7 +141,7 @@ class ReplicaManager:
             promise.set(outcomes)
         else:
             deadline_ms = self._clock.monotonic_ms() + timeout_ms
-            self.produces.watch(operation, outcomes, deadline_ms)
+            promise.on_abandoned = self.produces.watch(operation, outcomes, deadline_ms)
             self._schedule(deadline_ms)
         return promise
 
@@ -170,7 +170,7 @@ class ReplicaManager:
                 already[key] = outcome.size_bytes
         operation = WaitingFetch(wants, limits.min_bytes, already, read, promise)
         deadline_ms = self._clock.monotonic_ms() + limits.max_wait_ms
-        self.fetches.watch(operation, wants, deadline_ms)
+        promise.on_abandoned = self.fetches.watch(operation, wants, deadline_ms)
         self._schedule(deadline_ms)
         return promise
 

@@ -6,8 +6,9 @@ that Kafka gives.
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from floodmark.wire.errors import ErrorCode
 
@@ -28,6 +29,10 @@ class LogDirFailure(StorageError):
     def __init__(self, directory: Path, text: str) -> None:
         super().__init__(f"{directory}: {text}")
         self.directory = directory
+
+
+class TooManyFiles(StorageError):
+    """The process may open no more files; what is open goes on."""
 
 
 class LogClosed(StorageError):
@@ -88,3 +93,16 @@ class CoordinatorFenced(AppendRefused):
     """A marker of a transaction coordinator that has been replaced."""
 
     error_code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+_FULL_DISK: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_NO_MORE_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
+
+
+def storage_failure(error: OSError, log_dir: Path, what: str) -> StorageError:
+    """How bad it is: what passes by itself must not take a whole log folder offline."""
+    if error.errno in _FULL_DISK:
+        return DiskFull(f"{log_dir}: {what}: no space left on the disk")
+    if error.errno in _NO_MORE_FILES:
+        return TooManyFiles(f"{log_dir}: {what}: raise the limit of open files (ulimit -n)")
+    return LogDirFailure(log_dir, f"{what}: {error}")

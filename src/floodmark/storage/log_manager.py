@@ -24,6 +24,7 @@ from floodmark.storage.errors import (
     LogDirLocked,
     StorageError,
     UnsupportedLogFormat,
+    storage_failure,
 )
 from floodmark.storage.files import Files, Lock
 from floodmark.storage.log_config import LogConfig
@@ -266,7 +267,7 @@ class LogManager:
             # Not synced: the id is in the metadata store, and an empty file counts as none.
             checkpoints.write_topic_id(self._files, log.directory, topic_id, sync=False)
         except OSError as error:
-            raise LogDirFailure(log.directory.parent, str(error)) from error
+            raise storage_failure(error, log.directory.parent, log.directory.name) from error
 
     def _emptiest_dir(self) -> Path:
         if not self.dirs:
@@ -349,7 +350,7 @@ class LogManager:
                 try:
                     checkpoints.write_offsets(self._files, path / name, by_partition)
                 except OSError as error:
-                    raise LogDirFailure(path, f"{name}: {error}") from error
+                    raise storage_failure(error, path, name) from error
 
     # -- failing and stopping
 

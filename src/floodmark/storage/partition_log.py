@@ -7,7 +7,6 @@ Reads return slices of files, never bytes. An append is one write and some integ
 from __future__ import annotations
 
 import contextlib
-import errno
 import threading
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -28,12 +27,12 @@ from floodmark.records.batch import (
 from floodmark.records.control import EndTransactionMarker, decode_marker
 from floodmark.records.errors import CorruptRecord
 from floodmark.storage.errors import (
-    DiskFull,
     LogClosed,
     LogDirFailure,
     OffsetOutOfRange,
     OffsetsOutOfOrder,
     StorageError,
+    storage_failure,
 )
 from floodmark.storage.files import Files, FileSlice
 from floodmark.storage.leader_epochs import EpochEndOffset
@@ -47,7 +46,6 @@ from floodmark.storage.transaction_index import AbortedTransaction
 
 # Base offset, length and leader epoch: what a leader stamps, in front of the checksum.
 _FRONT: Final = Struct(">qii")
-_FULL_DISK: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 # Consumers and followers at the end of a log: each offset they wait at is remembered.
 _TAIL_POSITIONS_KEPT: Final = 32
 
@@ -158,7 +156,7 @@ class PartitionLog:
                 producer_expiration_ms=producer_expiration_ms,
             )
         except OSError as error:
-            raise LogDirFailure(directory.parent, f"{directory.name}: {error}") from error
+            raise storage_failure(error, directory.parent, directory.name) from error
         return cls(files, directory, config, loaded, now_ms)
 
     # -- appending
@@ -287,9 +285,7 @@ class PartitionLog:
             segment.cut_back()
         except OSError as second_error:
             return LogDirFailure(self.directory.parent, f"{segment.path.name}: {second_error}")
-        if error.errno in _FULL_DISK:
-            return DiskFull(f"{segment.path}: no space left on the disk")
-        return LogDirFailure(self.directory.parent, f"{segment.path.name}: {error}")
+        return storage_failure(error, self.directory.parent, segment.path.name)
 
     def roll(self, now_ms: int) -> None:
         """Finish the active segment and begin a new one at the log end.
@@ -310,9 +306,7 @@ class PartitionLog:
                 self._files, self.directory, self.log_end_offset, self.config, now_ms
             )
         except OSError as error:
-            if error.errno in _FULL_DISK:
-                raise DiskFull(f"{self.directory}: no space left to begin a segment") from error
-            raise LogDirFailure(self.directory.parent, str(error)) from error
+            raise storage_failure(error, self.directory.parent, self.directory.name) from error
         self._finished.append(old)
         self._add_segment(segment)
 
@@ -627,7 +621,7 @@ class PartitionLog:
                     cleaned.rename("")
                     files.fsync_dir(self.directory)
         except OSError as error:
-            raise LogDirFailure(self.directory.parent, f"compaction: {error}") from error
+            raise storage_failure(error, self.directory.parent, "compaction") from error
         return retired
 
     # -- ending
@@ -662,7 +656,7 @@ class PartitionLog:
         try:
             self._files.rename(self.directory, target)
         except OSError as error:
-            raise LogDirFailure(self.directory.parent, f"{self.directory.name}: {error}") from error
+            raise storage_failure(error, self.directory.parent, self.directory.name) from error
         return target
 
     # -- flushing

@@ -35,7 +35,9 @@ def refused(error_code: ErrorCode, member_id: str = UNKNOWN_MEMBER) -> JoinGroup
 
 
 def protocols_of(request: JoinGroupRequest) -> Protocols:
-    return tuple((protocol.name, protocol.metadata) for protocol in request.protocols)
+    """In the member's order of preference; a name that stands twice counts once."""
+    by_name = {protocol.name: protocol.metadata for protocol in reversed(request.protocols)}
+    return tuple((name, by_name[name]) for name in dict.fromkeys(p.name for p in request.protocols))
 
 
 def rebalance_timeout_of(client: Client, request: JoinGroupRequest) -> int:

@@ -1,0 +1,141 @@
+"""CORE: how a replica follows its leader: what to fetch, where to truncate.
+
+Pure functions on what the replica knows. The loop that follows a leader, and the simulator, ask
+`next_fetch`, send it, and do what `decide` says about the answer. There is no phase of truncation:
+every fetch names the epoch of the last record before it, and the leader compares it with its own
+history (KIP-595's form of KIP-101 and KIP-279). A follower truncates by leader epoch, never by its
+high watermark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+from floodmark.replication.partition import NO_LEADER, Partition
+from floodmark.wire.errors import ErrorCode
+
+UNDEFINED_EPOCH = -1
+
+
+class FollowerFetch(NamedTuple):
+    """What a follower asks its leader for, and the state in which it asked."""
+
+    leader: int
+    leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+
+
+class FollowerAnswer(NamedTuple):
+    """What a leader answers, without the records.
+
+    A `diverging_epoch` says that the logs part: the leader's history of that epoch, the largest one
+    not above the one asked about, ends at `diverging_end_offset`.
+    """
+
+    error_code: ErrorCode
+    high_watermark: int = -1
+    diverging_epoch: int | None = None
+    diverging_end_offset: int = -1
+
+
+class Append(NamedTuple):
+    """The records follow our log: append them, then take over the high watermark."""
+
+    leader_high_watermark: int
+
+
+class TruncateTo(NamedTuple):
+    """Cut the log and its epochs here, then fetch again."""
+
+    offset: int
+
+
+class StartAt(NamedTuple):
+    """The leader no longer has what follows our log: drop all and go on at its log start."""
+
+    offset: int
+
+
+class FindOffsets(NamedTuple):
+    """The leader's log does not reach to where we asked: ask where it begins and ends."""
+
+
+class BackOff(NamedTuple):
+    """Nothing to do with this answer; after an error wait before the next fetch."""
+
+    error_code: ErrorCode
+
+
+Step: TypeAlias = Append | TruncateTo | StartAt | FindOffsets | BackOff
+EpochEnd: TypeAlias = Callable[[int], tuple[int, int]]
+"""The largest epoch of our log not above the one asked for, and where it ends; (-1, -1) if none."""
+
+
+def next_fetch(partition: Partition, latest_epoch: int) -> FollowerFetch | None:
+    """The next fetch of a follower; None while nobody else leads.
+
+    `latest_epoch` is the last one in the log's epochs, -1 when there is none.
+    """
+    leadership = partition.leadership
+    if partition.is_leader or leadership.leader == NO_LEADER:
+        return None
+    return FollowerFetch(
+        leadership.leader, leadership.leader_epoch, partition.log_end_offset, latest_epoch
+    )
+
+
+def decide(
+    partition: Partition,
+    latest_epoch: int,
+    fetch: FollowerFetch,
+    answer: FollowerAnswer,
+    end_of_epoch: EpochEnd,
+) -> Step:
+    """What to do with the answer to a fetch.
+
+    An answer that comes from another reign than the present one, or to another state of the log, is
+    left alone (KIP-320).
+    """
+    if fetch != next_fetch(partition, latest_epoch):
+        return BackOff(ErrorCode.NONE)
+    if answer.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
+        return FindOffsets()
+    if answer.error_code is not ErrorCode.NONE:
+        return BackOff(answer.error_code)
+    if answer.diverging_epoch is not None:
+        return TruncateTo(
+            truncation_offset(
+                partition, answer.diverging_epoch, answer.diverging_end_offset, end_of_epoch
+            )
+        )
+    return Append(answer.high_watermark)
+
+
+def truncation_offset(
+    partition: Partition, leader_epoch: int, end_offset: int, end_of_epoch: EpochEnd
+) -> int:
+    """Where to cut, given the end of the leader's largest epoch not above our last one.
+
+    When we do not have that epoch, our history is cut where the next smaller one ends, and the next
+    fetch compares again: epochs go back and forth until both agree (KIP-279).
+    """
+    own_epoch, own_end_offset = end_of_epoch(leader_epoch)
+    if leader_epoch == UNDEFINED_EPOCH or own_epoch == UNDEFINED_EPOCH:
+        # No common history of epochs to compare: what was committed is all that can be trusted.
+        return partition.high_watermark
+    if own_epoch == leader_epoch:
+        return min(own_end_offset, end_offset, partition.log_end_offset)
+    return min(own_end_offset, partition.log_end_offset)
+
+
+def after_out_of_range(
+    partition: Partition, leader_log_start_offset: int, leader_log_end_offset: int
+) -> Step:
+    """Where to go on when the leader's log does not hold the offset that was asked for."""
+    if partition.log_end_offset < leader_log_start_offset:
+        return StartAt(leader_log_start_offset)
+    if partition.log_end_offset > leader_log_end_offset:
+        return TruncateTo(leader_log_end_offset)
+    return BackOff(ErrorCode.NONE)
