@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from floodmark.controller.topic_names import why_invalid
@@ -29,6 +29,15 @@ if TYPE_CHECKING:
 NO_LEADER = (-1, -1)
 
 
+class Coordinators(Protocol):
+    """Both services, made when they are first asked for."""
+
+    @property
+    def groups(self) -> GroupService: ...
+    @property
+    def transactions(self) -> TransactionService: ...
+
+
 @dataclass(slots=True)
 class Services:
     """The broker as the APIs see it."""
@@ -38,10 +47,17 @@ class Services:
     replicas: ReplicaManager
     logs: LogManager
     controller: ControllerService
-    groups: GroupService
-    transactions: TransactionService
+    coordinators: Coordinators
     fetch_sessions: FetchSessions
     api_versions: Mapping[int, tuple[int, int]]
+
+    @property
+    def groups(self) -> GroupService:
+        return self.coordinators.groups
+
+    @property
+    def transactions(self) -> TransactionService:
+        return self.coordinators.transactions
 
     @property
     def config(self) -> BrokerConfig:

@@ -11,6 +11,7 @@ import logging
 import random
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from floodmark.apis.context import Services
 from floodmark.apis.dispatch import Dispatch, advertised_versions
@@ -19,6 +20,7 @@ from floodmark.broker.deferred import Deferred
 from floodmark.broker.identity import Identity, establish_identity, look_at_folders
 from floodmark.broker.maintenance import Maintenance
 from floodmark.broker.partitions import Partitions
+from floodmark.broker.preload import preload
 from floodmark.clock import Clock, SystemClock
 from floodmark.config.broker_config import BrokerConfig
 from floodmark.config.checks import connection_limits
@@ -30,10 +32,12 @@ from floodmark.network.server import NetworkServer, NetworkSettings
 from floodmark.replication.fetch_sessions import FetchSessions
 from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
-from floodmark.storage.cleaner import CleanerSettings, LogCleaner
 from floodmark.storage.errors import LogDirFailure, StorageError
 from floodmark.storage.files import Files, RealFiles
 from floodmark.storage.log_manager import FoundPartition, LogManager
+
+if TYPE_CHECKING:
+    from floodmark.storage.cleaner import CleanerSettings, LogCleaner
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +63,7 @@ class Broker:
         self._log_dirs = [Path(path) for path in config.log_dirs]
         self._found: list[FoundPartition] = []
         self._logs_loaded = False
+        self._cleaner: LogCleaner | None = None
         self.logs = LogManager(
             self._files,
             self._log_dirs,
@@ -76,7 +81,7 @@ class Broker:
     network: NetworkServer
     partitions: Partitions
     _maintenance: Maintenance
-    _cleaner: LogCleaner
+    _afterwards: asyncio.Task[None]
 
     @property
     def config(self) -> BrokerConfig:
@@ -122,11 +127,27 @@ class Broker:
             raise
         self._report(report)
         self._maintenance.start()
-        if self.config.get_bool("log.cleaner.enable"):
-            self._cleaner.start()
         self.network.start()
         self.is_serving = True
+        self._afterwards = asyncio.create_task(self._finish_start())
         logger.info("broker %d of cluster %s serves", identity.node_id, identity.cluster_id)
+
+    async def _finish_start(self) -> None:
+        """What can wait until the first clients are served: code that is not in use yet is
+        imported off the loop, so that its first user need not wait, and the cleaner starts."""
+        await asyncio.to_thread(preload)
+        if self.config.get_bool("log.cleaner.enable") and self.is_serving:
+            from floodmark.storage.cleaner import LogCleaner
+
+            self._cleaner = LogCleaner(
+                self._files,
+                lambda: [(r.log, r.core.high_watermark) for r in self.replicas.replicas],
+                self.clock,
+                self._executor,
+                self._deferred.run_later,
+                cleaner_settings(self.config),
+            )
+            self._cleaner.start()
 
     async def stop(self) -> None:
         """In order: nothing new, answers for who waits, logs synced, clean mark, leave."""
@@ -138,7 +159,9 @@ class Broker:
         await self.replicas.close()
         await self.network.close()
         await self._maintenance.close()
-        await self._cleaner.close()
+        await self._afterwards
+        if self._cleaner is not None:
+            await self._cleaner.close()
         self._deferred.close()
         high_watermarks = {r.key: r.core.high_watermark for r in self.replicas.replicas}
         await asyncio.to_thread(self._close_logs, high_watermarks)
@@ -153,17 +176,14 @@ class Broker:
         self.partitions = Partitions(
             self.broker_id, config, self.logs, self.replicas, self.clock, self._deferred
         )
-        self.coordination = Coordination(
-            self.broker_id, config, self.controller, self.replicas, self.clock
-        )
+        self.coordination = Coordination(self.broker_id, self.controller, self.replicas, self.clock)
         self.services = Services(
             broker_id=self.broker_id,
             clock=self.clock,
             replicas=self.replicas,
             logs=self.logs,
             controller=self.controller,
-            groups=self.coordination.groups,
-            transactions=self.coordination.transactions,
+            coordinators=self.coordination,
             fetch_sessions=FetchSessions(
                 config.get_int("max.incremental.fetch.session.cache.slots"),
                 FETCH_SESSION_EVICTION_MS,
@@ -180,14 +200,6 @@ class Broker:
             self.clock,
             self._executor,
             self._deferred,
-        )
-        self._cleaner = LogCleaner(
-            self._files,
-            lambda: [(r.log, r.core.high_watermark) for r in self.replicas.replicas],
-            self.clock,
-            self._executor,
-            self._deferred.run_later,
-            cleaner_settings(config),
         )
         self.controller.subscribe(self._image_changed)
 
@@ -252,7 +264,8 @@ class Broker:
         if self.is_serving:
             self.network.channel.resize(config.get_int("num.io.threads"))
         self.coordination.config_changed(config)
-        self._cleaner.settings = cleaner_settings(config)
+        if self._cleaner is not None:
+            self._cleaner.settings = cleaner_settings(config)
 
     def _disk_failed(self, replica: Replica, problem: StorageError | OSError) -> None:
         if not isinstance(problem, LogDirFailure):
@@ -292,6 +305,8 @@ class Broker:
 
 
 def cleaner_settings(config: BrokerConfig) -> CleanerSettings:
+    from floodmark.storage.cleaner import CleanerSettings
+
     return CleanerSettings(
         backoff_ms=config.get_int("log.cleaner.backoff.ms"),
         dedupe_buffer_bytes=config.get_int("log.cleaner.dedupe.buffer.size"),

@@ -1,23 +1,18 @@
 """The coordinators of this broker, and which partitions of their topics they serve.
 
-`Coordination` makes both services and follows the image: a partition of an internal topic that this
-broker begins to lead is loaded, one that it ceases to lead is unloaded.
+`Coordination` follows the image: a partition of an internal topic that this broker begins to lead
+is loaded, one that it ceases to lead is unloaded. Each service is made, and its code imported, when
+it is first needed: a broker that nobody asks for groups starts without them.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from floodmark.broker.coordinator_log import InternalTopicLog
-from floodmark.broker.marker_log import ReplicaMarkerLog
 from floodmark.clock import Clock
 from floodmark.config.broker_config import BrokerConfig
 from floodmark.controller.service import ControllerService
-from floodmark.coordinators.groups.service import GroupService
-from floodmark.coordinators.groups.settings import GroupSettings
-from floodmark.coordinators.transactions.limits import Limits
-from floodmark.coordinators.transactions.ports import Marker
-from floodmark.coordinators.transactions.service import TransactionService
 from floodmark.metadata.image import (
     CONSUMER_OFFSETS_TOPIC,
     TRANSACTION_STATE_TOPIC,
@@ -27,41 +22,64 @@ from floodmark.metadata.image import (
 from floodmark.records.compression import Compression
 from floodmark.replication.replica_manager import ReplicaManager
 
+if TYPE_CHECKING:
+    from floodmark.broker.coordinator_log import InternalTopicLog
+    from floodmark.coordinators.groups.service import GroupService
+    from floodmark.coordinators.transactions.ports import Marker
+    from floodmark.coordinators.transactions.service import TransactionService
+
 
 class Coordination:
     def __init__(
         self,
         broker_id: int,
-        config: BrokerConfig,
         controller: ControllerService,
         replicas: ReplicaManager,
         clock: Clock,
     ) -> None:
         self._broker_id = broker_id
         self._controller = controller
+        self._replicas = replicas
+        self._clock = clock
         self._loaded: set[tuple[str, int]] = set()
-        self.groups = GroupService(
-            self._offsets_log(config, controller, replicas, clock),
-            clock,
+
+    @cached_property
+    def groups(self) -> GroupService:
+        from floodmark.coordinators.groups.service import GroupService
+        from floodmark.coordinators.groups.settings import GroupSettings
+
+        config = self._controller.config
+        service = GroupService(
+            self._offsets_log(config),
+            self._clock,
             GroupSettings.of(config),
             compression=Compression(config.get_int("offsets.topic.compression.codec")),
         )
-        self.transactions = TransactionService(
-            broker_id=broker_id,
-            log=self._transaction_log(config, controller, replicas, clock),
-            marker_log=ReplicaMarkerLog(replicas, clock, self._offsets_marked),
-            cluster=_Cluster(controller),
-            clock=clock,
-            limits=Limits.of(config, 0),
+        service.metadata_changed(self._controller.image, Delta())
+        return service
+
+    @cached_property
+    def transactions(self) -> TransactionService:
+        from floodmark.broker.marker_log import ReplicaMarkerLog
+        from floodmark.coordinators.transactions.limits import Limits
+        from floodmark.coordinators.transactions.service import TransactionService
+
+        return TransactionService(
+            broker_id=self._broker_id,
+            log=self._transaction_log(self._controller.config),
+            marker_log=ReplicaMarkerLog(self._replicas, self._clock, self._offsets_marked),
+            cluster=_Cluster(self._controller),
+            clock=self._clock,
+            limits=Limits.of(self._controller.config, _transaction_version(self._controller.image)),
             allocate_producer_ids=self._allocate_producer_ids,
         )
 
     def image_changed(self, image: MetadataImage, delta: Delta) -> None:
         """Called after the partitions have followed the image."""
-        self.groups.metadata_changed(image, delta)
-        self.transactions.limits.server_version = image.features.finalized.get(
-            "transaction.version", 0
-        )
+        if self._is_made("groups"):
+            self.groups.metadata_changed(image, delta)
+        if self._is_made("transactions"):
+            self.transactions.limits.server_version = _transaction_version(image)
         leads = {
             (name, index)
             for name in (CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC)
@@ -76,11 +94,19 @@ class Coordination:
         self._loaded = leads
 
     def config_changed(self, config: BrokerConfig) -> None:
-        self.groups.settings_changed(GroupSettings.of(config))
+        if self._is_made("groups"):
+            from floodmark.coordinators.groups.settings import GroupSettings
+
+            self.groups.settings_changed(GroupSettings.of(config))
 
     def close(self) -> None:
-        self.groups.close()
-        self.transactions.close()
+        if self._is_made("groups"):
+            self.groups.close()
+        if self._is_made("transactions"):
+            self.transactions.close()
+
+    def _is_made(self, service: str) -> bool:
+        return service in self.__dict__
 
     def _service(self, topic: str) -> GroupService | TransactionService:
         return self.groups if topic == CONSUMER_OFFSETS_TOPIC else self.transactions
@@ -94,51 +120,51 @@ class Coordination:
         block = await self._controller.allocate_producer_ids(self._broker_id)
         return block.first, block.size
 
-    @staticmethod
-    def _offsets_log(
-        config: BrokerConfig,
-        controller: ControllerService,
-        replicas: ReplicaManager,
-        clock: Clock,
-    ) -> InternalTopicLog:
-        return InternalTopicLog(
+    def _offsets_log(self, config: BrokerConfig) -> InternalTopicLog:
+        return self._internal_log(
             CONSUMER_OFFSETS_TOPIC,
-            partition_count=config.get_int("offsets.topic.num.partitions"),
-            replication_factor=config.get_int("offsets.topic.replication.factor"),
-            settings={
+            config.get_int("offsets.topic.num.partitions"),
+            config.get_int("offsets.topic.replication.factor"),
+            {
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
                 "segment.bytes": str(config.get_int("offsets.topic.segment.bytes")),
             },
-            commit_timeout_ms=config.get_int("offsets.commit.timeout.ms"),
-            controller=controller,
-            replicas=replicas,
-            clock=clock,
         )
 
-    @staticmethod
-    def _transaction_log(
-        config: BrokerConfig,
-        controller: ControllerService,
-        replicas: ReplicaManager,
-        clock: Clock,
-    ) -> InternalTopicLog:
-        return InternalTopicLog(
+    def _transaction_log(self, config: BrokerConfig) -> InternalTopicLog:
+        return self._internal_log(
             TRANSACTION_STATE_TOPIC,
-            partition_count=config.get_int("transaction.state.log.num.partitions"),
-            replication_factor=config.get_int("transaction.state.log.replication.factor"),
-            settings={
+            config.get_int("transaction.state.log.num.partitions"),
+            config.get_int("transaction.state.log.replication.factor"),
+            {
                 "cleanup.policy": "compact",
                 "compression.type": "uncompressed",
                 "min.insync.replicas": str(config.get_int("transaction.state.log.min.isr")),
                 "segment.bytes": str(config.get_int("transaction.state.log.segment.bytes")),
                 "unclean.leader.election.enable": "false",
             },
-            commit_timeout_ms=config.get_int("offsets.commit.timeout.ms"),
-            controller=controller,
-            replicas=replicas,
-            clock=clock,
         )
+
+    def _internal_log(
+        self, topic: str, partition_count: int, replication_factor: int, settings: dict[str, str]
+    ) -> InternalTopicLog:
+        from floodmark.broker.coordinator_log import InternalTopicLog
+
+        return InternalTopicLog(
+            topic,
+            partition_count=partition_count,
+            replication_factor=replication_factor,
+            settings=settings,
+            commit_timeout_ms=self._controller.config.get_int("offsets.commit.timeout.ms"),
+            controller=self._controller,
+            replicas=self._replicas,
+            clock=self._clock,
+        )
+
+
+def _transaction_version(image: MetadataImage) -> int:
+    return image.features.finalized.get("transaction.version", 0)
 
 
 class _Cluster:

@@ -17,6 +17,9 @@ from floodmark.observability.logs import configure_logging
 
 logger = logging.getLogger(__name__)
 
+SWITCH_INTERVAL_S = 0.001
+"""How long a busy thread may keep the loop waiting; Python itself allows five times that."""
+
 GC_THRESHOLD = 50_000
 """Allocations between two collections of the young."""
 
@@ -35,6 +38,7 @@ def run(
     for name in config.unknown_names:
         logger.warning("the setting %s is not known and has no effect", name)
     _raise_file_limit()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(config, metrics_port, ready))
     return 0

@@ -1,0 +1,26 @@
+"""Imports what a broker will need but did not need to start.
+
+A start imports as little as it can, to serve its first client early. The rest is imported right
+after, in a thread, so that the first request of each kind does not wait for it on the loop.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from floodmark.apis.dispatch import SERVED
+from floodmark.wire import messages
+
+_SERVICES = (
+    "floodmark.coordinators.groups.service",
+    "floodmark.coordinators.transactions.service",
+    "floodmark.storage.cleaner",
+)
+
+
+def preload() -> None:
+    for api_key in SERVED:
+        import_module(f"floodmark.apis.{api_key.name.lower()}")
+        messages.request_class(api_key)
+    for name in _SERVICES:
+        import_module(name)
