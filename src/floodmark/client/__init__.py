@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from floodmark.client.cluster import Cluster
     from floodmark.client.consumer import Consumer, ConsumerRecord
     from floodmark.client.errors import KafkaError
+    from floodmark.client.group import RebalanceListener
     from floodmark.client.group_offsets import GroupMetadata, OffsetAndMetadata
     from floodmark.client.producer import Producer
     from floodmark.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
@@ -31,6 +32,7 @@ _MODULES = {
     "OffsetAndMetadata": "group_offsets",
     "Producer": "producer",
     "ProducerSettings": "settings",
+    "RebalanceListener": "group",
     "TopicPartition": "view",
 }
 
@@ -47,6 +49,7 @@ __all__ = [
     "OffsetAndMetadata",
     "Producer",
     "ProducerSettings",
+    "RebalanceListener",
     "TopicPartition",
 ]
 

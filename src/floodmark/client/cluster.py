@@ -100,6 +100,7 @@ class Cluster:
             max_idle_ms=self.settings.connections_max_idle_ms,
         )
         self._wanted: set[str] = set()
+        self._wants_all = False
         self._refreshed_ms: float | None = None
         self._refresh_lock = asyncio.Lock()
         self._refreshes_begun = 0
@@ -135,12 +136,15 @@ class Cluster:
             # One that began before this call may not know the topics that are wanted by now.
             if self._refreshes_begun == seen:
                 self._refreshes_begun += 1
-                topics = [MetadataRequestTopic(name=name) for name in sorted(self._wanted)]
-                await self._load(topics, auto_create=self.settings.allow_auto_create_topics)
+                if self._wants_all:
+                    await self._load(None, auto_create=False)
+                else:
+                    topics = [MetadataRequestTopic(name=name) for name in sorted(self._wanted)]
+                    await self._load(topics, auto_create=self.settings.allow_auto_create_topics)
         return self.view
 
     async def refresh_all_topics(self) -> ClusterView:
-        """The picture of every topic; for admin and for pattern subscriptions."""
+        """The picture of every topic, once; for admin."""
         async with self._refresh_lock:
             await self._load(None, auto_create=False)
         return self.view
@@ -180,6 +184,14 @@ class Cluster:
         if found.leader == NO_LEADER or found.leader not in self.view.brokers:
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader now")
         return found.leader
+
+    def want_topics(self, names: Iterable[str]) -> None:
+        """Ask for these topics with every refresh, whether they exist or not."""
+        self._wanted |= set(names)
+
+    def want_all_topics(self) -> None:
+        """Ask for every topic with every refresh; for subscriptions by pattern."""
+        self._wants_all = True
 
     def forget_topics(self, names: Iterable[str]) -> None:
         """Stop asking for these topics with every refresh."""

@@ -99,6 +99,10 @@ class ProducerSettings(ClientSettings):
         return self.enable_idempotence and self.acks == -1 and self.retries > 0
 
 
+ASSIGNMENT_STRATEGIES: Mapping[str, str] = {
+    "org.apache.kafka.clients.consumer.RangeAssignor": "range",
+    "org.apache.kafka.clients.consumer.CooperativeStickyAssignor": "cooperative-sticky",
+}
 COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -114,10 +118,31 @@ class ConsumerSettings(ClientSettings):
     isolation_level: str = "read_uncommitted"
     auto_offset_reset: str = "latest"
     check_crcs: bool = True
+    group_id: str | None = None
+    group_instance_id: str | None = None
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+    enable_auto_commit: bool = True
+    auto_commit_interval_ms: int = 5_000
+    partition_assignment_strategy: str = "range,cooperative-sticky"
+    exclude_internal_topics: bool = True
 
     def __post_init__(self) -> None:
         _one_of("isolation.level", self.isolation_level, ("read_uncommitted", "read_committed"))
         _one_of("auto.offset.reset", self.auto_offset_reset, ("earliest", "latest", "none"))
+        for name in self.assignors:
+            _one_of("partition.assignment.strategy", name, tuple(ASSIGNMENT_STRATEGIES.values()))
+        if not self.assignors:
+            raise SettingsError("partition.assignment.strategy must name at least one assignor")
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise SettingsError("heartbeat.interval.ms must be less than session.timeout.ms")
+
+    @property
+    def assignors(self) -> list[str]:
+        """The names of the assignors in order of preference; Java's class names mean the same."""
+        names = [name.strip() for name in self.partition_assignment_strategy.split(",")]
+        return [ASSIGNMENT_STRATEGIES.get(name, name) for name in names if name]
 
     @property
     def read_committed(self) -> bool:

@@ -75,6 +75,11 @@ class ClusterView:
         topic = self.topics.get(partition.topic)
         return None if topic is None else topic.partitions.get(partition.partition)
 
+    def partition_count(self, topic: str) -> int:
+        """0 for a topic that does not exist."""
+        found = self.topics.get(topic)
+        return 0 if found is None else len(found.partitions)
+
     def topic_id(self, topic: str) -> uuid.UUID:
         found = self.topics.get(topic)
         return ZERO_UUID if found is None else found.topic_id
