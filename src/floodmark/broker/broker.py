@@ -197,6 +197,7 @@ class Broker:
             self.logs,
             self.replicas,
             self.partitions,
+            self.controller,
             self.clock,
             self._executor,
             self._deferred,

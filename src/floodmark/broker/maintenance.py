@@ -15,6 +15,7 @@ from floodmark.broker.deferred import Deferred
 from floodmark.broker.partitions import Partitions
 from floodmark.clock import Clock
 from floodmark.config.broker_config import BrokerConfig
+from floodmark.controller.service import ControllerService
 from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
 from floodmark.storage.errors import LogDirFailure, StorageError
@@ -35,6 +36,7 @@ class Maintenance:
         logs: LogManager,
         replicas: ReplicaManager,
         partitions: Partitions,
+        controller: ControllerService,
         clock: Clock,
         executor: Executor,
         deferred: Deferred,
@@ -42,12 +44,14 @@ class Maintenance:
         self._logs = logs
         self._replicas = replicas
         self._partitions = partitions
+        self._controller = controller
         self._clock = clock
         self._executor = executor
         self._deferred = deferred
         self._tasks: list[asyncio.Task[None]] = []
+        self._checkpointed: dict[tuple[str, int], int] = {}
         self._jobs: list[tuple[str, Callable[[], Awaitable[None]]]] = [
-            ("log.flush.scheduler.interval.ms", self.flush),
+            ("log.flush.scheduler.interval.ms", self.flush_and_reopen),
             ("log.retention.check.interval.ms", self.retain),
             ("log.flush.offset.checkpoint.interval.ms", self.checkpoint_recovery_points),
             ("log.flush.start.offset.checkpoint.interval.ms", self.checkpoint_log_starts),
@@ -81,6 +85,10 @@ class Maintenance:
             except (StorageError, OSError) as problem:
                 logger.error("%s failed and will be tried again: %s", job.__name__, problem)
 
+    async def flush_and_reopen(self) -> None:
+        await self.flush()
+        await self._partitions.reopen(self._controller.image)
+
     async def flush(self) -> None:
         """Syncs logs whose flush.ms has passed, and finished segments, one after the other."""
         loop = asyncio.get_running_loop()
@@ -106,7 +114,9 @@ class Maintenance:
 
     async def checkpoint_high_watermarks(self) -> None:
         high_watermarks = {r.key: r.core.high_watermark for r in self._replicas.replicas}
-        await self._in_thread(lambda: self._logs.checkpoint_high_watermarks(high_watermarks))
+        if high_watermarks != self._checkpointed:
+            await self._in_thread(lambda: self._logs.checkpoint_high_watermarks(high_watermarks))
+            self._checkpointed = high_watermarks
 
     async def expire_producers(self) -> None:
         async for replica in self._in_slices():

@@ -44,6 +44,7 @@ class Partitions:
         self._replicas = replicas
         self._clock = clock
         self._deferred = deferred
+        self._unopened: set[tuple[str, int]] = set()
 
     def log_config(self, image: MetadataImage, topic: str) -> LogConfig:
         return log_config_from(self._topic_config(image, topic))
@@ -59,6 +60,15 @@ class Partitions:
         for resource in delta.changed_configs:
             if resource.kind == "topic" and resource.name in image.topics:
                 self.reconfigure(image, image.topics[resource.name])
+
+    async def reopen(self, image: MetadataImage) -> None:
+        """Tries again what a full disk, or a lack of file descriptors, kept from opening."""
+        for name, index in sorted(self._unopened):
+            topic = image.topics.get(name)
+            if topic is None or index >= len(topic.partitions):
+                self._unopened.discard((name, index))
+            else:
+                await self._apply_all(image, topic, [(index, topic.partitions[index])])
 
     def reconfigure(self, image: MetadataImage, topic: TopicImage) -> None:
         """A topic's settings changed: they count from the next request on."""
@@ -122,9 +132,13 @@ class Partitions:
             self._replicas.mark_offline(key)
             return None
         except StorageError as problem:
-            logger.error("cannot open %s-%d: %s", *key, problem)
+            # A full disk or too many open files: it may be possible later.
+            if key not in self._unopened:
+                logger.error("cannot open %s-%d now, will try again: %s", *key, problem)
+            self._unopened.add(key)
             self._replicas.mark_offline(key)
             return None
+        self._unopened.discard(key)
         core = Partition(
             self._broker_id,
             log_end_offset=log.log_end_offset,

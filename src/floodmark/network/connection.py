@@ -135,7 +135,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def abort(self, reason: str) -> None:
         """Ends this connection, and only this one."""
-        logger.warning("closing the connection of %s: %s", self.connection_id, reason)
+        times = self._processor.aborts.worth_telling(reason)
+        if times:
+            logger.warning(
+                "closing the connection of %s: %s (%d times by now)",
+                self.connection_id,
+                reason,
+                times,
+            )
         self.close()
 
     def parked(self, abandon: Callable[[], None]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from floodmark.clock import Clock
 from floodmark.network.connection import Connection, Peer
 from floodmark.network.request_channel import RequestChannel
+from floodmark.occurrences import Occurrences
 
 SHRINK_AFTER_QUIET_MS = 5_000
 """A connection that was quiet for this long gives back the room of its largest request."""
@@ -32,6 +33,7 @@ class Processor:
         self.bytes_in = 0
         self.bytes_out = 0
         self.responses_under_way = 0
+        self.aborts = Occurrences()
         self._channel = channel
         self._max_frame_bytes = max_frame_bytes
         self._max_idle_ms = max_idle_ms

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from floodmark.clock import Clock
 from floodmark.network.transfer import Part
+from floodmark.occurrences import Occurrences
 from floodmark.promise import Promise
 
 logger = logging.getLogger(__name__)
@@ -57,10 +58,6 @@ class Requester(Protocol):
     def channel_has_room(self) -> None: ...
 
 
-MAX_PROBLEM_KINDS = 1000
-MAX_PROBLEM_LENGTH = 200
-"""Bounds on what is remembered of failures; a client that repeats one must not fill the log."""
-
 Handler: TypeAlias = Callable[[Any, memoryview], Outcome]
 
 
@@ -78,7 +75,7 @@ class RequestChannel:
         self._tasks: set[asyncio.Task[None]] = set()
         self._started_ms = clock.monotonic_ms()
         self._busy_ms = 0.0
-        self._failures: dict[str, int] = {}
+        self._failures = Occurrences()
         self.requests_total = 0
 
     @property
@@ -180,11 +177,8 @@ class RequestChannel:
 
     def _fail(self, requester: Requester, problem: BaseException) -> None:
         """A defect of ours must cost one connection, never the broker, and must be loud."""
-        kind = repr(problem)[:MAX_PROBLEM_LENGTH]
-        times = self._failures[kind] = self._failures.get(kind, 0) + 1
-        if len(self._failures) > MAX_PROBLEM_KINDS:
-            self._failures.clear()
-        if times.bit_count() == 1:  # the first, second, fourth, eighth... of a kind
+        times = self._failures.worth_telling(repr(problem))
+        if times:
             logger.error(
                 "request of %s failed inside the broker (%d times by now); closing that connection",
                 requester.connection_id,

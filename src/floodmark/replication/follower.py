@@ -122,7 +122,7 @@ def truncation_offset(
     fetch compares again: epochs go back and forth until both agree (KIP-279).
     """
     own_epoch, own_end_offset = end_of_epoch(leader_epoch)
-    if leader_epoch == UNDEFINED_EPOCH or own_epoch == UNDEFINED_EPOCH:
+    if UNDEFINED_EPOCH in (leader_epoch, own_epoch):
         # No common history of epochs to compare: what was committed is all that can be trusted.
         return partition.high_watermark
     if own_epoch == leader_epoch:

@@ -14,6 +14,7 @@ from concurrent.futures import Executor
 from typing import NamedTuple
 
 from floodmark.clock import Clock
+from floodmark.occurrences import Occurrences
 from floodmark.promise import Promise
 from floodmark.replication.fetch_sessions import FetchTarget
 from floodmark.replication.flusher import Flusher
@@ -57,6 +58,7 @@ class ReplicaManager:
         self._flusher = Flusher(executor, self._flushed, self.disk_failed)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms = float("inf")
+        self._refusals = Occurrences()
         self.produces: Purgatory[ReplicaKey] = Purgatory()
         self.fetches: Purgatory[ReplicaKey] = Purgatory()
 
@@ -124,12 +126,24 @@ class ReplicaManager:
         except (StorageError, OSError) as problem:
             self.disk_failed(replica, problem)
             return AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR, error_message=str(problem))
-        if outcome.error_code is _NO_ERROR:
-            if replica.flush_due_offset is not None:
-                self._flusher.request(replica)
-            else:
-                self.fetches.check(key)
+        if outcome.error_code is not _NO_ERROR:
+            self._tell_refusal(key, outcome)
+        elif replica.flush_due_offset is not None:
+            self._flusher.request(replica)
+        else:
+            self.fetches.check(key)
         return outcome
+
+    def _tell_refusal(self, key: ReplicaKey, outcome: AppendOutcome) -> None:
+        times = self._refusals.worth_telling(f"{key} {outcome.error_code}")
+        if times:
+            logger.info(
+                "refused a batch for %s-%d (%d times by now): %s %s",
+                *key,
+                times,
+                outcome.error_code.name,
+                outcome.error_message or "",
+            )
 
     def acknowledged(
         self, outcomes: dict[ReplicaKey, AppendOutcome], acks: int, timeout_ms: int
