@@ -109,7 +109,8 @@ def _asked_for(
     image = context.services.image
     if name is None and context.api_version < BY_ID_SINCE:
         return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name="")
-    if topic_id != ZERO_UUID and name is None:
+    if topic_id != ZERO_UUID:
+        # The id alone counts: Java leaves the name empty where others send null.
         by_id = image.topics_by_id.get(topic_id)
         if by_id is None:
             return MetadataResponseTopic(
