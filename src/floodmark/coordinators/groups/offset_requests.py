@@ -43,6 +43,7 @@ from floodmark.wire.schema import ZERO_UUID
 
 NO_OFFSET = -1
 DEFAULT_RETENTION = -1
+LAST_TIMESTAMP_MS = 2**63 - 1
 
 PartitionCheck: TypeAlias = Callable[[UUID, int], None]
 """Raises when the member may not commit for this partition."""
@@ -58,7 +59,9 @@ def commit(
     says."""
     group_id = request.group_id
     retention_ms = request.retention_time_ms
-    expire_ms = None if retention_ms == DEFAULT_RETENTION else now_ms + retention_ms
+    expire_ms = None
+    if retention_ms != DEFAULT_RETENTION:
+        expire_ms = min(max(now_ms + retention_ms, 0), LAST_TIMESTAMP_MS)
     records: list[OffsetRecord] = []
     topics: list[OffsetCommitResponseTopic] = []
     for topic in request.topics:
