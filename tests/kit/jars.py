@@ -59,7 +59,7 @@ def client_jars(version: str) -> Path:
 
 
 def jars(*artifacts: str) -> Path:
-    """Resolve `group:artifact:version[:classifier]` artifacts with all they need into one folder."""
+    """Fetch `group:artifact:version[:classifier]` artifacts with all they need into one folder."""
     digest = hashlib.sha256("\n".join(artifacts).encode()).hexdigest()[:16]
     with cache_lock(f"jars-{digest}") as folder:
         done = folder / "artifacts.txt"

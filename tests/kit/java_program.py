@@ -10,13 +10,14 @@ from kit.programs import run_program
 
 def run_java(source: Path, jars: Path, *arguments: str, timeout_s: float = 90) -> str:
     """Run the class that `source` holds; returns its output, an exit code other than 0 raises."""
-    classes = _compiled(source, jars)
+    classes = compiled(source, jars)
     command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
     command += ["-cp", f"{classes}:{classpath(jars)}", source.stem, *arguments]
     return run_program(command, timeout_s)
 
 
-def _compiled(source: Path, jars: Path) -> Path:
+def compiled(source: Path, jars: Path) -> Path:
+    """The folder of the classes that `source` holds, for who starts them himself."""
     digest = hashlib.sha256(source.read_bytes() + str(jars).encode()).hexdigest()[:16]
     with cache_lock(f"classes-{digest}") as folder:
         if not (folder / f"{source.stem}.class").exists():

@@ -1,16 +1,13 @@
 """kafkajs: the pure JavaScript client. It reads through groups only, so it needs a coordinator."""
 
-import hashlib
-import shutil
 from pathlib import Path
 
 import pytest
 
 from kit.broker import Broker
-from kit.jars import cache_lock
+from kit.npm import npm_program
 from kit.probe import advertises
 from kit.programs import run_program
-from kit.tools import require_tool
 
 pytestmark = [pytest.mark.javascript, pytest.mark.timeout(300)]
 
@@ -29,16 +26,7 @@ _STEPS = [
 
 @pytest.fixture(scope="session")
 def program() -> Path:
-    """The script beside its packages, in the cache: node_modules stays out of the source tree."""
-    require_tool("node", "npm")
-    digest = hashlib.sha256((_HERE / "package.json").read_bytes()).hexdigest()[:16]
-    with cache_lock(f"npm-{digest}") as folder:
-        if not (folder / "installed").exists():
-            shutil.copy(_HERE / "package.json", folder)
-            run_program(["npm", "install", "--no-audit", "--no-fund"], timeout_s=240, cwd=folder)
-            (folder / "installed").touch()
-        shutil.copy(_HERE / "scenario.js", folder)
-    return folder / "scenario.js"
+    return npm_program(_HERE / "scenario.js", _HERE / "package.json")
 
 
 def test_kafkajs_passes_the_scenario(
