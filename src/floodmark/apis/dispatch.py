@@ -139,8 +139,12 @@ class Dispatch:
         self.requests[api_key] += 1
         context = RequestContext(self._services, connection.peer, header)
         if self.timer is None and self.faults is None:
-            return self._outcome(route, context, route.handle(context, request))
-        return self._outcome(route, context, self._handle_watched(route, context, request))
+            result = route.handle(context, request)
+        else:
+            result = self._handle_watched(route, context, request)
+        if type(result) is route.response_class:
+            return self._encode(route, context, result)
+        return self._outcome(route, context, result)
 
     def _handle_watched(self, route: Route, context: RequestContext, request: Any) -> Any:
         """The handler with what is plugged in around it: a fault is timed like any other answer."""
@@ -154,8 +158,7 @@ class Dispatch:
         return handle() if self.timer is None else self.timer.time(route.api_key, handle)
 
     def _outcome(self, route: Route, context: RequestContext, result: Any) -> Outcome:
-        if type(result) is route.response_class:
-            return self._encode(route, context, result)
+        """What comes later, or never."""
         if result is None:
             return None
         if isinstance(result, (Promise, asyncio.Future)):

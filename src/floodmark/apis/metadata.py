@@ -107,8 +107,8 @@ def _asked_for(
     errors: dict[str, ErrorCode],
 ) -> MetadataResponseTopic:
     image = context.services.image
-    if name is None and context.api_version < BY_ID_SINCE:
-        return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name="")
+    if context.api_version < BY_ID_SINCE and (name is None or topic_id != ZERO_UUID):
+        return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name or "")
     if topic_id != ZERO_UUID:
         # The id alone counts: Java leaves the name empty where others send null.
         by_id = image.topics_by_id.get(topic_id)

@@ -51,6 +51,7 @@ class Connection(asyncio.BufferedProtocol):
         "_processor",
         "_transport",
         "_unsubmitted",
+        "is_active",
         "last_active_ms",
         "peer",
     )
@@ -69,6 +70,8 @@ class Connection(asyncio.BufferedProtocol):
         self._paused_writing = False
         self._unsubmitted: memoryview | None = None
         self._abandon: Callable[[], None] | None = None
+        # Whether it was answered since the idle sweep came by, which then notes the time.
+        self.is_active = False
         self.last_active_ms = processor.clock.monotonic_ms()
 
     @property
@@ -124,7 +127,7 @@ class Connection(asyncio.BufferedProtocol):
         self._frames.release()
         self._muted = False
         self._abandon = None
-        self.last_active_ms = self._processor.clock.monotonic_ms()
+        self.is_active = True
         if self._in_loop:
             return
         if self._frames.pending_bytes:
@@ -172,13 +175,15 @@ class Connection(asyncio.BufferedProtocol):
         """Submits frames until one has to wait, the peer stops taking answers, or none is left."""
         self._in_loop = True
         try:
+            frames, processor = self._frames, self._processor
             while not self._muted and not self._paused_writing and self._transport is not None:
-                frame = self._frames.next_frame()
+                frame = frames.next_frame()
                 if frame is None:
-                    self._resume_reading()
+                    if self._paused_reading:
+                        self._resume_reading()
                     return
-                self._processor.bytes_in += len(frame)
-                self._processor.responses_under_way += 1
+                processor.bytes_in += len(frame)
+                processor.responses_under_way += 1
                 self._muted = True
                 self._submit(frame)
         except FrameTooLarge as problem:

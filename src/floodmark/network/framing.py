@@ -16,6 +16,8 @@ Three rules keep it small and safe:
 
 from __future__ import annotations
 
+from struct import Struct
+
 INITIAL_BYTES = 4096
 """Room of a fresh connection. Most requests fit; thousands of idle connections stay cheap."""
 
@@ -23,6 +25,7 @@ BUSY_BYTES = 64 * 1024
 """Room as soon as a frame outgrows the first: several pipelined batches arrive in one read."""
 
 LENGTH_BYTES = 4
+_LENGTH = Struct(">i")
 
 
 class FrameTooLarge(ValueError):
@@ -67,9 +70,10 @@ class FrameBuffer:
         start = self._start
         available = self._end - start
         if available < LENGTH_BYTES:
-            self._make_room(LENGTH_BYTES)
+            if available:
+                self._make_room(LENGTH_BYTES)
             return None
-        length = int.from_bytes(self._view[start : start + LENGTH_BYTES], "big", signed=True)
+        (length,) = _LENGTH.unpack_from(self._buffer, start)
         if not 0 <= length <= self._max_frame_bytes:
             raise FrameTooLarge(
                 f"a frame of {length} bytes was announced, the limit is {self._max_frame_bytes}"

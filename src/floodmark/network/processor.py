@@ -61,9 +61,12 @@ class Processor:
         """
         now_ms = self.clock.monotonic_ms()
         for connection in list(self.connections):
-            quiet_ms = now_ms - connection.last_active_ms
             if connection.is_muted:
                 continue
+            if connection.is_active:
+                connection.is_active = False
+                connection.last_active_ms = now_ms
+            quiet_ms = now_ms - connection.last_active_ms
             if 0 <= self._max_idle_ms < quiet_ms:
                 connection.close()
             elif quiet_ms > SHRINK_AFTER_QUIET_MS:

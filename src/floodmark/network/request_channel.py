@@ -68,7 +68,7 @@ class RequestChannel:
         self._handler = handler
         self._slots = slots
         self._capacity = capacity
-        self._clock = clock
+        self._monotonic_ms = clock.monotonic_ms
         self._busy = 0
         self._queue: deque[tuple[Requester, memoryview]] = deque()
         self._refused: deque[Requester] = deque()
@@ -89,7 +89,7 @@ class RequestChannel:
 
     def idle_share(self) -> float:
         """1 - busy time of the slots since the last call (Kafka: RequestHandlerAvgIdlePercent)."""
-        now = self._clock.monotonic_ms()
+        now = self._monotonic_ms()
         elapsed = max(now - self._started_ms, 1e-6)
         share = 1.0 - min(self._busy_ms / (elapsed * self._slots), 1.0)
         self._started_ms, self._busy_ms = now, 0.0
@@ -113,7 +113,7 @@ class RequestChannel:
 
     def _run(self, requester: Requester, frame: memoryview) -> None:
         self.requests_total += 1
-        begin = self._clock.monotonic_ms()
+        begin = self._monotonic_ms()
         try:
             outcome = self._handler(requester, frame)
         except CloseConnection as problem:
@@ -123,7 +123,7 @@ class RequestChannel:
             self._fail(requester, problem)
             return
         finally:
-            self._busy_ms += self._clock.monotonic_ms() - begin
+            self._busy_ms += self._monotonic_ms() - begin
         if outcome is None or isinstance(outcome, list):
             requester.respond(outcome)
         elif isinstance(outcome, Parked):
@@ -172,7 +172,7 @@ class RequestChannel:
             self._fail(requester, problem)
         finally:
             self._busy -= 1
-            self._busy_ms += self._clock.monotonic_ms() - begin
+            self._busy_ms += self._monotonic_ms() - begin
             self._drain()
 
     def _fail(self, requester: Requester, problem: BaseException) -> None:

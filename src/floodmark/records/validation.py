@@ -7,7 +7,7 @@ timestamps, another compression, the full check).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
 from floodmark.records.batch import (
@@ -53,9 +53,21 @@ class ProduceRules:
     check_records: bool = False
     decompressed_limit_bytes: int = DEFAULT_OUTPUT_LIMIT_BYTES
 
-    @property
-    def needs_records(self) -> bool:
-        return self.is_compacted or self.check_records or self.timestamp_before_max_ms < NO_LIMIT_MS
+    # Whether nothing is asked for that would take more than a look at the header.
+    is_plain: bool = field(init=False)
+    needs_records: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        needs_records = (
+            self.is_compacted or self.check_records or self.timestamp_before_max_ms < NO_LIMIT_MS
+        )
+        is_plain = (
+            not needs_records
+            and self.compression is None
+            and self.timestamp_type is TimestampType.CREATE_TIME
+        )
+        object.__setattr__(self, "needs_records", needs_records)
+        object.__setattr__(self, "is_plain", is_plain)
 
 
 def validate_produce(buffer: Buffer, rules: ProduceRules, now_ms: int) -> BatchHeader:
@@ -65,7 +77,21 @@ def validate_produce(buffer: Buffer, rules: ProduceRules, now_ms: int) -> BatchH
     if size_bytes < HEADER_BYTES:
         _refuse_short(buffer)
     header = BatchHeader._make(HEADER.unpack_from(buffer))
-    if not _is_usual(header, size_bytes, rules, now_ms):
+    _, length, _, magic, _, attributes, last_delta, _, max_timestamp, producer_id, _, _, count = (
+        header
+    )
+    # Every produce passes here: one expression for a header with nothing remarkable in it. When
+    # there is, the checks say whether it is an error, and which.
+    if not (
+        magic == MAGIC
+        and length == size_bytes - LOG_OVERHEAD_BYTES
+        and size_bytes <= rules.max_message_bytes
+        and count == last_delta + 1
+        and count > 0
+        and 0 <= attributes <= _LAST_COMPRESSION
+        and producer_id == NO_PRODUCER_ID
+        and max_timestamp - now_ms <= rules.timestamp_after_max_ms
+    ):
         _check_shape(header, size_bytes, rules)
         _check_header(header)
         _check_timestamps(header, rules, now_ms)
@@ -80,30 +106,14 @@ def prepare_produce(buffer: Buffer, rules: ProduceRules, now_ms: int) -> tuple[B
     """Validate, then give the batch the topic's compression and timestamp type; the usual batch
     comes back as it is."""
     header = validate_produce(buffer, rules, now_ms)
+    if rules.is_plain:
+        return buffer, header
     if rules.compression is not None and rules.compression != header.attributes & _COMPRESSION_MASK:
         buffer, header = _recompress(buffer, header, rules)
     if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:
         writable = _writable(buffer)
         return writable, restamp(writable, 0, header, timestamp_ms=now_ms)
     return buffer, header
-
-
-def _is_usual(header: BatchHeader, size_bytes: int, rules: ProduceRules, now_ms: int) -> bool:
-    """Whether nothing about the header is remarkable, in one expression, because every produce
-    passes here. When something is, the checks below say whether it is an error, and which."""
-    _, length, _, magic, _, attributes, last_delta, _, max_timestamp, producer_id, _, _, count = (
-        header
-    )
-    return (
-        magic == MAGIC
-        and length == size_bytes - LOG_OVERHEAD_BYTES
-        and size_bytes <= rules.max_message_bytes
-        and count == last_delta + 1
-        and count > 0
-        and 0 <= attributes <= _LAST_COMPRESSION
-        and producer_id == NO_PRODUCER_ID
-        and max_timestamp - now_ms <= rules.timestamp_after_max_ms
-    )
 
 
 def _check_shape(header: BatchHeader, size_bytes: int, rules: ProduceRules) -> None:

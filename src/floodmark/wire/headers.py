@@ -62,7 +62,15 @@ def decode_request_header(buffer: Buffer) -> tuple[RequestHeader, int]:
     if first_flexible is None or (api_version == 0 and api_key == _CONTROLLED_SHUTDOWN):
         return RequestHeader(api_key, api_version, correlation_id), 8
     try:
-        client_id, position = _client_id(buffer, size)
+        length = buffer[8] << 8 | buffer[9]
+        position = 10 + length
+        client_id: str | None
+        if length == 0xFFFF:
+            client_id, position = None, 10
+        elif length > 0x7FFF or position > size:
+            raise DecodeError(f"the client id claims {length} bytes, {size - 10} remain")
+        else:
+            client_id = str(buffer[10:position], "utf-8")
         if api_version >= first_flexible:
             tags = buffer[position]
             position += 1
@@ -70,20 +78,9 @@ def decode_request_header(buffer: Buffer) -> tuple[RequestHeader, int]:
                 position = skip_tags(buffer, position, tags, size)
     except IndexError:
         raise DecodeError("the request ends inside its header") from None
-    return RequestHeader(api_key, api_version, correlation_id, client_id), position
-
-
-def _client_id(buffer: Buffer, size: int) -> tuple[str | None, int]:
-    length = buffer[8] << 8 | buffer[9]
-    if length == 0xFFFF:
-        return None, 10
-    end = 10 + length
-    if length > 0x7FFF or end > size:
-        raise DecodeError(f"the client id claims {length} bytes, {size - 10} remain")
-    try:
-        return str(buffer[10:end], "utf-8"), end
     except UnicodeDecodeError:
         raise DecodeError("the client id is not UTF-8") from None
+    return RequestHeader(api_key, api_version, correlation_id, client_id), position
 
 
 def encode_request_header(header: RequestHeader) -> bytes:
