@@ -1,0 +1,66 @@
+"""Writes the tables of docs/compatibility.md that the code knows best: the APIs and their versions.
+
+Run it after a change of `SERVED`: `python tools/compatibility.py`. A unit test compares the page
+with what this would write.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from floodmark.apis.dispatch import SERVED
+from floodmark.wire import messages
+from floodmark.wire.api_keys import ApiKey
+from floodmark.wire.schema import schema_of
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "compatibility.md"
+NOTES = {
+    ApiKey.PRODUCE: "0 to 2 are advertised for old librdkafka, and answered UNSUPPORTED_VERSION",
+    ApiKey.DESCRIBE_ACLS: "always answers SECURITY_DISABLED",
+}
+
+
+def served_table() -> str:
+    rows = ["| key | API | versions | |", "|---|---|---|---|"]
+    for api_key, served in sorted(SERVED.items()):
+        versions, note = _versions(served.lowest, served.highest), NOTES.get(api_key, "")
+        rows.append(f"| {int(api_key)} | {_name(api_key)} | {versions} | {note} |")
+    return "\n".join(rows)
+
+
+def unserved_table() -> str:
+    """The APIs whose messages we can read and write, and which the broker does not answer yet."""
+    rows = ["| key | API | versions of the codec |", "|---|---|---|"]
+    for api_key in ApiKey:
+        if api_key not in SERVED:
+            versions = schema_of(messages.request_class(api_key)).versions
+            rows.append(f"| {int(api_key)} | {_name(api_key)} | {_versions(*versions)} |")
+    return "\n".join(rows)
+
+
+def with_tables(page: str) -> str:
+    """The page with its generated parts made anew."""
+    page = _replace(page, "served", served_table())
+    return _replace(page, "unserved", unserved_table())
+
+
+def _replace(page: str, part: str, table: str) -> str:
+    begin, end = f"<!-- {part}: made by tools/compatibility.py -->", f"<!-- end of {part} -->"
+    pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
+    page, count = pattern.subn(lambda _: f"{begin}\n\n{table}\n\n{end}", page)
+    if count != 1:
+        raise ValueError(f"{PAGE.name} needs the marks {begin} and {end} once")
+    return page
+
+
+def _name(api_key: ApiKey) -> str:
+    return "".join(word.capitalize() for word in api_key.name.split("_"))
+
+
+def _versions(lowest: int, highest: int) -> str:
+    return str(lowest) if lowest == highest else f"{lowest} to {highest}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
