@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 from floodmark.broker.broker import Broker
 from floodmark.config.broker_config import BrokerConfig
+from floodmark.config.not_served import refuse_open_doors, without_effect
 from floodmark.observability.http import serve_metrics
 from floodmark.observability.logs import configure_logging
 
@@ -37,6 +38,9 @@ def run(
     config = BrokerConfig.load(properties)
     for name in config.unknown_names:
         logger.warning("the setting %s is not known and has no effect", name)
+    refuse_open_doors(config)
+    for name in without_effect(config):
+        logger.warning("the setting %s has no effect yet", name)
     _raise_file_limit()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:

@@ -1,0 +1,47 @@
+"""What the broker cannot do yet is refused where it matters, and named where it does not."""
+
+import pytest
+
+from floodmark.config.broker_config import BrokerConfig
+from floodmark.config.errors import ConfigError
+from floodmark.config.not_served import refuse_open_doors, without_effect
+
+
+@pytest.mark.parametrize(
+    ("properties", "why"),
+    [
+        ({"listeners": "SSL://127.0.0.1:9093"}, "listener SSL asks for SSL"),
+        (
+            {
+                "listeners": "PLAINTEXT://127.0.0.1:9092,OUTER://:9094",
+                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OUTER:SASL_PLAINTEXT",
+            },
+            "listener OUTER asks for SASL_PLAINTEXT",
+        ),
+        ({"authorizer.class.name": "org.example.Authorizer"}, "access control"),
+    ],
+)
+def test_a_door_that_was_meant_to_be_closed_is_not_left_open(properties, why):
+    with pytest.raises(ConfigError, match=why) as caught:
+        refuse_open_doors(BrokerConfig.load(properties))
+    assert caught.value.hint
+
+
+def test_protocols_that_no_listener_uses_are_no_reason_to_refuse():
+    refuse_open_doors(
+        BrokerConfig.load({"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SSL:SSL"})
+    )
+
+
+def test_settings_that_do_nothing_yet_are_named():
+    config = BrokerConfig.load(
+        {
+            "zookeeper.connect": "localhost:2181",
+            "listener.name.plaintext.ssl.client.auth": "required",
+            "num.partitions": "3",
+        }
+    )
+    assert without_effect(config) == [
+        "listener.name.plaintext.ssl.client.auth",
+        "zookeeper.connect",
+    ]
