@@ -25,12 +25,14 @@ test: setup
 test-clients: setup
 	$(PYTEST) -q --ignore=tests/clients/python tests/clients
 
-# 100 rounds of kill -9 under load.
+# 100 rounds of kill -9 under idempotent load, 30 under exactly-once load.
 test-crash: setup
-	FLOODMARK_CRASH_ROUNDS=100 $(PYTEST) -q --timeout=900 tests/crash
+	FLOODMARK_CRASH_ROUNDS=100 FLOODMARK_EOS_ROUNDS=30 $(PYTEST) -q --timeout=900 tests/crash
 
+# Hours: thousands of crashes, millions of hostile requests, many more simulated schedules.
 soak: setup
-	FLOODMARK_CRASH_ROUNDS=3000 FLOODMARK_FUZZ_REQUESTS=2000000 $(PYTEST) -q --timeout=0 tests/crash tests/fuzz
+	FLOODMARK_CRASH_ROUNDS=3000 FLOODMARK_EOS_ROUNDS=1000 FLOODMARK_FUZZ_REQUESTS=2000000 \
+	FLOODMARK_SIM_SCHEDULES=20000 $(PYTEST) -q --timeout=0 tests/crash tests/fuzz tests/simulation
 
 # A structure-aware fuzz run of 200,000 requests against one broker, watching its memory.
 fuzz: setup
@@ -55,7 +57,9 @@ bench: setup
 	$(BIN)/python bench/run.py
 
 wheel: setup
-	$(BIN)/python -m pip wheel -q --no-deps -w dist .
+	@if command -v uv >/dev/null; then uv build -q --wheel -o dist; \
+	else $(BIN)/python -m pip wheel -q --no-deps -w dist .; fi
+	@ls dist/*.whl
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache
