@@ -24,7 +24,7 @@ from floodmark.client.admin_types import NewTopic
 from kit.broker import start_floodmark
 from kit.process import free_port
 
-ROUNDS = min(30, int(os.environ.get("FLOODMARK_CRASH_ROUNDS", "4")))
+ROUNDS = int(os.environ.get("FLOODMARK_EOS_ROUNDS", "4"))
 SEED = int(os.environ.get("FLOODMARK_CRASH_SEED", "0")) or secrets.randbits(32)
 PARTITIONS = 3
 INPUTS_PER_ROUND = 100
