@@ -102,16 +102,20 @@ def decode_uuid(text: str) -> UUID:
 
 
 def read_topic_id(files: Files, directory: Path) -> UUID | None:
-    """The topic id in a partition's folder; None when the folder does not have one yet."""
+    """The topic id in a partition's folder; None when the folder does not have one yet.
+
+    The file is not synced when it is written: after a power loss it may be empty, torn or zeros,
+    and that is as good as not there. The id is in the metadata store.
+    """
     path = directory / PARTITION_METADATA
     if not files.exists(path):
         return None
-    fields = dict(
-        line.split(":", 1) for line in files.read_file(path).decode().splitlines() if ":" in line
-    )
-    if "topic_id" not in fields:
+    lines = files.read_file(path).decode(errors="replace").splitlines()
+    fields = dict(line.split(":", 1) for line in lines if ":" in line)
+    try:
+        return decode_uuid(fields.get("topic_id", "").strip())
+    except CorruptCheckpoint:
         return None
-    return decode_uuid(fields["topic_id"].strip())
 
 
 def write_topic_id(files: Files, directory: Path, topic_id: UUID, *, sync: bool = True) -> None:

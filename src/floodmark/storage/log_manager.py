@@ -294,7 +294,7 @@ class LogManager:
         """Truncate a log that has diverged from its leader's (blocks)."""
         if offset < log.log_end_offset:
             self._lower_recovery_point(log, offset)
-            log.truncate_to(offset, now_ms)
+        log.truncate_to(offset, now_ms)
 
     def truncate_fully_and_start_at(self, log: PartitionLog, offset: int, now_ms: int) -> None:
         """Empty a log and go on at this offset (blocks)."""

@@ -475,6 +475,8 @@ class PartitionLog:
         LogManager.truncate_to is what to call: it lowers the recovery point on disk first.
         """
         if offset >= self.log_end_offset:
+            # An epoch that wrote nothing may still begin there, and contradict the leader's.
+            self._forget_epochs_from(offset)
             return
         if offset <= self._base_offsets[0]:
             self.truncate_fully_and_start_at(offset, now_ms)
@@ -485,6 +487,12 @@ class PartitionLog:
                 self.active.truncate_to(offset)
                 self.log_end_offset = max(self.active.next_offset(), self.active.base_offset)
                 self._after_truncation(now_ms)
+        except OSError as error:
+            raise LogDirFailure(self.directory.parent, f"truncation: {error}") from error
+
+    def _forget_epochs_from(self, offset: int) -> None:
+        try:
+            self.leader_epochs.truncate_from_end(offset)
         except OSError as error:
             raise LogDirFailure(self.directory.parent, f"truncation: {error}") from error
 

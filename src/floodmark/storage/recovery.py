@@ -216,6 +216,9 @@ def _recover(
         default=0,
     )
     start_offset = segments[first].base_offset
+    # After a truncation the disk may keep the new epochs and the old batches: what is about to be
+    # checked says itself which epochs wrote it, or a follower would claim to agree with its leader.
+    leader_epochs.truncate_from_end(start_offset)
     for offset in snapshot_offsets(files, directory):
         if offset > start_offset:
             # It covers what is about to be checked, and may have survived what it describes.
