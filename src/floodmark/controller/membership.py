@@ -16,10 +16,13 @@ from floodmark.metadata.image import (
 def broker_registered(view: View, broker: BrokerInfo) -> Decision[BrokerInfo]:
     """Partitions without a live leader are led again, and so are those that this broker led.
 
-    A broker that has restarted may have lost what it had not synced. Its reign therefore begins
-    anew, with a higher leader epoch, so that nobody takes its log for the one of before (KIP-101,
-    KIP-320).
+    A broker that has restarted may have lost what it had not synced. One that comes back before it
+    was missed therefore leaves the in-sync replicas first, as if it had been (KIP-380, KIP-903),
+    and where it leads again its reign begins anew, with a higher leader epoch, so that nobody takes
+    its log for the one of before (KIP-101, KIP-320).
     """
+    known = view.image.brokers.get(broker.id)
+    was_missed = known is None or known.broker_epoch == broker.broker_epoch
     image = view.image.apply(ImageChange(brokers={broker.id: broker}))
     now = View(image, view.config, view.random_below, view.new_topic_id)
     changed: dict[PartitionKey, PartitionImage] = {}
@@ -27,10 +30,13 @@ def broker_registered(view: View, broker: BrokerInfo) -> Decision[BrokerInfo]:
         for index, partition in enumerate(topic.partitions):
             if broker.id not in partition.replicas:
                 continue
+            trusted = partition if was_missed else _distrusted(partition, broker.id)
             if partition.leader == broker.id or not image.is_live(partition.leader):
-                elected = next_leader(now, name, partition)
+                elected = next_leader(now, name, trusted)
                 if elected is not None:
                     changed[name, index] = elected
+            elif trusted is not partition:
+                changed[name, index] = _changed(trusted)
     operations, change = store_partitions(image, changed)
     return Decision(broker, operations, ImageChange(change.topics, brokers={broker.id: broker}))
 
@@ -53,10 +59,21 @@ def broker_gone(view: View, broker_id: int) -> Decision[None]:
 
 
 def _without(view: View, topic: str, partition: PartitionImage, broker_id: int) -> PartitionImage:
-    remaining = tuple(replica for replica in partition.isr if replica != broker_id)
-    smaller = partition._replace(isr=remaining or partition.isr)
+    smaller = _distrusted(partition, broker_id)
     if partition.leader != broker_id:
         # Fencing by the leader epoch is for a change of reign; the leader itself stays.
-        return smaller._replace(partition_epoch=partition.partition_epoch + 1)
+        return _changed(smaller)
     elected = next_leader(view, topic, smaller)
     return elected if elected is not None else led_by(smaller, NO_LEADER, smaller.isr)
+
+
+def _distrusted(partition: PartitionImage, broker_id: int) -> PartitionImage:
+    """Without this broker among the in-sync replicas, unless it is the last of them."""
+    remaining = tuple(replica for replica in partition.isr if replica != broker_id)
+    if not remaining or remaining == partition.isr:
+        return partition
+    return partition._replace(isr=remaining)
+
+
+def _changed(partition: PartitionImage) -> PartitionImage:
+    return partition._replace(partition_epoch=partition.partition_epoch + 1)
