@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from floodmark.invariant import invariant
 from floodmark.wire.errors import ErrorCode
@@ -52,6 +53,17 @@ class FollowerProgress:
     broker_epoch: int = UNKNOWN_BROKER_EPOCH
 
 
+class ProposedReplica(NamedTuple):
+    """A member of the in-sync replicas that a leader asks for.
+
+    The broker epoch is that of the fetch on which the leader decided, also when the proposal is
+    sent again: one that has restarted since must not get in by it (KIP-903). -1 is the leader's.
+    """
+
+    broker_id: int
+    broker_epoch: int
+
+
 class Partition:
     """The state of one replica. `broker_id` is the broker that this replica lives on."""
 
@@ -62,7 +74,7 @@ class Partition:
         "leader_epoch_start_offset",
         "leadership",
         "log_end_offset",
-        "proposed_in_sync_replicas",
+        "proposal",
     )
 
     def __init__(self, broker_id: int, *, log_end_offset: int, high_watermark: int) -> None:
@@ -74,7 +86,7 @@ class Partition:
         self.followers: dict[int, FollowerProgress] = {}
         self.leader_epoch_start_offset = 0
         # What the controller has been asked for and may have decided already.
-        self.proposed_in_sync_replicas: tuple[int, ...] | None = None
+        self.proposal: tuple[ProposedReplica, ...] | None = None
 
     @property
     def is_leader(self) -> bool:
@@ -95,7 +107,7 @@ class Partition:
             known.partition_epoch,
         ):
             # Whatever was proposed was proposed on older knowledge: it is in this, or refused.
-            self.proposed_in_sync_replicas = None
+            self.proposal = None
         leads_anew = (
             leadership.leader == self.broker_id and leadership.leader_epoch > known.leader_epoch
         )
@@ -171,25 +183,38 @@ class Partition:
             and progress.log_end_offset >= committed_end_offset
         )
 
-    def propose_in_sync_replicas(self, now_ms: float, max_lag_ms: float) -> tuple[int, ...] | None:
+    def propose_in_sync_replicas(
+        self, now_ms: float, max_lag_ms: float
+    ) -> tuple[ProposedReplica, ...] | None:
         """What to ask the controller for; None when all is well or an answer is still awaited."""
-        if not self.is_leader or self.proposed_in_sync_replicas is not None:
+        if not self.is_leader or self.proposal is not None:
             return None
         lagging = self.lagging(now_ms, max_lag_ms)
         kept = tuple(r for r in self.leadership.in_sync_replicas if r not in lagging)
         wanted = (*kept, *self.caught_up())
         if wanted == self.leadership.in_sync_replicas:
             return None
-        self.proposed_in_sync_replicas = wanted
-        return wanted
+        self.proposal = tuple(
+            ProposedReplica(
+                replica,
+                self.followers[replica].broker_epoch
+                if replica in self.followers
+                else UNKNOWN_BROKER_EPOCH,
+            )
+            for replica in wanted
+        )
+        return self.proposal
 
-    def proposal_refused(self) -> None:
-        """The controller took nothing of it and never will; the next proposal is a new one.
+    def proposal_refused(self, refused: tuple[ProposedReplica, ...]) -> None:
+        """The controller took nothing of this proposal and never will; the next is a new one.
 
-        Only for INELIGIBLE_REPLICA. After an error about epochs the controller may have taken an
-        earlier copy of the proposal: that is known when its next decision comes.
+        Only for INELIGIBLE_REPLICA: a broker epoch that has passed does not come again. After an
+        error about other epochs the controller may have taken an earlier copy of the proposal, and
+        its next decision will tell. A late refusal of an earlier proposal says nothing about the
+        one that is under way.
         """
-        self.proposed_in_sync_replicas = None
+        if refused == self.proposal:
+            self.proposal = None
 
     def has_enough_in_sync_replicas(self, min_in_sync_replicas: int) -> bool:
         """With fewer assigned replicas than asked for, all of them are enough (KIP-966)."""
@@ -198,8 +223,8 @@ class Partition:
 
     def _advance_high_watermark(self) -> bool:
         in_sync_replicas = self.leadership.in_sync_replicas
-        if self.proposed_in_sync_replicas is not None:
-            in_sync_replicas += self.proposed_in_sync_replicas
+        if self.proposal is not None:
+            in_sync_replicas += tuple(replica for replica, _ in self.proposal)
         ends: Sequence[int] = [
             self.log_end_offset
             if replica == self.broker_id
