@@ -18,6 +18,10 @@ COMMANDS = {
     "up": Lazy("floodmark.cli.up:up", "Run a broker."),
     "topic": Lazy("floodmark.cli.topic:topic", "Create, list, describe, alter, delete topics."),
     "config": Lazy("floodmark.cli.config:config", "Describe and alter settings."),
+    "group": Lazy("floodmark.cli.group:group", "List, describe, reset and delete groups."),
+    "transaction": Lazy(
+        "floodmark.cli.transaction:transaction", "List, describe and abort transactions."
+    ),
     "produce": Lazy("floodmark.cli.produce:produce", "Send records from stdin or a file."),
     "consume": Lazy("floodmark.cli.consume:consume", "Print the records of a topic."),
     "cat": Lazy("floodmark.cli.cat:cat", "Produce, consume and list with kcat's letters."),

@@ -60,3 +60,23 @@ def pairs(values: tuple[str, ...]) -> dict[str, str]:
             raise click.UsageError(f"'{value}' is not of the form name=value")
         parsed[name.strip()] = text.strip()
     return parsed
+
+
+def names_of(arguments: tuple[str, ...], option: tuple[str, ...], noun: str) -> list[str]:
+    """Things may be named as arguments or, as with Kafka's tools, by an option."""
+    names = list(dict.fromkeys([*arguments, *option]))
+    if not names:
+        raise click.UsageError(f"name a {noun}")
+    return names
+
+
+def parse_topics(values: tuple[str, ...]) -> dict[str, list[int] | None]:
+    """`topic` for all its partitions, `topic:0,2` for some."""
+    topics: dict[str, list[int] | None] = {}
+    for value in values:
+        name, colon, indexes = value.partition(":")
+        try:
+            topics[name] = [int(index) for index in indexes.split(",")] if colon else None
+        except ValueError:
+            raise click.UsageError(f"'{value}' is not of the form topic or topic:0,1") from None
+    return topics

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -18,6 +18,9 @@ from floodmark.client.settings import ClientSettings, SettingsError
 from floodmark.config.errors import ConfigError
 from floodmark.config.loaders import parse_properties
 from floodmark.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from floodmark.client.admin import Admin
 
 T = TypeVar("T")
 S = TypeVar("S", bound=ClientSettings)
@@ -30,6 +33,10 @@ _HINTS = {
     ErrorCode.INVALID_PARTITIONS: "the number of partitions is at least 1 and can only grow",
     ErrorCode.INVALID_CONFIG: "floodmark config describe --all shows names and values",
     ErrorCode.MESSAGE_TOO_LARGE: "send smaller records, or raise max.message.bytes of the topic",
+    ErrorCode.GROUP_ID_NOT_FOUND: "floodmark group list shows what there is",
+    ErrorCode.NON_EMPTY_GROUP: "stop its members first: floodmark group members shows them",
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "stop the members that read the topic first",
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "floodmark transaction list shows what there is",
     ErrorCode.OFFSET_OUT_OF_RANGE: "floodmark topic describe shows the first and last offsets",
 }
 
@@ -52,6 +59,14 @@ def client_settings(
         if name != "bootstrap.servers":
             click.echo(f"warning: client setting {name} has no effect here", err=True)
     return settings
+
+
+def admin_client(bootstrap_server: str, command_config: str | None) -> Admin:
+    """What the `client_options` of a command say, ready to be entered."""
+    # Imported here because commands that only produce or consume do without it.
+    from floodmark.client.admin import Admin
+
+    return Admin(bootstrap_server, client_settings(ClientSettings, command_config))
 
 
 def run_client(work: Coroutine[Any, Any, T]) -> T:

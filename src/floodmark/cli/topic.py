@@ -10,7 +10,7 @@ import click
 from floodmark.cli.errors import CliError
 from floodmark.cli.options import client_options, output_option, pairs
 from floodmark.cli.output import JSON, print_json, print_table
-from floodmark.cli.session import client_settings, failure, run_client
+from floodmark.cli.session import admin_client, failure, run_client
 from floodmark.client.admin import Admin
 from floodmark.client.admin_types import (
     ConfigChange,
@@ -23,7 +23,6 @@ from floodmark.client.admin_types import (
 )
 from floodmark.client.errors import KafkaError
 from floodmark.client.offsets import OffsetSpec
-from floodmark.client.settings import ClientSettings
 from floodmark.client.view import NO_LEADER, PartitionView, TopicPartition, TopicView
 from floodmark.wire.errors import ErrorCode
 
@@ -39,10 +38,6 @@ def _names(arguments: tuple[str, ...], option: tuple[str, ...]) -> list[str]:
     if not names:
         raise click.UsageError("name a topic")
     return list(dict.fromkeys(names))
-
-
-def _admin(bootstrap_server: str, command_config: str | None) -> Admin:
-    return Admin(bootstrap_server, client_settings(ClientSettings, command_config))
 
 
 topic_arguments = click.argument("names", nargs=-1)
@@ -87,7 +82,7 @@ def create(
     ]
 
     async def work() -> list[CreatedTopic]:
-        async with _admin(bootstrap_server, command_config) as admin:
+        async with admin_client(bootstrap_server, command_config) as admin:
             return await admin.create_topics(wanted, validate_only=validate_only)
 
     created = run_client(work())
@@ -112,7 +107,7 @@ def list_topics(
     """List topics."""
 
     async def work() -> list[TopicView]:
-        async with _admin(bootstrap_server, command_config) as admin:
+        async with admin_client(bootstrap_server, command_config) as admin:
             return await admin.list_topics(include_internal=not exclude_internal)
 
     topics = run_client(work())
@@ -148,7 +143,7 @@ def describe(
     wanted = _names(names, topic_option) if names or topic_option else None
 
     async def work() -> list[dict[str, Any]]:
-        async with _admin(bootstrap_server, command_config) as admin:
+        async with admin_client(bootstrap_server, command_config) as admin:
             if wanted is None:
                 topics = await admin.list_topics(include_internal=True)
             else:
@@ -196,7 +191,7 @@ def alter(
         raise click.UsageError("say what to change: --config, --delete-config or --partitions")
 
     async def work() -> None:
-        async with _admin(bootstrap_server, command_config) as admin:
+        async with admin_client(bootstrap_server, command_config) as admin:
             if changes:
                 resources = {ConfigResource.topic(name): changes for name in wanted}
                 for outcome in await admin.incremental_alter_configs(resources):
@@ -227,7 +222,7 @@ def add_partitions(
     wanted = _names(names, topic_option)
 
     async def work() -> None:
-        async with _admin(bootstrap_server, command_config) as admin:
+        async with admin_client(bootstrap_server, command_config) as admin:
             _raise_for(await admin.add_partitions(dict.fromkeys(wanted, partitions)), "grown")
 
     run_client(work())
@@ -253,7 +248,7 @@ def delete(
     wanted = _names(names, topic_option)
 
     async def work() -> list[TopicOutcome]:
-        async with _admin(bootstrap_server, command_config) as admin:
+        async with admin_client(bootstrap_server, command_config) as admin:
             return await admin.delete_topics(wanted)
 
     outcomes = run_client(work())

@@ -1,4 +1,4 @@
-"""Administration of a cluster: topics, settings, records, log folders, producers.
+"""Administration of a cluster: topics, settings, records, groups, transactions, features.
 
 For users, the CLI and tests. Calls about many things give one result per thing, with its own error;
 calls about one thing raise.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
-from floodmark.client import configs
+from floodmark.client import configs, features, group_admin, transaction_admin
 from floodmark.client.admin_types import (
     ActiveProducer,
     ClusterDescription,
@@ -26,8 +26,16 @@ from floodmark.client.admin_types import (
 )
 from floodmark.client.cluster import Cluster
 from floodmark.client.connection import Address, Connection
+from floodmark.client.elections import ElectionType, elect_leaders
 from floodmark.client.errors import KafkaError, raise_for_code
 from floodmark.client.fan_out import ask_leaders, group_by_topic
+from floodmark.client.group_offsets import (
+    GroupMetadata,
+    OffsetAndMetadata,
+    Offsets,
+    committed_offsets,
+    store_offsets,
+)
 from floodmark.client.offsets import ListedOffset, list_offsets
 from floodmark.client.settings import ClientSettings
 from floodmark.client.view import Broker, TopicPartition, TopicView
@@ -293,7 +301,105 @@ class Admin:
 
         return await ask_leaders(self.cluster, dict.fromkeys(partitions), ask)
 
+    # --- groups ---
+
+    async def list_groups(
+        self, *, states: Iterable[str] = (), types: Iterable[str] = ()
+    ) -> list[group_admin.GroupListing]:
+        """Of all coordinators; no states or types means all of them."""
+        return await group_admin.list_groups(self.cluster, states, types)
+
+    async def describe_groups(
+        self, group_ids: Iterable[str]
+    ) -> dict[str, group_admin.GroupDescription | KafkaError]:
+        return await group_admin.describe(self.cluster, group_ids)
+
+    async def delete_groups(self, group_ids: Iterable[str]) -> dict[str, KafkaError | None]:
+        """Only groups without members can be deleted."""
+        return await group_admin.delete(self.cluster, group_ids)
+
+    async def list_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What the group has committed, of these partitions or of all."""
+        return await committed_offsets(self.cluster, group_id, partitions)
+
+    async def alter_group_offsets(
+        self, group_id: str, offsets: Offsets
+    ) -> dict[TopicPartition, KafkaError]:
+        """Set committed offsets of a group without members; gives what was refused."""
+        return await store_offsets(self.cluster, GroupMetadata(group_id), offsets)
+
+    async def delete_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, KafkaError | None]:
+        return await group_admin.delete_offsets(self.cluster, group_id, partitions)
+
+    # --- transactions ---
+
+    async def list_transactions(
+        self,
+        *,
+        states: Iterable[str] = (),
+        producer_ids: Iterable[int] = (),
+        longer_than_ms: int = -1,
+        pattern: str | None = None,
+    ) -> list[transaction_admin.TransactionListing]:
+        return await transaction_admin.list_transactions(
+            self.cluster,
+            states=states,
+            producer_ids=producer_ids,
+            longer_than_ms=longer_than_ms,
+            pattern=pattern,
+        )
+
+    async def describe_transactions(
+        self, transactional_ids: Iterable[str]
+    ) -> dict[str, transaction_admin.TransactionDescription | KafkaError]:
+        return await transaction_admin.describe(self.cluster, transactional_ids)
+
+    async def fence_producer(self, transactional_id: str) -> None:
+        """Lock out the producer of this transactional id; its open transaction is aborted."""
+        await transaction_admin.fence(self.cluster, transactional_id)
+
+    async def abort_hanging_transaction(
+        self,
+        partition: TopicPartition,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+    ) -> None:
+        """End in one partition a transaction that no coordinator knows of (KIP-664)."""
+        await transaction_admin.abort_hanging(
+            self.cluster, partition, producer_id, producer_epoch, coordinator_epoch
+        )
+
     # --- the cluster ---
+
+    async def describe_features(self) -> features.Features:
+        return await features.describe(self.cluster)
+
+    async def update_features(
+        self,
+        levels: Mapping[str, int],
+        *,
+        upgrade_type: features.UpgradeType = features.UpgradeType.UPGRADE,
+        validate_only: bool = False,
+    ) -> None:
+        """Move all of these features to their level, or none."""
+        await features.update(
+            self.cluster, levels, upgrade_type=upgrade_type, validate_only=validate_only
+        )
+
+    async def elect_leaders(
+        self,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        election_type: ElectionType = ElectionType.PREFERRED,
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """The outcome for each of these partitions, or for all that needed an election."""
+        return await elect_leaders(self.cluster, election_type, partitions)
 
     async def describe_cluster(self) -> ClusterDescription:
         response: DescribeClusterResponse = await self.cluster.retry(

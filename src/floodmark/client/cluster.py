@@ -247,6 +247,9 @@ class Cluster:
         """After NOT_COORDINATOR or a lost connection: look again next time."""
         self._coordinators.pop((kind, key), None)
 
+    def broker_at(self, address: Address) -> Broker | None:
+        return next((b for b in self.view.brokers.values() if b.address == address), None)
+
     async def any_connection(self) -> Connection:
         """A live connection if there is one, else known brokers, else the bootstrap servers
         again.

@@ -1,7 +1,8 @@
 """Ask the leaders of many partitions at once, and again those that answered that they are not (or
 not yet) able to.
 
-Used by admin and consumer for ListOffsets, DeleteRecords and DescribeProducers.
+Used by admin and consumer for ListOffsets, DeleteRecords and DescribeProducers; and for what only
+all brokers together know, such as the list of groups.
 """
 
 from __future__ import annotations
@@ -52,6 +53,19 @@ async def ask_leaders(
         if not results:
             raise
     return results
+
+
+async def ask_brokers(cluster: Cluster, ask: Callable[[Connection], Awaitable[R]]) -> list[R]:
+    """The answer of every broker; one that fails makes the whole picture useless."""
+
+    async def ask_one(node_id: int) -> R:
+        async def attempt() -> R:
+            return await ask(await cluster.connection_to(node_id))
+
+        return await cluster.retry(attempt)
+
+    await cluster.retry(cluster.refresh)
+    return list(await asyncio.gather(*(ask_one(node_id) for node_id in cluster.view.brokers)))
 
 
 def group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:

@@ -15,6 +15,7 @@ from floodmark.client.coordination import ask_coordinator
 from floodmark.client.errors import KafkaError, raise_for_code
 from floodmark.client.fan_out import group_by_topic
 from floodmark.client.view import TopicPartition
+from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -87,7 +88,7 @@ async def store_offsets(
             if p.error_code
         }
         for error in refused.values():
-            if error.retriable:
+            if error.retriable and error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise error
         return refused
 

@@ -1,0 +1,300 @@
+"""`floodmark group ...`: list, describe, members, offsets, delete (reset: `group_reset.py`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from floodmark.cli.group_offsets import offset_rows
+from floodmark.cli.group_reset import reset
+from floodmark.cli.options import (
+    client_options,
+    names_of,
+    output_option,
+    parse_topics,
+)
+from floodmark.cli.output import JSON, print_json, print_table
+from floodmark.cli.session import admin_client, failure, run_client
+from floodmark.client.admin import Admin
+from floodmark.client.errors import KafkaError
+from floodmark.client.group_admin import GroupDescription, GroupListing
+from floodmark.client.view import TopicPartition
+
+group_arguments = click.argument("names", metavar="GROUP...", nargs=-1)
+group_option = click.option("--group", "group_option", multiple=True, help="Group name.")
+
+
+@click.group()
+def group() -> None:
+    """List, describe, reset and delete consumer groups."""
+
+
+group.add_command(reset)
+
+
+@group.command("list")
+@click.option("--state", "states", multiple=True, help="Only groups in this state, such as Empty.")
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    type=click.Choice(["classic", "consumer"]),
+    help="Only groups of this protocol.",
+)
+@output_option
+@client_options
+def list_groups(
+    states: tuple[str, ...],
+    types: tuple[str, ...],
+    output: str,
+    bootstrap_server: str,
+    command_config: str | None,
+) -> None:
+    """List groups."""
+
+    async def work() -> list[GroupListing]:
+        async with admin_client(bootstrap_server, command_config) as admin:
+            return await admin.list_groups(states=states, types=types)
+
+    groups = run_client(work())
+    if output == JSON:
+        print_json(
+            [
+                {
+                    "group": item.group_id,
+                    "type": item.type,
+                    "protocol": item.protocol_type,
+                    "state": item.state,
+                }
+                for item in groups
+            ]
+        )
+    elif groups:
+        rows = [(g.group_id, g.type or None, g.protocol_type or None, g.state) for g in groups]
+        print_table(("GROUP", "TYPE", "PROTOCOL", "STATE"), rows)
+    else:
+        click.echo("there are no such groups", err=True)
+
+
+@group.command()
+@group_arguments
+@group_option
+@output_option
+@client_options
+def describe(
+    names: tuple[str, ...],
+    group_option: tuple[str, ...],
+    output: str,
+    bootstrap_server: str,
+    command_config: str | None,
+) -> None:
+    """Show the state of groups and who reads which partition, with lag; all groups without
+    names."""
+
+    async def work() -> list[dict[str, Any]]:
+        async with admin_client(bootstrap_server, command_config) as admin:
+            wanted = [*names, *group_option]
+            if not wanted:
+                wanted = [listing.group_id for listing in await admin.list_groups()]
+            return [
+                _summary(item) | {"partitions": await offset_rows(admin, item)}
+                for item in await _described(admin, wanted)
+            ]
+
+    described = run_client(work())
+    if output == JSON:
+        print_json(described)
+        return
+    for item in described:
+        _print_summary(item)
+        keys = ("topic", "partition", "committed", "end", "lag", "member", "client_id", "host")
+        columns = ("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER", "CLIENT", "HOST")
+        print_table(columns, [[row[key] for key in keys] for row in item["partitions"]])
+
+
+@group.command()
+@group_arguments
+@group_option
+@output_option
+@client_options
+def members(
+    names: tuple[str, ...],
+    group_option: tuple[str, ...],
+    output: str,
+    bootstrap_server: str,
+    command_config: str | None,
+) -> None:
+    """Show the members of groups and what each is assigned."""
+    wanted = names_of(names, group_option, "group")
+
+    async def work() -> list[GroupDescription]:
+        async with admin_client(bootstrap_server, command_config) as admin:
+            return await _described(admin, wanted)
+
+    described = run_client(work())
+    documents = [
+        _summary(item)
+        | {
+            "members": [
+                {
+                    "member": member.member_id,
+                    "instance": member.group_instance_id,
+                    "client_id": member.client_id,
+                    "host": member.host,
+                    "partitions": [str(p) for p in sorted(member.assignment)],
+                }
+                for member in item.members
+            ]
+        }
+        for item in described
+    ]
+    if output == JSON:
+        print_json(documents)
+        return
+    for document in documents:
+        _print_summary(document)
+        print_table(
+            ("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS"),
+            [list(member.values()) for member in document["members"]],
+        )
+
+
+@group.command()
+@group_arguments
+@group_option
+@output_option
+@client_options
+def offsets(
+    names: tuple[str, ...],
+    group_option: tuple[str, ...],
+    output: str,
+    bootstrap_server: str,
+    command_config: str | None,
+) -> None:
+    """Show the committed offsets of groups, with lag and metadata."""
+    wanted = names_of(names, group_option, "group")
+
+    async def work() -> list[dict[str, Any]]:
+        async with admin_client(bootstrap_server, command_config) as admin:
+            return [
+                {"group": item.group_id} | row
+                for item in await _described(admin, wanted)
+                for row in await offset_rows(admin, item)
+                if row["committed"] is not None
+            ]
+
+    keys = ("group", "topic", "partition", "committed", "start", "end", "lag", "metadata")
+    rows = [{key: row[key] for key in keys} for row in run_client(work())]
+    if output == JSON:
+        print_json(rows)
+    elif rows:
+        print_table([key.upper() for key in keys], [list(row.values()) for row in rows])
+    else:
+        click.echo("nothing is committed", err=True)
+
+
+@group.command()
+@group_arguments
+@group_option
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="TOPIC[:0,1]",
+    help="Delete only the offsets of this topic.",
+)
+@output_option
+@client_options
+def delete(
+    names: tuple[str, ...],
+    group_option: tuple[str, ...],
+    topics: tuple[str, ...],
+    output: str,
+    bootstrap_server: str,
+    command_config: str | None,
+) -> None:
+    """Delete groups without members, or the offsets of topics that no member reads."""
+    wanted = names_of(names, group_option, "group")
+    scope = parse_topics(topics)
+
+    async def work() -> dict[str, KafkaError | None]:
+        async with admin_client(bootstrap_server, command_config) as admin:
+            if not scope:
+                return await admin.delete_groups(wanted)
+            return {name: await _delete_offsets(admin, name, scope) for name in wanted}
+
+    outcomes = run_client(work())
+    errors = {name: error for name, error in outcomes.items() if error is not None}
+    what = "offsets of group" if scope else "group"
+    if output == JSON:
+        print_json(
+            [
+                {"group": name, "error": error.code.name if error else None}
+                for name, error in sorted(outcomes.items())
+            ]
+        )
+    else:
+        for name in outcomes.keys() - errors.keys():
+            click.echo(f"{what} {name} deleted")
+    for position, (name, error) in enumerate(errors.items(), 1):
+        failed = failure(error, f"{what} {name} {'were' if scope else 'was'} not deleted")
+        if position == len(errors):
+            raise failed
+        failed.show()
+
+
+# --- helpers ---
+
+
+async def _described(admin: Admin, names: list[str]) -> list[GroupDescription]:
+    found: list[GroupDescription] = []
+    for name, answer in (await admin.describe_groups(names)).items():
+        if isinstance(answer, KafkaError):
+            raise failure(answer, f"group {name} cannot be described")
+        found.append(answer)
+    return found
+
+
+async def _delete_offsets(
+    admin: Admin, name: str, scope: dict[str, list[int] | None]
+) -> KafkaError | None:
+    """The first error, or None; a topic without partitions means all that are committed."""
+    committed = await admin.list_group_offsets(name)
+    partitions = [
+        TopicPartition(topic, index)
+        for topic, indexes in scope.items()
+        for index in (
+            sorted(p.partition for p in committed if p.topic == topic)
+            if indexes is None
+            else indexes
+        )
+    ]
+    try:
+        outcomes = await admin.delete_group_offsets(name, partitions)
+    except KafkaError as error:
+        return error
+    return next((error for error in outcomes.values() if error is not None), None)
+
+
+def _summary(item: GroupDescription) -> dict[str, Any]:
+    return {
+        "group": item.group_id,
+        "state": item.state,
+        "type": item.type,
+        "protocol": item.protocol_type,
+        "assignor": item.assignor or None,
+        "coordinator": None if item.coordinator is None else item.coordinator.node_id,
+        "members": len(item.members),
+    }
+
+
+def _print_summary(document: dict[str, Any]) -> None:
+    count = document["members"] if isinstance(document["members"], int) else None
+    count = len(document["members"]) if count is None else count
+    noun = "member" if count == 1 else "members"
+    assignor = f"  assignor {document['assignor']}" if document["assignor"] else ""
+    click.echo(
+        f"{document['group']}  {document['state']}  {document['type']}{assignor}  "
+        f"coordinator {document['coordinator']}  {count} {noun}"
+    )

@@ -1,0 +1,207 @@
+"""`floodmark transaction ...`: list, describe, and abort what hangs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from floodmark.cli.errors import CliError
+from floodmark.cli.options import client_options, names_of, output_option
+from floodmark.cli.output import JSON, print_json, print_table
+from floodmark.cli.session import admin_client, failure, run_client
+from floodmark.client.admin import Admin
+from floodmark.client.admin_types import ActiveProducer
+from floodmark.client.errors import KafkaError
+from floodmark.client.transaction_admin import TransactionDescription, TransactionListing
+from floodmark.client.view import TopicPartition
+from floodmark.clock import SystemClock
+
+id_arguments = click.argument("names", metavar="TRANSACTIONAL_ID...", nargs=-1)
+id_option = click.option("--transactional-id", "id_option", multiple=True, help="Transactional id.")
+
+
+@click.group()
+def transaction() -> None:
+    """List, describe and abort transactions."""
+
+
+@transaction.command("list")
+@click.option("--state", "states", multiple=True, help="Only in this state, such as Ongoing.")
+@click.option("--producer-id", "producer_ids", type=int, multiple=True, help="Only of this id.")
+@click.option(
+    "--duration-filter", type=int, default=-1, metavar="MS", help="Only those open for longer."
+)
+@click.option("--transactional-id-pattern", help="Only ids that match this RE2 pattern.")
+@output_option
+@client_options
+def list_transactions(
+    states: tuple[str, ...],
+    producer_ids: tuple[int, ...],
+    duration_filter: int,
+    transactional_id_pattern: str | None,
+    output: str,
+    bootstrap_server: str,
+    command_config: str | None,
+) -> None:
+    """List transactional ids and the state of their transactions."""
+
+    async def work() -> list[TransactionListing]:
+        async with admin_client(bootstrap_server, command_config) as admin:
+            return await admin.list_transactions(
+                states=states,
+                producer_ids=producer_ids,
+                longer_than_ms=duration_filter,
+                pattern=transactional_id_pattern,
+            )
+
+    documents = [
+        {
+            "transactional_id": item.transactional_id,
+            "coordinator": item.coordinator_id,
+            "producer_id": item.producer_id,
+            "state": item.state,
+        }
+        for item in run_client(work())
+    ]
+    if output == JSON:
+        print_json(documents)
+    elif documents:
+        columns = ("TRANSACTIONAL-ID", "COORDINATOR", "PRODUCER-ID", "STATE")
+        print_table(columns, [list(document.values()) for document in documents])
+    else:
+        click.echo("there are no such transactions", err=True)
+
+
+@transaction.command()
+@id_arguments
+@id_option
+@output_option
+@client_options
+def describe(
+    names: tuple[str, ...],
+    id_option: tuple[str, ...],
+    output: str,
+    bootstrap_server: str,
+    command_config: str | None,
+) -> None:
+    """Show producer, state, age and partitions of transactions."""
+    wanted = names_of(names, id_option, "transactional id")
+
+    async def work() -> dict[str, TransactionDescription | KafkaError]:
+        async with admin_client(bootstrap_server, command_config) as admin:
+            return await admin.describe_transactions(wanted)
+
+    documents = []
+    for name, found in run_client(work()).items():
+        if isinstance(found, KafkaError):
+            raise failure(found, f"transactional id {name} cannot be described")
+        documents.append(_document(found, SystemClock().now_ms()))
+    if output == JSON:
+        print_json(documents)
+        return
+    columns = [key.upper().replace("_", "-") for key in documents[0]]
+    print_table(columns, [list(document.values()) for document in documents])
+
+
+@transaction.command()
+@id_arguments
+@id_option
+@click.option("--topic", help="Topic of a hanging transaction.")
+@click.option("--partition", type=int, help="Partition of a hanging transaction.")
+@click.option("--start-offset", type=int, help="Where the hanging transaction begins.")
+@click.option("--producer-id", type=int, help="Producer id of the hanging transaction.")
+@click.option("--producer-epoch", type=int, help="Producer epoch of the hanging transaction.")
+@click.option("--coordinator-epoch", type=int, help="Coordinator epoch to write; 0 if unknown.")
+@client_options
+def abort(
+    names: tuple[str, ...],
+    id_option: tuple[str, ...],
+    topic: str | None,
+    partition: int | None,
+    start_offset: int | None,
+    producer_id: int | None,
+    producer_epoch: int | None,
+    coordinator_epoch: int | None,
+    bootstrap_server: str,
+    command_config: str | None,
+) -> None:
+    """Abort the transaction of a transactional id, or one that hangs in a partition.
+
+    By id the coordinator aborts it everywhere and locks its producer out. A transaction that no
+    coordinator knows of hangs in a partition: give --topic and --partition, and either
+    --start-offset or --producer-id and --producer-epoch.
+    """
+    ids = [*names, *id_option]
+    if ids:
+        if topic is not None or partition is not None:
+            raise click.UsageError("give transactional ids or a partition, not both")
+        run_client(_fence(bootstrap_server, command_config, ids))
+        return
+    if topic is None or partition is None:
+        raise click.UsageError("say what to abort: a transactional id, or --topic and --partition")
+    by_producer = producer_id is not None and producer_epoch is not None
+    if by_producer == (start_offset is not None):
+        raise click.UsageError("give either --start-offset or --producer-id and --producer-epoch")
+    where = TopicPartition(topic, partition)
+
+    async def work() -> None:
+        async with admin_client(bootstrap_server, command_config) as admin:
+            hanging = (producer_id or 0, producer_epoch or 0, coordinator_epoch or 0)
+            if start_offset is not None:
+                found = await _producer_at(admin, where, start_offset)
+                known_epoch = max(0, found.coordinator_epoch)
+                hanging = (found.producer_id, found.producer_epoch, known_epoch)
+            await admin.abort_hanging_transaction(
+                where,
+                producer_id=hanging[0],
+                producer_epoch=hanging[1],
+                coordinator_epoch=hanging[2],
+            )
+
+    run_client(work())
+    click.echo(f"the transaction in {where} was aborted")
+
+
+async def _fence(bootstrap_server: str, command_config: str | None, ids: list[str]) -> None:
+    async with admin_client(bootstrap_server, command_config) as admin:
+        # Fencing an id that nobody uses would make it: look first.
+        for name, found in (await admin.describe_transactions(ids)).items():
+            if isinstance(found, KafkaError):
+                raise failure(found, f"the transaction of {name} was not aborted")
+        for name in ids:
+            await admin.fence_producer(name)
+            click.echo(f"the transaction of {name} was aborted and its producer locked out")
+
+
+async def _producer_at(
+    admin: Admin, partition: TopicPartition, start_offset: int
+) -> ActiveProducer:
+    found = (await admin.describe_producers([partition]))[partition]
+    if isinstance(found, KafkaError):
+        raise failure(found, f"the producers of {partition} cannot be described")
+    for producer in found:
+        if producer.current_transaction_start_offset == start_offset:
+            return producer
+    starts = sorted(
+        p.current_transaction_start_offset for p in found if p.current_transaction_start_offset >= 0
+    )
+    raise CliError(
+        f"no transaction in {partition} begins at offset {start_offset}",
+        why=f"open ones begin at {', '.join(map(str, starts)) or 'no offset at all'}",
+    )
+
+
+def _document(found: TransactionDescription, now_ms: int) -> dict[str, Any]:
+    started_ms = found.start_time_ms
+    return {
+        "transactional_id": found.transactional_id,
+        "coordinator": found.coordinator_id,
+        "producer_id": found.producer_id,
+        "producer_epoch": found.producer_epoch,
+        "state": found.state,
+        "timeout_ms": found.timeout_ms,
+        "start_time_ms": started_ms,
+        "open_ms": None if started_ms is None else max(0, now_ms - started_ms),
+        "partitions": [str(partition) for partition in sorted(found.partitions)],
+    }
