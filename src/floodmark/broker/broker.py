@@ -44,6 +44,9 @@ logger = logging.getLogger(__name__)
 DISK_THREADS = 4
 """For what blocks: syncs, checkpoints, removal of files. One log's sync must not wait for all."""
 
+PROGRESS_INTERVAL_S = 2.0
+"""A start that takes longer says how far it is, this often."""
+
 FETCH_SESSION_EVICTION_MS = 120_000
 """Kafka's `min.incremental.fetch.session.eviction.ms`."""
 
@@ -124,6 +127,7 @@ class Broker:
             )
         except BaseException:
             await self.network.close()
+            await self.controller.stop()
             raise
         self._report(report)
         self._maintenance.start()
@@ -249,12 +253,25 @@ class Broker:
     async def _load_logs(self, image: MetadataImage) -> None:
         """Opens what the cluster knows of; folders of deleted topics are left alone."""
         known = [f for f in self._found if image.partition(f.topic, f.partition) is not None]
-        await asyncio.to_thread(
-            self.logs.load,
-            known,
-            lambda topic: self.partitions.log_config(image, topic),
-            self.clock.now_ms(),
+        if not self.logs.was_clean and known:
+            logger.warning("the last stop was not clean: checking the ends of %d logs", len(known))
+        began_ms = self.clock.monotonic_ms()
+        loading = asyncio.create_task(
+            asyncio.to_thread(
+                self.logs.load,
+                known,
+                lambda topic: self.partitions.log_config(image, topic),
+                self.clock.now_ms(),
+            )
         )
+        while not (await asyncio.wait([loading], timeout=PROGRESS_INTERVAL_S))[0]:
+            logger.info(
+                "opened %d of %d logs after %.0f s",
+                len(self.logs.logs()),
+                len(known),
+                (self.clock.monotonic_ms() - began_ms) / 1000,
+            )
+        await loading
 
     def _broker_config_changed(self, image: MetadataImage) -> None:
         """Dynamic settings of the broker: the defaults of its topics, and its number of slots."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -23,7 +23,6 @@ from floodmark.storage.errors import (
     LogDirFailure,
     LogDirLocked,
     StorageError,
-    UnsupportedLogFormat,
     storage_failure,
 )
 from floodmark.storage.files import Files, Lock
@@ -164,31 +163,36 @@ class LogManager:
         folders."""
         with ThreadPoolExecutor(self._recovery_threads, "floodmark-load") as pool:
             jobs = [(item, pool.submit(self._load, item, config_for, now_ms)) for item in found]
-        for item, job in jobs:
-            key = (item.topic, item.partition)
-            try:
-                log = job.result()
-            except (LogDirFailure, CorruptCheckpoint) as error:
-                self.fail_dir(item.log_dir, str(error))
-                continue
-            except UnsupportedLogFormat as error:
-                _log.error("%s-%d stays offline: %s", item.topic, item.partition, error)
-                continue
-            if log is None:
-                continue
-            if item.log_dir not in self.dirs:
-                # Another log of the folder has shown that the folder cannot be used.
-                log.close(now_ms, clean=False)
-                continue
-            if key in self._logs:
-                raise StorageError(
-                    f"{item.topic}-{item.partition} is in two log folders: "
-                    f"{self._logs[key].directory.parent} and {item.log_dir}; move one away"
-                )
-            self._logs[key] = log
-            self.dirs[item.log_dir].log_count += 1
-            if item.topic_id is not None:
-                self.topic_ids[key] = item.topic_id
+            for item, job in jobs:
+                self._take_loaded(item, job, now_ms)
+
+    def _take_loaded(
+        self, item: FoundPartition, job: Future[PartitionLog | None], now_ms: int
+    ) -> None:
+        key = (item.topic, item.partition)
+        try:
+            log = job.result()
+        except (LogDirFailure, CorruptCheckpoint) as error:
+            self.fail_dir(item.log_dir, str(error))
+            return
+        except StorageError as error:
+            _log.error("%s-%d stays offline: %s", item.topic, item.partition, error)
+            return
+        if log is None:
+            return
+        if item.log_dir not in self.dirs:
+            # Another log of the folder has shown that the folder cannot be used.
+            log.close(now_ms, clean=False)
+            return
+        if key in self._logs:
+            raise StorageError(
+                f"{item.topic}-{item.partition} is in two log folders: "
+                f"{self._logs[key].directory.parent} and {item.log_dir}; move one away"
+            )
+        self._logs[key] = log
+        self.dirs[item.log_dir].log_count += 1
+        if item.topic_id is not None:
+            self.topic_ids[key] = item.topic_id
 
     def _load(
         self, item: FoundPartition, config_for: Callable[[str], LogConfig], now_ms: int
