@@ -26,6 +26,8 @@ COMMANDS = {
     "consume": Lazy("floodmark.cli.consume:consume", "Print the records of a topic."),
     "cat": Lazy("floodmark.cli.cat:cat", "Produce, consume and list with kcat's letters."),
     "log": Lazy("floodmark.cli.log:log", "Look into the files of a partition."),
+    "pipeline": Lazy("floodmark.cli.pipeline:pipeline", "Make, check and run pipelines on Spark."),
+    "demo": Lazy("floodmark.cli.demo:demo", "See a broker and a pipeline at work."),
     "bench": Lazy("floodmark.cli.bench:bench", "Measure a broker with our own client."),
 }
 

@@ -7,8 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from floodmark.pipeline.declarations import Pipeline
+from floodmark.pipeline.errors import PipelineError
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["Pipeline", "PipelineError", "register"]
 
 
 def register(spark: SparkSession) -> None:

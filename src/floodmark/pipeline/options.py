@@ -29,6 +29,8 @@ _READ_DEFAULTS = {
 _WRITE_DEFAULTS = {
     "batch.size": str(256 * 1024),
     "delivery.timeout.ms": "180000",
+    "default.api.timeout.ms": "120000",
+    "max.block.ms": "120000",
     "client.id": "floodmark-spark",
 }
 # What the connector refuses, because the query itself decides it.

@@ -1,0 +1,229 @@
+"""Our data source against Spark's own Kafka connector: same session, same topic, taking turns.
+
+`python bench/spark_pipelines.py [--write]` fills a topic of our broker with 2,000,000 records of
+124 bytes in 4 partitions and measures rows per second on `local[2]`. `--write` puts the table into
+its section of docs/benchmarks.md. Wants a JDK and Maven (for the connector's jars).
+"""
+
+import argparse
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import DataStreamReader
+
+from kit.broker import floodmark_broker
+from kit.spark_jars import connector_jars
+from kit.topics import make_topic
+
+FORMATS = ("kafka", "floodmark")
+SECTION = "## Pipelines on Spark"
+BOUNDS = {"count": 1.5, "from_json with groupBy": 1.0, "streaming, availableNow": 1.0, "sink": 1.0}
+
+
+def session(folder: Path) -> SparkSession:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    built = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.jars", connector_jars())
+        .config("spark.driver.memory", "2g")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.local.dir", str(folder / "local"))
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.ui.showConsoleProgress", "false")
+        .getOrCreate()
+    )
+    built.sparkContext.setLogLevel("OFF")
+    return built
+
+
+class Bench:
+    def __init__(self, spark: SparkSession, bootstrap: str, folder: Path, rows: int) -> None:
+        self._spark = spark
+        self._bootstrap = bootstrap
+        self._folder = folder
+        self._rows = rows
+        self.topic = "bench"
+
+    def fill(self) -> None:
+        """JSON values that make records of 124 bytes, without a key."""
+        make_topic(self._bootstrap, self.topic, partitions=4)
+        head = F.concat(
+            F.lit('{"id":'),
+            F.lpad(F.col("id").cast("string"), 9, "1"),
+            F.lit(',"kind":"k'),
+            (F.col("id") % 10).cast("string"),
+            F.lit('","amount":'),
+            F.lpad((F.col("id") % 1000).cast("string"), 3, "1"),
+            F.lit(',"note":"'),
+        )
+        value = F.concat(F.rpad(head, 112, "water "), F.lit('"}')).alias("value")
+        rows = self._spark.range(0, self._rows, numPartitions=4).select(
+            value, (F.col("id") % 4).cast("int").alias("partition")
+        )
+        self._write(rows, "floodmark", self.topic)
+
+    def _write(self, rows: DataFrame, source: str, topic: str) -> None:
+        writer = rows.write.format(source).option("topic", topic)
+        writer.option("kafka.bootstrap.servers", self._bootstrap).mode("append").save()
+
+    def _read(self, source: str) -> DataFrame:
+        reader = self._spark.read.format(source).option("subscribe", self.topic)
+        return reader.option("kafka.bootstrap.servers", self._bootstrap).load()
+
+    def count(self, source: str) -> None:
+        assert self._read(source).count() == self._rows
+
+    def json(self, source: str) -> None:
+        parsed = self._read(source).select(
+            F.from_json(F.col("value").cast("string"), "id LONG, kind STRING, amount INT").alias(
+                "v"
+            )
+        )
+        found = parsed.groupBy("v.kind").agg(F.sum("v.amount"), F.count("*").alias("n")).collect()
+        assert sum(row.n for row in found) == self._rows
+
+    def stream(self, source: str) -> None:
+        reader: DataStreamReader = self._spark.readStream.format(source)
+        reader = reader.option("subscribe", self.topic).option("startingOffsets", "earliest")
+        frame = reader.option("kafka.bootstrap.servers", self._bootstrap).load()
+        checkpoint = self._folder / uuid.uuid4().hex
+        writer = frame.writeStream.format("noop").trigger(availableNow=True)
+        query = writer.option("checkpointLocation", str(checkpoint)).start()
+        query.awaitTermination()
+        assert sum(p["numInputRows"] for p in query.recentProgress) == self._rows
+        shutil.rmtree(checkpoint)
+
+    def sink(self, source: str) -> None:
+        topic = f"sink-{uuid.uuid4().hex[:8]}"
+        make_topic(self._bootstrap, topic, partitions=4)
+        rows = self._spark.range(0, self._rows, numPartitions=4).select(
+            F.rpad(F.col("id").cast("string"), 114, "water ").alias("value")
+        )
+        self._write(rows, source, topic)
+
+
+class WorkerMemory:
+    """The largest resident size of any Python process below this one, sampled."""
+
+    def __init__(self) -> None:
+        self.peak_bytes = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> "WorkerMemory":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(0.2):
+            for status in Path("/proc").glob("[0-9]*/status"):
+                try:
+                    text = status.read_text()
+                    command = (status.parent / "cmdline").read_bytes()
+                except OSError:
+                    continue  # it has ended meanwhile
+                if b"pyspark" in command and b"java" not in command.split(b"\0")[0]:
+                    size = [line for line in text.splitlines() if line.startswith("VmRSS")]
+                    if size:
+                        self.peak_bytes = max(self.peak_bytes, int(size[0].split()[1]) * 1024)
+
+
+def measure(bench: Bench, rounds: int, rows: int) -> dict[str, dict[str, float]]:
+    cases: dict[str, Callable[[str], None]] = {
+        "count": bench.count,
+        "from_json with groupBy": bench.json,
+        "streaming, availableNow": bench.stream,
+        "sink": bench.sink,
+    }
+    results: dict[str, dict[str, float]] = {}
+    for name, case in cases.items():
+        rates: dict[str, list[float]] = {source: [] for source in FORMATS}
+        for turn in range(rounds + 1):
+            for source in FORMATS:
+                begin = time.monotonic()
+                case(source)
+                rate = rows / (time.monotonic() - begin)
+                print(f"{name:24} {source:10} {rate:12,.0f} rows/s", file=sys.stderr, flush=True)
+                if turn:  # the first one warms the JVM
+                    rates[source].append(rate)
+        results[name] = {source: statistics.median(rates[source]) for source in FORMATS}
+    return results
+
+
+def markdown(
+    results: dict[str, dict[str, float]], rows: int, rounds: int, memory: WorkerMemory
+) -> str:
+    lines = [
+        SECTION,
+        "",
+        f"Made by `python bench/spark_pipelines.py`: {rows:,} records of 124 bytes in 4 partitions of "
+        f"a Floodmark broker, Spark 4.2.0 on local[2], median of {rounds} rounds after an unmeasured "
+        "one, the two data sources taking turns in one session. The broker shares the two cores.",
+        "",
+        "| case | Spark's connector (rows/s) | floodmark (rows/s) | ratio | bound | kept |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, rates in results.items():
+        ratio = rates["floodmark"] / rates["kafka"]
+        kept = "yes" if ratio >= BOUNDS[name] else "**no**"
+        lines.append(
+            f"| {name} | {rates['kafka']:,.0f} | {rates['floodmark']:,.0f} | {ratio:.2f} "
+            f"| >= {BOUNDS[name]:g} | {kept} |"
+        )
+    lines += ["", f"Largest Python worker: {memory.peak_bytes / 2**20:,.0f} MiB resident.", ""]
+    return "\n".join(lines)
+
+
+def write_section(section: str) -> None:
+    path = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+    text = path.read_text() if path.exists() else "# Benchmarks\n"
+    before, found, after = text.partition(SECTION)
+    _, following, rest = after.partition("\n## ") if found else ("", "", "")
+    tail = f"\n## {rest}" if following else ""
+    path.write_text(before.rstrip() + "\n\n" + section + tail)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--write", action="store_true")
+    arguments = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory() as name,
+        floodmark_broker(Path(name) / "broker") as broker,
+        WorkerMemory() as memory,
+    ):
+        spark = session(Path(name))
+        try:
+            bench = Bench(spark, broker.bootstrap, Path(name), arguments.rows)
+            bench.fill()
+            results = measure(bench, arguments.rounds, arguments.rows)
+        finally:
+            spark.stop()
+        section = markdown(results, arguments.rows, arguments.rounds, memory)
+    print(section)
+    if arguments.write:
+        write_section(section)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,260 @@
+"""From declarations to DataFrames: calls the author's functions with what their parameters name.
+
+Called by `runner.py`, which checks and runs. Every output is built from its sources anew, because
+each runs as a query of its own with its own position and group.
+"""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from floodmark.pipeline.declarations import (
+    DeclarationError,
+    Output,
+    Pipeline,
+    Place,
+    Source,
+)
+from floodmark.pipeline.errors import PipelineError, root_cause
+from floodmark.pipeline.parsing import dead_letters, parse, schema_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEAD_LETTERS_SUFFIX = "dead_letters"
+
+
+@dataclass(frozen=True)
+class Built:
+    """An output and the rows for it, as its target wants them."""
+
+    output: Output
+    rows: DataFrame
+    topics: tuple[str, ...]
+
+
+class Builder:
+    def __init__(self, spark: SparkSession, pipeline: Pipeline, bootstrap_server: str) -> None:
+        self._spark = spark
+        self._pipeline = pipeline
+        self._bootstrap_server = bootstrap_server
+
+    def build_all(self) -> list[Built]:
+        if not self._pipeline.outputs:
+            raise DeclarationError(
+                self._pipeline.place,
+                f"pipeline {self._pipeline.name} has no output: decorate a function with "
+                "@pipeline.sink(...) or @pipeline.table()",
+            )
+        built = [self.build(output) for output in self._pipeline.outputs.values()]
+        return built + [
+            self._build_dead_letters(source)
+            for source in self._pipeline.sources.values()
+            if source.dead_letters is not None
+        ]
+
+    def build(self, output: Output) -> Built:
+        step = _Step(self, output.name)
+        rows = step.call(output.function, output.place)
+        if not rows.isStreaming:
+            raise DeclarationError(
+                output.place,
+                f"{output.name} makes a table, not a stream: begin with a source of the pipeline",
+            )
+        if output.topic is not None:
+            rows = _topic_rows(output, rows)
+        return Built(output, rows, tuple(step.topics))
+
+    def _build_dead_letters(self, source: Source) -> Built:
+        name = f"{source.name}_{DEAD_LETTERS_SUFFIX}"
+        step = _Step(self, name)
+        rows = dead_letters(source, step.read(source))
+        output = Output(
+            name=name,
+            function=_no_function,
+            place=source.place,
+            topic=source.dead_letters,
+            value_format="raw",
+            options={"includeHeaders": "true"},
+        )
+        return Built(output, rows, tuple(step.topics))
+
+    def group_of(self, output_name: str) -> str:
+        return f"{self._pipeline.name}.{output_name}"
+
+    def read(self, source: Source, output_name: str) -> DataFrame:
+        """The rows of a topic as they are; a table reads to the end as it is for every batch."""
+        topic = self._pipeline.text(source.topic, source.place)
+        options = {
+            "kafka.bootstrap.servers": self._bootstrap_server,
+            "subscribe": topic,
+            **{name: str(value) for name, value in source.options.items()},
+        }
+        if source.is_table:
+            return self._spark.read.format("floodmark").options(**options).load()
+        options.setdefault("kafka.group.id", self.group_of(output_name))
+        options.setdefault("startingOffsets", source.starting_offsets)
+        return self._spark.readStream.format("floodmark").options(**options).load()
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return self._pipeline
+
+
+def _no_function() -> DataFrame:
+    raise AssertionError("dead letters are not made by a function of the author")
+
+
+class _Step:
+    """One output under construction: what its functions asked for, each made once."""
+
+    def __init__(self, builder: Builder, output_name: str) -> None:
+        self._builder = builder
+        self._output_name = output_name
+        self._made: dict[str, DataFrame] = {}
+        self._calling: list[str] = []
+        self.topics: list[str] = []
+
+    def call(self, function: Callable[..., DataFrame], place: Place) -> DataFrame:
+        pipeline = self._builder.pipeline
+        arguments = {}
+        for name, parameter in inspect.signature(function).parameters.items():
+            if name not in pipeline.sources and name not in pipeline.views:
+                if parameter.default is not inspect.Parameter.empty:
+                    continue
+                known = ", ".join([*pipeline.sources, *pipeline.views]) or "none is declared"
+                raise DeclarationError(
+                    place,
+                    f"{function.__name__} asks for {name}, which is no source or view "
+                    f"(known: {known})",
+                )
+            arguments[name] = self._get(name, place)
+        rows = _call_of_author(function, arguments, place)
+        if not isinstance(rows, DataFrame):
+            raise DeclarationError(
+                place, f"{function.__name__} returned {type(rows).__name__}, not a DataFrame"
+            )
+        return rows
+
+    def _get(self, name: str, place: Place) -> DataFrame:
+        if name in self._made:
+            return self._made[name]
+        pipeline = self._builder.pipeline
+        source = pipeline.sources.get(name)
+        if source is not None:
+            rows = self._source(source)
+        else:
+            if name in self._calling:
+                raise DeclarationError(
+                    place, f"the views {' -> '.join([*self._calling, name])} ask for each other"
+                )
+            self._calling.append(name)
+            rows = self.call(pipeline.views[name].function, pipeline.views[name].place)
+            self._calling.pop()
+        self._made[name] = rows
+        return rows
+
+    def read(self, source: Source) -> DataFrame:
+        schema_of(source)
+        self.topics.append(self._builder.pipeline.text(source.topic, source.place))
+        return self._builder.read(source, self._output_name)
+
+    def _source(self, source: Source) -> DataFrame:
+        raw = self.read(source)
+        if source.is_table:
+            return _latest_by_key(source, raw)
+        rows = _at(source.place, lambda: parse(source, raw))
+        if source.watermark is not None:
+            column, delay = source.watermark
+            rows = _at(source.place, lambda: rows.withWatermark(column, delay))
+        return rows
+
+
+def _latest_by_key(source: Source, raw: DataFrame) -> DataFrame:
+    """The last row of each key; a key whose last record is a tombstone is gone."""
+    last = raw.groupBy("key").agg(
+        F.max_by(F.struct(*raw.columns[1:]), F.struct("timestamp", "partition", "offset")).alias(
+            "r"
+        )
+    )
+    alive = last.where(F.col("key").isNull() | F.col("r.value").isNotNull())
+    rows = _at(source.place, lambda: parse(source, alive.select("key", "r.*")))
+    if source.key is not None and source.key not in rows.columns:
+        raise DeclarationError(
+            source.place,
+            f"the table {source.name} has no column {source.key}: it has {', '.join(rows.columns)}",
+        )
+    return rows
+
+
+def _topic_rows(output: Output, rows: DataFrame) -> DataFrame:
+    """Key and value of a topic's records from the columns of the author."""
+    if output.key is not None and output.key not in rows.columns:
+        raise DeclarationError(
+            output.place,
+            f"the key {output.key} of {output.name} is no column: there are "
+            f"{', '.join(rows.columns)}",
+        )
+    if output.value_format == "raw":
+        if "value" not in rows.columns:
+            raise DeclarationError(
+                output.place,
+                f"{output.name} writes raw rows and has no column value: there are "
+                f"{', '.join(rows.columns)}. Make one, or use format json",
+            )
+        return rows
+    names = [name for name in rows.columns if name != output.key] or list(rows.columns)
+    value = F.to_json(F.struct(*[F.col(f"`{name}`") for name in names])).alias("value")
+    if output.key is None:
+        return rows.select(value)
+    return rows.select(F.col(f"`{output.key}`").cast("string").alias("key"), value)
+
+
+def _call_of_author(
+    function: Callable[..., Any], arguments: Mapping[str, Any], place: Place
+) -> Any:
+    try:
+        return function(**arguments)
+    except PipelineError:
+        raise
+    except PySparkException as error:
+        raise _located(error, place) from error
+
+
+def _at(place: Place, work: Callable[[], DataFrame]) -> DataFrame:
+    """What Spark finds wrong with a declaration, told with its line."""
+    try:
+        return work()
+    except PySparkException as error:
+        raise DeclarationError(place, short_text(error)) from error
+
+
+def _located(error: PySparkException, place: Place) -> DeclarationError:
+    """The line of the author's file on which Spark refused."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename == place.file and frame.lineno is not None:
+            return DeclarationError(Place(frame.filename, frame.lineno), short_text(error))
+    return DeclarationError(place, short_text(error))
+
+
+def short_text(error: BaseException) -> str:
+    """Our own sentence if there is one, else Spark's message without its plan and traces."""
+    text = str(error)
+    ours = root_cause(text)
+    if ours is not None:
+        return ours
+    lines = []
+    for line in text.splitlines():
+        if line.startswith(("JVM stacktrace", "'", "+-", "\tat ", "  at ")) or " SQLSTATE" in line:
+            lines.append(line.partition(" SQLSTATE")[0])
+            break
+        lines.append(line)
+    return "\n".join(line for line in lines if line.strip()).rstrip(";: ") or type(error).__name__

@@ -1,0 +1,113 @@
+"""The folder of a pipeline's checkpoints, and whose it is.
+
+Called by the runner, `status` and `reset`. Each output has a folder of its own inside, which is
+Spark's; the file beside them names the pipeline and gives it an id that lasts until a reset.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from floodmark.pipeline.errors import PipelineError
+
+IDENTITY_FILE = "pipeline.json"
+DEFAULT_FOLDER = ".floodmark"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    folder: Path
+    pipeline: str
+    run_id: str
+    bootstrap_server: str
+
+    def of_output(self, name: str) -> str:
+        return str((self.folder / name).resolve())
+
+    def query_name(self, output: str) -> str:
+        """Names the marks of a sink: the same after a restart, another after a reset."""
+        return f"{self.pipeline}.{output}.{self.run_id}"
+
+    def outputs(self) -> list[str]:
+        return sorted(p.name for p in self.folder.iterdir() if (p / "metadata").exists())
+
+    def last_batch(self, output: str) -> tuple[int, dict[str, dict[str, int]]] | None:
+        """The last batch that is complete, and the offsets of all its sources."""
+        done = _last_number(self.folder / output / "commits")
+        if done is None:
+            return None
+        offsets: dict[str, dict[str, int]] = {}
+        lines = (self.folder / output / "offsets" / str(done)).read_text().splitlines()
+        for line in lines[2:]:
+            document: Any = json.loads(line) if line.startswith("{") else {}
+            for topic, partitions in document.items():
+                offsets.setdefault(topic, {}).update(partitions)
+        return done, offsets
+
+
+def open_checkpoint(folder: Path, pipeline: str, bootstrap_server: str) -> Checkpoint:
+    """The checkpoint for this pipeline; a new one where there is none."""
+    known = read_checkpoint(folder)
+    if known is None:
+        if folder.exists() and any(folder.iterdir()):
+            raise PipelineError(
+                f"{folder} is not empty and no checkpoint of ours: name another by --checkpoint"
+            )
+        known = Checkpoint(folder, pipeline, uuid.uuid4().hex[:8], bootstrap_server)
+        _write(known)
+    if known.pipeline != pipeline:
+        raise PipelineError(
+            f"{folder} is the checkpoint of pipeline {known.pipeline}, not of {pipeline}: name "
+            "another by --checkpoint, or reset it with `floodmark pipeline reset`"
+        )
+    if known.bootstrap_server != bootstrap_server:
+        known = Checkpoint(folder, pipeline, known.run_id, bootstrap_server)
+        _write(known)
+    return known
+
+
+def read_checkpoint(folder: Path) -> Checkpoint | None:
+    path = folder / IDENTITY_FILE
+    if not path.exists():
+        return None
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return Checkpoint(
+            folder, document["pipeline"], document["id"], document["bootstrap_server"]
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise PipelineError(f"{path} is damaged ({error}): restore it, or reset") from error
+
+
+def find_checkpoints(folder: Path) -> list[Checkpoint]:
+    """All pipelines that have run with the default folder."""
+    if not folder.exists():
+        return []
+    found = [read_checkpoint(path) for path in sorted(folder.iterdir()) if path.is_dir()]
+    return [checkpoint for checkpoint in found if checkpoint is not None]
+
+
+def remove(checkpoint: Checkpoint) -> None:
+    shutil.rmtree(checkpoint.folder)
+
+
+def _write(checkpoint: Checkpoint) -> None:
+    checkpoint.folder.mkdir(parents=True, exist_ok=True)
+    document = {
+        "pipeline": checkpoint.pipeline,
+        "id": checkpoint.run_id,
+        "bootstrap_server": checkpoint.bootstrap_server,
+    }
+    text = json.dumps(document, indent=2) + "\n"
+    (checkpoint.folder / IDENTITY_FILE).write_text(text, encoding="utf-8")
+
+
+def _last_number(folder: Path) -> int | None:
+    if not folder.exists():
+        return None
+    return max((int(p.name) for p in folder.iterdir() if p.name.isdigit()), default=None)

@@ -1,0 +1,312 @@
+"""What a pipeline file declares: sources, views and outputs. Nothing runs here.
+
+Users make a `Pipeline` and decorate functions from DataFrame to DataFrame; parameters name the
+sources and views that a function wants. The words are those of Spark's declarative pipelines where
+they fit (`table`, `temporary_view`, `sink`). Texts may hold `{name}` for a setting.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from floodmark.pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+Function = Callable[..., "DataFrame"]
+F = TypeVar("F", bound=Callable[..., Any])
+
+FORMATS = ("json", "csv", "raw", "avro", "protobuf")
+OUTPUT_MODES = ("append", "update", "complete")
+DELIVERIES = ("exactly_once", "at_least_once")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PIPELINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class Place(NamedTuple):
+    """A line of the author's file, for messages."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{Path(self.file).name}:{self.line}"
+
+
+class DeclarationError(PipelineError):
+    """A declaration cannot be meant like that; says where it stands."""
+
+    def __init__(self, place: Place, text: str) -> None:
+        super().__init__(f"{place}: {text}")
+        self.place = place
+
+
+@dataclass(frozen=True)
+class Source:
+    """A topic as a stream of rows; `is_table` makes it the latest row of each key instead."""
+
+    name: str
+    topic: str
+    place: Place
+    format: str = "json"
+    schema: str | StructType | None = None
+    key: str | None = None
+    is_table: bool = False
+    watermark: tuple[str, str] | None = None
+    starting_offsets: str = "earliest"
+    dead_letters: str | None = None
+    metadata: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class View:
+    """A step that other functions build on."""
+
+    name: str
+    function: Function
+    place: Place
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a function's rows go: a topic, a table (files), or any format that Spark knows."""
+
+    name: str
+    function: Function
+    place: Place
+    topic: str | None = None
+    key: str | None = None
+    value_format: str = "json"
+    path: str | None = None
+    spark_format: str = "floodmark"
+    output_mode: str = "append"
+    delivery: str = "exactly_once"
+    partition_cols: tuple[str, ...] = ()
+    trigger: str = "1 second"
+    first_exact_batch: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Pipeline:
+    """Declares a pipeline: `pipeline = Pipeline("shop")` at the top of its file."""
+
+    def __init__(self, name: str, *, shuffle_partitions: int = 2, **spark_settings: str) -> None:
+        """`spark_settings` are Spark's, with underscores for dots."""
+        self.place = _caller()
+        if not _PIPELINE_NAME.fullmatch(name):
+            raise DeclarationError(
+                self.place, f"{name!r} is no pipeline name: use letters, digits, '.', '_' and '-'"
+            )
+        self.name = name
+        self.shuffle_partitions = shuffle_partitions
+        self.spark_settings = {k.replace("_", "."): v for k, v in spark_settings.items()}
+        self.sources: dict[str, Source] = {}
+        self.views: dict[str, View] = {}
+        self.outputs: dict[str, Output] = {}
+        # Filled by the runner from pipeline.toml, --env and --set before any function is called.
+        self.settings: dict[str, Any] = {}
+
+    def source(
+        self,
+        name: str,
+        *,
+        topic: str,
+        format: str = "json",
+        schema: str | StructType | None = None,
+        watermark: tuple[str, str] | None = None,
+        starting_offsets: str = "earliest",
+        dead_letters: str | None = None,
+        metadata: bool = False,
+        options: Mapping[str, Any] | None = None,
+    ) -> Source:
+        """A topic as a stream. Rows that do not parse go to the topic `dead_letters`, or stop the
+        pipeline when there is none. `metadata` adds _key, _topic, _partition, _offset, _timestamp.
+        """
+        return self._add_source(
+            Source(
+                name=name,
+                topic=topic,
+                place=_caller(),
+                format=format,
+                schema=schema,
+                watermark=watermark,
+                starting_offsets=starting_offsets,
+                dead_letters=dead_letters,
+                metadata=metadata,
+                options=options or {},
+            )
+        )
+
+    def lookup(
+        self,
+        name: str,
+        *,
+        topic: str,
+        key: str,
+        format: str = "json",
+        schema: str | StructType | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Source:
+        """A topic as a table to join with: the last row of each key, read anew every batch."""
+        return self._add_source(
+            Source(
+                name=name,
+                topic=topic,
+                place=_caller(),
+                format=format,
+                schema=schema,
+                key=key,
+                is_table=True,
+                options=options or {},
+            )
+        )
+
+    def temporary_view(self, function: F) -> F:
+        """A step between: its name is what other functions ask for."""
+        name = function.__name__
+        self._claim(name, _place_of(function))
+        self.views[name] = View(name, function, _place_of(function))
+        return function
+
+    def table(
+        self,
+        path: str | None = None,
+        *,
+        format: str = "parquet",
+        partition_cols: Sequence[str] = (),
+        trigger: str = "1 second",
+        options: Mapping[str, Any] | None = None,
+    ) -> Callable[[F], F]:
+        """Rows into files, each exactly once; the path is tables/NAME unless given."""
+
+        def declare(function: F) -> F:
+            name = function.__name__
+            return self._add_output(
+                Output(
+                    name=name,
+                    function=function,
+                    place=_place_of(function),
+                    path=path or f"tables/{name}",
+                    spark_format=format,
+                    partition_cols=tuple(partition_cols),
+                    trigger=trigger,
+                    options=options or {},
+                ),
+                function,
+            )
+
+        return declare
+
+    def sink(
+        self,
+        topic: str | None = None,
+        *,
+        format: str = "json",
+        key: str | None = None,
+        output_mode: str = "append",
+        delivery: str = "exactly_once",
+        trigger: str = "1 second",
+        first_exact_batch: int = 0,
+        options: Mapping[str, Any] | None = None,
+    ) -> Callable[[F], F]:
+        """Rows into a topic, or with a Spark format and no topic into whatever that writes.
+
+        For a topic the format is json (all columns but the key) or raw (a column `value`).
+        """
+
+        def declare(function: F) -> F:
+            to_topic = topic is not None
+            return self._add_output(
+                Output(
+                    name=function.__name__,
+                    function=function,
+                    place=_place_of(function),
+                    topic=topic,
+                    key=key,
+                    value_format=format if to_topic else "",
+                    spark_format="floodmark" if to_topic else format,
+                    output_mode=output_mode,
+                    delivery=delivery,
+                    trigger=trigger,
+                    first_exact_batch=first_exact_batch,
+                    options=options or {},
+                ),
+                function,
+            )
+
+        return declare
+
+    def text(self, text: str, place: Place) -> str:
+        """A declared text with the settings filled in."""
+        try:
+            return text.format_map(self.settings)
+        except KeyError as error:
+            known = ", ".join(sorted(self.settings)) or "none is set"
+            raise DeclarationError(
+                place,
+                f"the setting {error.args[0]} in {text!r} is not set (known: {known}): add it to "
+                "pipeline.toml, or give --set",
+            ) from None
+
+    def _add_source(self, source: Source) -> Source:
+        place = source.place
+        if not _NAME.fullmatch(source.name):
+            raise DeclarationError(place, f"{source.name!r} cannot be a parameter's name")
+        self._claim(source.name, place)
+        if source.format not in FORMATS:
+            raise DeclarationError(
+                place, f"format {source.format!r} is not known: use one of {', '.join(FORMATS)}"
+            )
+        if source.schema is None and source.format != "raw":
+            raise DeclarationError(
+                place,
+                f"source {source.name} needs a schema to read {source.format}, such as "
+                'schema="id STRING, amount DOUBLE"',
+            )
+        self.sources[source.name] = source
+        return source
+
+    def _add_output(self, output: Output, function: F) -> F:
+        self._claim(output.name, output.place)
+        for value, allowed in (
+            (output.output_mode, OUTPUT_MODES),
+            (output.delivery, DELIVERIES),
+            (output.value_format or "json", ("json", "raw")),
+        ):
+            if value not in allowed:
+                raise DeclarationError(
+                    output.place, f"{value!r} is not possible: use one of {', '.join(allowed)}"
+                )
+        self.outputs[output.name] = output
+        return function
+
+    def _claim(self, name: str, place: Place) -> None:
+        declared: list[Source | View | Output] = [
+            *self.sources.values(),
+            *self.views.values(),
+            *self.outputs.values(),
+        ]
+        for known in declared:
+            if known.name == name:
+                raise DeclarationError(place, f"the name {name} is taken, see {known.place}")
+
+
+def _caller() -> Place:
+    """The line of the author's file that called a method of this one."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    return Place("?", 0) if frame is None else Place(frame.f_code.co_filename, frame.f_lineno)
+
+
+def _place_of(function: Callable[..., Any]) -> Place:
+    code = function.__code__
+    return Place(code.co_filename, code.co_firstlineno)

@@ -1,0 +1,97 @@
+"""Loads a pipeline file and its settings.
+
+Called by the command line. The file is Python; settings come from pipeline.toml beside it, then
+from the chosen environment in it, then from --set.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import tomllib
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from floodmark.pipeline.declarations import Pipeline
+from floodmark.pipeline.errors import PipelineError
+
+SETTINGS_FILE = "pipeline.toml"
+DEFAULT_FILE = "pipeline.py"
+_MODULE_NAME = "floodmark_pipeline_file"
+
+
+def load_pipeline(
+    path: Path, *, environment: str | None = None, overrides: Mapping[str, str] | None = None
+) -> Pipeline:
+    """The one pipeline that the file declares, with its settings."""
+    path = path / DEFAULT_FILE if path.is_dir() else path
+    if not path.exists():
+        raise PipelineError(
+            f"{path} does not exist: name a pipeline file, or make one with "
+            "`floodmark pipeline new NAME`"
+        )
+    found = {id(v): v for v in vars(_import(path)).values() if isinstance(v, Pipeline)}
+    if len(found) != 1:
+        raise PipelineError(
+            f"{path} declares {len(found) or 'no'} pipelines: write one "
+            '`pipeline = Pipeline("name")` at its top'
+        )
+    (pipeline,) = found.values()
+    pipeline.settings = {**load_settings(path.parent, environment), **(overrides or {})}
+    return pipeline
+
+
+def load_settings(folder: Path, environment: str | None) -> dict[str, Any]:
+    path = folder / SETTINGS_FILE
+    if not path.exists():
+        if environment is not None:
+            raise PipelineError(f"--env {environment} is given, but there is no {path}")
+        return {}
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, OSError) as error:
+        raise PipelineError(f"{path} cannot be read: {error}") from error
+    settings = dict(document.get("settings", {}))
+    if environment is not None:
+        environments = document.get("environments", {})
+        if environment not in environments:
+            known = ", ".join(environments) or "none"
+            raise PipelineError(f"{path} has no environment {environment} (there are: {known})")
+        settings |= environments[environment]
+    return settings
+
+
+def _import(path: Path) -> Any:
+    # Imported lazily: it brings all of PySpark, which `--help` must not wait for.
+    from pyspark import cloudpickle
+
+    spec = importlib.util.spec_from_file_location(_MODULE_NAME, path.resolve())
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[_MODULE_NAME] = module
+    try:
+        spec.loader.exec_module(module)
+    except PipelineError:
+        raise
+    except Exception as error:
+        line = _last_line_in(path, error)
+        raise PipelineError(
+            f"{path.name}:{line}: the file cannot be loaded: {type(error).__name__}: {error}"
+        ) from error
+    # Workers cannot import the author's file, so its functions travel by value.
+    register: Any = cloudpickle.register_pickle_by_value
+    register(module)
+    return module
+
+
+def _last_line_in(path: Path, error: Exception) -> int:
+    if isinstance(error, SyntaxError) and error.lineno is not None:
+        return error.lineno
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == str(path.resolve()) and frame.lineno is not None
+    ]
+    return lines[-1] if lines else 1

@@ -1,0 +1,131 @@
+"""Topic rows to typed columns, and what does not parse to dead letters.
+
+Called by `building.py`. JSON and CSV are parsed by Spark in its permissive mode: a row it cannot
+read keeps its bytes and goes to the dead-letter topic, or stops the query when there is none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructType
+
+from floodmark.pipeline.declarations import DeclarationError, Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_PARSED = "_parsed"
+_CORRUPT = "_corrupt_record"
+_PERMISSIVE = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+_METADATA = ("key", "topic", "partition", "offset", "timestamp")
+
+
+def schema_of(source: Source) -> StructType | None:
+    """The declared schema, checked; None for raw rows."""
+    if source.schema is None or isinstance(source.schema, StructType):
+        return source.schema
+    if source.format in ("avro", "protobuf"):
+        return None
+    try:
+        schema = StructType.fromDDL(source.schema)
+        assert isinstance(schema, StructType)
+        return schema
+    except (ParseException, AnalysisException) as error:
+        raise DeclarationError(
+            source.place, f"the schema of {source.name} cannot be read: {_first_line(error)}"
+        ) from error
+
+
+def parse(source: Source, rows: DataFrame) -> DataFrame:
+    """The good rows as the author wants them."""
+    if source.format == "raw":
+        return rows
+    parsed = _with_parsed(source, rows)
+    bad = _is_bad(source)
+    if source.dead_letters is not None:
+        parsed = parsed.where(~bad)
+    else:
+        failure = F.raise_error(_complaint(source))
+        parsed = parsed.withColumn(_PARSED, F.when(bad, failure).otherwise(F.col(_PARSED)))
+    metadata = [F.col(name).alias(f"_{name}") for name in _METADATA] if source.metadata else []
+    result = parsed.select(f"{_PARSED}.*", *metadata)
+    return result.drop(_CORRUPT)
+
+
+def dead_letters(source: Source, rows: DataFrame) -> DataFrame:
+    """The bad rows: key and value as they came, and in headers why and from where."""
+    headers = {
+        "floodmark.error": F.concat(
+            F.lit("the value does not parse as "),
+            F.lit(f"{source.format} with the schema of {source.name}"),
+        ),
+        "floodmark.source": F.lit(source.name),
+        "floodmark.topic": F.col("topic"),
+        "floodmark.partition": F.col("partition").cast("string"),
+        "floodmark.offset": F.col("offset").cast("string"),
+        "floodmark.timestamp": F.unix_millis("timestamp").cast("string"),
+    }
+    entries = [
+        F.struct(F.lit(name).alias("key"), value.cast("binary").alias("value"))
+        for name, value in headers.items()
+    ]
+    bad = _with_parsed(source, rows).where(_is_bad(source))
+    return bad.select("key", "value", F.array(*entries).alias("headers"))
+
+
+def _with_parsed(source: Source, rows: DataFrame) -> DataFrame:
+    return rows.withColumn(_PARSED, _parser(source))
+
+
+def _parser(source: Source) -> Column:
+    text = F.col("value").cast("string")
+    schema = schema_of(source)
+    if source.format in ("json", "csv"):
+        assert schema is not None
+        with_corrupt = StructType([*schema.fields]).add(_CORRUPT, StringType())
+        if source.format == "json":
+            return F.from_json(text, with_corrupt, _PERMISSIVE)
+        return F.from_csv(text, _ddl(with_corrupt), _PERMISSIVE)
+    return _binary_parser(source)
+
+
+def _binary_parser(source: Source) -> Column:
+    """Avro takes its schema as JSON, Protobuf `message@descriptor file`; both need jars."""
+    text = str(source.schema)
+    if source.format == "avro":
+        from pyspark.sql.avro.functions import from_avro
+
+        return from_avro("value", text, {"mode": "PERMISSIVE"})
+    from pyspark.sql.protobuf.functions import from_protobuf
+
+    message, _, descriptor = text.partition("@")
+    return from_protobuf("value", message, descriptor, {"mode": "PERMISSIVE"})
+
+
+def _is_bad(source: Source) -> Column:
+    nothing = F.col(_PARSED).isNull()
+    if source.format in ("json", "csv"):
+        return nothing | F.col(f"{_PARSED}.{_CORRUPT}").isNotNull() | F.col("value").isNull()
+    return nothing
+
+
+def _complaint(source: Source) -> Column:
+    return F.format_string(
+        f"floodmark.pipeline.errors.PipelineError: the record at offset %d of %s-%d does not "
+        f"parse as {source.format} with the schema of source {source.name} ({source.place}). "
+        "Correct the schema, or name a topic for such records by dead_letters",
+        F.col("offset"),
+        F.col("topic"),
+        F.col("partition"),
+    )
+
+
+def _ddl(schema: StructType) -> str:
+    return ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in schema.fields)
+
+
+def _first_line(error: Exception) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), "unknown reason")

@@ -1,0 +1,115 @@
+"""How an output is doing, from Spark's progress reports, and how that is shown.
+
+`runner.py` collects it; the command line shows a live table on a terminal, plain lines elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+    from rich.table import Table
+
+OBSERVED = "floodmark_rows"
+
+
+@dataclass(frozen=True)
+class OutputProgress:
+    name: str
+    is_active: bool
+    batch: int | None = None
+    rows_in: int = 0
+    rows_out: int = 0
+    rows_in_per_second: float = 0.0
+    rows_out_per_second: float = 0.0
+    lag: int = 0
+    watermark: str | None = None
+    state_rows: int = 0
+    batch_ms: int = 0
+
+    @classmethod
+    def of(cls, name: str, query: StreamingQuery) -> OutputProgress:
+        # The last batch with data says more than an idle one, but its lag must be today's.
+        reports: list[Any] = list(query.recentProgress)
+        if not reports:
+            return cls(name, query.isActive)
+        worked = [r for r in reports if r["numInputRows"]] or reports
+        return cls.from_report(name, query.isActive, worked[-1], reports[-1])
+
+    @classmethod
+    def from_report(
+        cls, name: str, is_active: bool, report: dict[str, Any], latest: dict[str, Any]
+    ) -> OutputProgress:
+        batch_ms = int(report["durationMs"].get("triggerExecution", 0))
+        rows_out = int(_observed(report))
+        return cls(
+            name=name,
+            is_active=is_active,
+            batch=report["batchId"],
+            rows_in=report["numInputRows"],
+            rows_out=rows_out,
+            rows_in_per_second=float(report.get("processedRowsPerSecond") or 0.0),
+            rows_out_per_second=rows_out / batch_ms * 1000 if batch_ms else 0.0,
+            lag=sum(_lag(source) for source in latest["sources"]),
+            watermark=report.get("eventTime", {}).get("watermark"),
+            state_rows=sum(operator["numRowsTotal"] for operator in report["stateOperators"]),
+            batch_ms=batch_ms,
+        )
+
+    def line(self) -> str:
+        """One line for logs."""
+        parts = [
+            f"{self.name}: batch {self.batch}",
+            f"{self.rows_in} rows in ({self.rows_in_per_second:.0f}/s)",
+            f"{self.rows_out} out ({self.rows_out_per_second:.0f}/s)",
+            f"lag {self.lag}",
+        ]
+        if self.watermark:
+            parts.append(f"watermark {self.watermark}")
+        if self.state_rows:
+            parts.append(f"state {self.state_rows} rows")
+        return ", ".join([*parts, f"took {self.batch_ms} ms"])
+
+
+def table_of(outputs: list[OutputProgress]) -> Table:
+    """A table for a terminal."""
+    from rich.table import Table
+
+    table = Table("output", "batch", "in/s", "out/s", "lag", "watermark", "state", "last batch")
+    for item in outputs:
+        if item.batch is None:
+            table.add_row(item.name, "starting" if item.is_active else "-")
+            continue
+        table.add_row(
+            item.name,
+            str(item.batch),
+            f"{item.rows_in_per_second:,.0f}",
+            f"{item.rows_out_per_second:,.0f}",
+            f"{item.lag:,}",
+            item.watermark or "-",
+            f"{item.state_rows:,}",
+            f"{item.rows_in:,} rows, {item.batch_ms:,} ms",
+        )
+    return table
+
+
+def _observed(report: dict[str, Any]) -> int:
+    metrics = report.get("observedMetrics") or {}
+    row = metrics.get(OBSERVED)
+    return 0 if row is None else row["rows"]
+
+
+def _lag(source: dict[str, Any]) -> int:
+    """What waits behind the last batch, over all partitions of a source."""
+    latest, end = source.get("latestOffset"), source.get("endOffset")
+    if not latest or not end:
+        return 0
+    ends = json.loads(end)
+    return sum(
+        max(0, offset - ends.get(topic, {}).get(partition, 0))
+        for topic, partitions in json.loads(latest).items()
+        for partition, offset in partitions.items()
+    )

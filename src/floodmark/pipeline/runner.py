@@ -1,0 +1,217 @@
+"""Runs a pipeline: a streaming query per output, watched until they end or are told to.
+
+Called by `floodmark pipeline run` and the demo. When one query fails the others are stopped, and
+the failure is told in the words of whoever caused it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from floodmark.client.cluster import Cluster
+from floodmark.client.errors import KafkaError
+from floodmark.client.group_offsets import GroupMetadata, commit_offsets
+from floodmark.pipeline.building import Builder, Built, short_text
+from floodmark.pipeline.checkpoints import Checkpoint
+from floodmark.pipeline.declarations import DeclarationError, Pipeline
+from floodmark.pipeline.errors import PipelineError
+from floodmark.pipeline.offsets import from_document
+from floodmark.pipeline.options import parse_write_options
+from floodmark.pipeline.progress import OBSERVED, OutputProgress
+from floodmark.pipeline.sink import check_columns, exactly_once
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+POLL_SECONDS = 0.5
+# How long a stop waits for the batch under way; a repeat after the restart is harmless anyway.
+STOP_PATIENCE_SECONDS = 30.0
+
+Show = Callable[[list[OutputProgress]], None]
+
+
+class Runner:
+    def __init__(
+        self,
+        spark: SparkSession,
+        pipeline: Pipeline,
+        *,
+        bootstrap_server: str,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        """Without a checkpoint it can only check."""
+        self._spark = spark
+        self._pipeline = pipeline
+        self._bootstrap_server = bootstrap_server
+        self._checkpoint = checkpoint
+        self._builder = Builder(spark, pipeline, bootstrap_server)
+        self._queries: dict[str, StreamingQuery] = {}
+        self._stopping = threading.Event()
+
+    def check(self) -> list[Built]:
+        """Build every plan and ask Spark whether it can run as a stream; nothing is started."""
+        built = self._builder.build_all()
+        for item in built:
+            if item.output.topic is not None:
+                self._check_topic_columns(item)
+            self._check_streaming(item)
+        asyncio.run(self._check_topics(built))
+        return built
+
+    def run(self, *, once: bool = False, show: Show | None = None) -> None:
+        """Until every query has ended (`once`), one has failed, or `stop` was called."""
+        built = self.check()
+        try:
+            for item in built:
+                self._queries[item.output.name] = self._start(item, once)
+            self._watch(show)
+        finally:
+            self._stop_queries()
+        if show is not None:
+            show(self.progress())
+        asyncio.run(self._show_positions())
+
+    def stop(self) -> None:
+        """Ask a running pipeline to end in order; may be called from a signal handler."""
+        self._stopping.set()
+
+    def progress(self) -> list[OutputProgress]:
+        return [OutputProgress.of(name, query) for name, query in self._queries.items()]
+
+    # --- checks ---
+
+    def _check_topic_columns(self, item: Built) -> None:
+        try:
+            check_columns(item.rows.schema, parse_write_options(self._sink_options(item)))
+        except PipelineError as error:
+            raise DeclarationError(item.output.place, str(error)) from error
+
+    def _check_streaming(self, item: Built) -> None:
+        jvm: Any = self._spark.sparkContext._jvm
+        frame: Any = item.rows
+        catalyst = jvm.org.apache.spark.sql.catalyst
+        mode = catalyst.streaming.InternalOutputModes.apply(item.output.output_mode)
+        plan = frame._jdf.queryExecution().analyzed()
+        try:
+            catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(plan, mode)
+        except PySparkException as error:
+            raise DeclarationError(item.output.place, short_text(error)) from error
+
+    async def _check_topics(self, built: Iterable[Built]) -> None:
+        """Topics that are read must be there; those that are written are made by the broker."""
+        async with Cluster(self._bootstrap_server) as cluster:
+            view = await cluster.refresh_all_topics()
+        for source in self._pipeline.sources.values():
+            topic = self._pipeline.text(source.topic, source.place)
+            if topic not in view.topics:
+                raise DeclarationError(
+                    source.place,
+                    f"topic {topic} of source {source.name} does not exist: create it with "
+                    f"`floodmark topic create {topic}`, or correct the name",
+                )
+
+    # --- queries ---
+
+    def _sink_options(self, item: Built) -> dict[str, str]:
+        output = item.output
+        assert output.topic is not None
+        return {
+            "kafka.bootstrap.servers": self._bootstrap_server,
+            "topic": self._pipeline.text(output.topic, output.place),
+            **{name: str(value) for name, value in output.options.items()},
+        }
+
+    def _start(self, item: Built, once: bool) -> StreamingQuery:
+        assert self._checkpoint is not None
+        output = item.output
+        rows = item.rows.observe(OBSERVED, F.count(F.lit(1)).alias("rows"))
+        writer = rows.writeStream.queryName(f"{self._pipeline.name}.{output.name}")
+        writer = writer.outputMode(output.output_mode)
+        writer = writer.option("checkpointLocation", self._checkpoint.of_output(output.name))
+        if once:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=output.trigger)
+        try:
+            return self._to_target(item, writer).start()
+        except PySparkException as error:
+            raise DeclarationError(output.place, short_text(error)) from error
+
+    def _to_target(self, item: Built, writer: DataStreamWriter) -> DataStreamWriter:
+        assert self._checkpoint is not None
+        output = item.output
+        if output.topic is not None:
+            options = self._sink_options(item)
+            if output.delivery == "at_least_once":
+                return writer.format("floodmark").options(**options)
+            write = exactly_once(
+                query=self._checkpoint.query_name(output.name),
+                options=options,
+                first_exact_batch=output.first_exact_batch,
+            )
+            return writer.foreachBatch(write)
+        writer = writer.format(output.spark_format).options(**dict(output.options))
+        if output.path is not None:
+            path = Path(self._pipeline.text(output.path, output.place)).resolve()
+            writer = writer.option("path", str(path))
+        if output.partition_cols:
+            writer = writer.partitionBy(*output.partition_cols)
+        return writer
+
+    def _watch(self, show: Show | None) -> None:
+        while not self._stopping.wait(POLL_SECONDS):
+            self._raise_failures()
+            if show is not None:
+                show(self.progress())
+            if not any(query.isActive for query in self._queries.values()):
+                self._raise_failures()
+                return
+
+    def _raise_failures(self) -> None:
+        for name, query in self._queries.items():
+            error = query.exception()
+            if error is not None:
+                raise PipelineError(f"{name} has failed: {short_text(error)}")
+
+    def _stop_queries(self) -> None:
+        """After the batch that is under way, so that as little as possible is repeated."""
+        waited = threading.Event()
+        patience = STOP_PATIENCE_SECONDS
+        for query in self._queries.values():
+            while query.isActive and query.status["isTriggerActive"] and patience > 0:
+                waited.wait(0.1)
+                patience -= 0.1
+            query.stop()
+
+    async def _show_positions(self) -> None:
+        """Spark tells a source of its last batch when the next begins; tools shall see it now."""
+        try:
+            async with Cluster(self._bootstrap_server) as cluster:
+                for name, query in self._queries.items():
+                    offsets = from_document(_end_offsets(query))
+                    if offsets:
+                        group = GroupMetadata(self._builder.group_of(name))
+                        await commit_offsets(cluster, group, offsets)
+        except KafkaError:
+            # The positions are a service to onlookers; the checkpoint is what counts.
+            return
+
+
+def _end_offsets(query: StreamingQuery) -> dict[str, dict[str, int]]:
+    progress: Any = query.lastProgress
+    offsets: dict[str, dict[str, int]] = {}
+    for source in progress["sources"] if progress else ():
+        document = json.loads(source["endOffset"]) if source["endOffset"] else {}
+        for topic, partitions in document.items():
+            offsets.setdefault(topic, {}).update(partitions)
+    return offsets

@@ -1,0 +1,128 @@
+"""A Spark session for pipelines: quiet, with what exactly once needs.
+
+Called by the runner, `floodmark pipeline check` and the demo.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from floodmark.pipeline.errors import PipelineError
+from floodmark.pipeline.java import java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEFAULT_MASTER = "local[2]"
+
+# A repeated batch must be cut as before, so nothing may change the number of tasks on the way.
+_PINNED = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.adaptive.streaming.stateless.enabled": "false",
+}
+_DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "1g",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+}
+
+_SHORT = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+
+_LOGGING = """rootLogger.level = {level}
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n
+"""
+
+
+@contextmanager
+def spark_session(
+    name: str,
+    *,
+    master: str | None = None,
+    shuffle_partitions: int = 2,
+    settings: Mapping[str, str] | None = None,
+    log_level: str = "OFF",
+    is_short: bool = False,
+) -> Iterator[SparkSession]:
+    """A session for the length of a block; Spark and its JVM are gone afterwards.
+
+    `is_short` has the JVM start fast and compile little, for what runs a minute or two.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise PipelineError(
+            f"PySpark is not installed ({error}): pip install 'floodmark[spark]'"
+        ) from error
+    with tempfile.TemporaryDirectory(prefix="floodmark-spark-") as folder:
+        _prepare_environment(Path(folder))
+        logging = Path(folder) / "log4j2.properties"
+        logging.write_text(_LOGGING.format(level=log_level))
+        master = master or DEFAULT_MASTER
+        builder = SparkSession.builder.appName(name).master(master)
+        flags = [f"-Dlog4j2.configurationFile=file:{logging}", *(_SHORT if is_short else [])]
+        builder = builder.config("spark.driver.extraJavaOptions", " ".join(flags))
+        if master.startswith("local"):
+            # A laptop that changes networks must not lose its own driver.
+            builder = builder.config("spark.driver.host", "127.0.0.1")
+            builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
+        partitions = {"spark.sql.shuffle.partitions": str(shuffle_partitions)}
+        for key, value in {**_DEFAULTS, **partitions, **(settings or {}), **_PINNED}.items():
+            builder = builder.config(key, value)
+        session = _create(builder, master)
+        try:
+            yield session
+        finally:
+            _stop(session)
+
+
+def _prepare_environment(scratch: Path) -> None:
+    home = java_home(os.environ, scratch)
+    if home is not None:
+        os.environ["JAVA_HOME"] = home
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+
+
+def _create(builder: SparkSession.Builder, master: str) -> SparkSession:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        return builder.getOrCreate()
+    except (PySparkException, Py4JError, OSError) as error:
+        raise PipelineError(
+            f"Spark did not start on {master}: {str(error).splitlines()[0]}. Check the address of "
+            "the cluster, or leave --master out to run on this machine"
+        ) from error
+
+
+def _stop(session: SparkSession) -> None:
+    """End the JVM too: Spark itself leaves it to the end of the Python process."""
+    gateway = session.sparkContext._gateway
+    session.stop()
+    if gateway is not None:
+        process = getattr(gateway, "proc", None)
+        gateway.shutdown()
+        if process is not None:
+            process.stdin.close()
+            process.wait(timeout=30)
+    from pyspark import SparkContext
+
+    # Otherwise the next session of this process would talk to the JVM that is gone.
+    SparkContext._gateway = None
+    SparkContext._jvm = None

@@ -1,0 +1,142 @@
+"""Options mean what they mean in Spark's connector; ranges are cut without loss."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from floodmark.client.offsets import OffsetSpec
+from floodmark.client.view import TopicPartition
+from floodmark.pipeline.errors import ExactlyOnceError, OptionError, root_cause
+from floodmark.pipeline.java import parse_major_version
+from floodmark.pipeline.marks import Mark, Repeatable, check_plan
+from floodmark.pipeline.offsets import from_document, to_document
+from floodmark.pipeline.options import parse_duration_ms, parse_read_options, parse_write_options
+from floodmark.pipeline.planning import OffsetRange, limit_evenly, split_ranges
+
+BASE = {"kafka.bootstrap.servers": "h:1", "subscribe": "a,b"}
+P0, P1 = TopicPartition("a", 0), TopicPartition("a", 1)
+
+
+def test_names_do_not_distinguish_capitals_and_client_settings_pass_through() -> None:
+    options = parse_read_options(
+        {**BASE, "FAILONDATALOSS": "false", "kafka.fetch.max.wait.ms": "7"}, streaming=True
+    )
+    assert options.subscription.topics == ("a", "b")
+    assert not options.fail_on_data_loss
+    assert options.client.fetch_max_wait_ms == 7
+    assert options.client.read_committed
+    assert options.starting.default is OffsetSpec.LATEST
+    assert parse_read_options(BASE, streaming=False).starting.default is OffsetSpec.EARLIEST
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"subscribe": ""}, "none of them is given"),
+        ({"assign": '{"a":[0]}'}, "subscribe and assign are given"),
+        ({"startingOffsets": "latest"}, "cannot begin at the latest"),
+        ({"startingOffsets": '{"a":{"0":-1}}'}, "cannot begin at the latest"),
+        ({"endingOffsets": "earliest"}, "cannot end at the earliest"),
+        ({"startingOffsets": "[1]"}, "write earliest, latest or JSON"),
+        ({"minPartitions": "0"}, "whole number from 1"),
+        ({"includeHeaders": "maybe"}, "true or false"),
+        ({"kafka.auto.offset.reset": "latest"}, "use startingOffsets"),
+        ({"kafka.isolation.level": "serializable"}, "isolation.level"),
+        ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"}, "no batch could satisfy"),
+        ({"startingTimestamp": "yesterday"}, "milliseconds since 1970"),
+        ({"kafka.bootstrap.servers": ""}, "kafka.bootstrap.servers is missing"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_advice(changes: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        parse_read_options({**BASE, **changes}, streaming=False)
+
+
+def test_durations_and_write_options() -> None:
+    assert parse_duration_ms("maxTriggerDelay", "15m") == 900_000
+    assert parse_duration_ms("maxTriggerDelay", "250") == 250
+    with pytest.raises(OptionError, match="15m or 30s"):
+        parse_duration_ms("maxTriggerDelay", "soon")
+    options = parse_write_options({"kafka.bootstrap.servers": "h:1", "topic": "t"})
+    assert (options.topic, options.client.batch_size) == ("t", 256 * 1024)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(0, 50), min_size=1, max_size=5),
+    st.none() | st.integers(1, 20),
+    st.none() | st.integers(1, 20),
+)
+def test_ranges_are_cut_without_loss_or_overlap(
+    sizes: list[int], min_partitions: int | None, max_records: int | None
+) -> None:
+    ranges = [OffsetRange(TopicPartition("a", i), 10, 10 + n) for i, n in enumerate(sizes)]
+    pieces = split_ranges(ranges, min_partitions=min_partitions, max_records=max_records)
+    for item in ranges:
+        own = [piece for piece in pieces if piece.partition == item.partition]
+        covered = [offset for piece in own for offset in range(piece.start, piece.end)]
+        assert covered == list(range(item.start, item.end))
+    assert all(piece.size > 0 for piece in pieces)
+    if max_records is not None:
+        assert all(piece.size <= max_records for piece in pieces)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 100), st.integers(0, 100), st.integers(1, 60))
+def test_a_limit_is_shared_in_proportion_and_every_partition_moves(
+    first: int, second: int, limit: int
+) -> None:
+    limited = limit_evenly({P0: 5, P1: 5}, {P0: 5 + first, P1: 5 + second}, limit)
+    taken = {p: offset - 5 for p, offset in limited.items()}
+    assert sum(taken.values()) <= max(limit, 2)
+    assert taken[P0] > 0 or first == 0
+    assert taken[P1] > 0 or second == 0
+
+
+def test_offsets_in_a_checkpoint_are_the_connectors_json() -> None:
+    assert to_document({P1: 4, P0: 3}) == {"a": {"0": 3, "1": 4}}
+    assert from_document({"a": {"0": 3, "1": 4}}) == {P0: 3, P1: 4}
+
+
+@pytest.mark.parametrize(
+    ("known", "batch", "tasks", "message"),
+    [
+        (None, 0, 2, None),
+        (Mark(4, 2), 5, 3, None),
+        (Mark(5, 2), 5, 2, None),
+        (Mark(5, 2), 5, 3, "begun with 2 tasks and would be repeated with 3"),
+        (Mark(6, 2), 5, 2, "batch 6 already was"),
+        (None, 5, 2, "no mark is left"),
+        (Mark(3, 2), 5, 2, "the last mark is of batch 3"),
+    ],
+)
+def test_a_batch_may_follow_or_repeat_and_nothing_else(
+    known: Mark | None, batch: int, tasks: int, message: str | None
+) -> None:
+    wanted = Repeatable("q", batch, tasks)
+    if message is None:
+        check_plan(known, wanted, first=0)
+        return
+    with pytest.raises(ExactlyOnceError, match=message):
+        check_plan(known, wanted, first=0)
+
+
+def test_marks_survive_the_way_through_an_offset() -> None:
+    mark = Mark(7, 3, 100, 2_000)
+    assert Mark.of(mark.to_offset()) == mark
+
+
+def test_our_sentence_is_found_in_a_trace_of_spark() -> None:
+    text = (
+        "Job aborted: Traceback (most recent call last):\n  File x\n"
+        "floodmark.pipeline.errors.DataLossError: offsets 1 to 2 are gone\n\n\tat org.apache.Foo\n"
+        "\tat java.lang.Thread\nDriver stacktrace:\n"
+    )
+    assert root_cause(text) == "offsets 1 to 2 are gone"
+    assert root_cause("java.lang.NullPointerException\n\tat x") is None
+
+
+def test_java_versions_old_and_new() -> None:
+    assert parse_major_version('openjdk version "17.0.15" 2025-04-15') == 17
+    assert parse_major_version('java version "1.8.0_292"') == 8
+    assert parse_major_version("nonsense") is None
