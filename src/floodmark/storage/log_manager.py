@@ -255,15 +255,22 @@ class LogManager:
     def _create(
         self, key: TopicPartition, config: LogConfig, now_ms: int, log_dir: Path
     ) -> PartitionLog:
+        state = self.dirs[log_dir]
+        directory = log_dir / f"{key[0]}-{key[1]}"
+        # A folder that could not be opened at the start is still as the last stop left it.
+        is_left_over = self._files.exists(directory)
         log = PartitionLog.open(
             self._files,
-            log_dir / f"{key[0]}-{key[1]}",
+            directory,
             config,
             now_ms=now_ms,
+            clean=state.clean or not is_left_over,
+            recovery_point=state.recovery_points.get(key, 0) if is_left_over else 0,
+            log_start_offset=state.log_start_offsets.get(key, 0) if is_left_over else 0,
             producer_expiration_ms=self._producer_expiration_ms,
         )
         self._logs[key] = log
-        self.dirs[log_dir].log_count += 1
+        state.log_count += 1
         return log
 
     def _write_topic_id(self, log: PartitionLog, topic_id: UUID) -> None:

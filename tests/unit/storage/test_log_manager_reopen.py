@@ -1,0 +1,59 @@
+"""A log that could not be opened at the start is recovered when it can."""
+
+from pathlib import Path
+from uuid import UUID
+
+from floodmark.records.batch import read_header
+from floodmark.records.record import Record, encode_batch
+from floodmark.storage.log_config import LogConfig
+from floodmark.storage.log_manager import LogManager
+from floodmark.testing.memory_files import MemoryFiles
+
+FOLDER = Path("/logs")
+TOPIC_ID = UUID(int=7)
+
+
+def opened(files: MemoryFiles) -> LogManager:
+    logs = LogManager(files, [FOLDER])
+    logs.open_dirs()
+    return logs
+
+
+def append(logs: LogManager, count: int) -> None:
+    log = logs.get_or_create("t", 0, TOPIC_ID, LogConfig(), now_ms=1)
+    for _ in range(count):
+        batch = encode_batch([Record(0, 1, None, b"v", [])])
+        log.append(batch, read_header(batch), 0, 1)
+    log.fsync()
+
+
+def test_a_torn_tail_is_cut_even_when_the_log_is_opened_later_than_at_the_start():
+    files = MemoryFiles()
+    logs = opened(files)
+    append(logs, 3)
+    log = logs.get("t", 0)
+    segment = log.active.path
+    log.active.file.append(b"half a batch")
+    logs.close(2, clean=False)
+
+    again = opened(files)
+    found = again.found_partitions()
+    assert [item.topic for item in found] == ["t"]
+    reopened = again.get_or_create("t", 0, TOPIC_ID, LogConfig(), now_ms=3)
+    assert reopened.log_end_offset == 3
+    assert b"half a batch" not in files.read_file(segment)
+
+
+def test_a_topic_made_again_under_its_name_begins_at_zero():
+    files = MemoryFiles()
+    logs = opened(files)
+    append(logs, 3)
+    logs.get("t", 0).advance_log_start(2)
+    logs.checkpoint_log_start_offsets()
+    logs.close(2, clean=True)
+
+    again = opened(files)
+    again.load(again.found_partitions(), lambda topic: LogConfig(), 3)
+    again.delete("t", 0, "gone")
+    made_anew = again.get_or_create("t", 0, UUID(int=8), LogConfig(), now_ms=4)
+    assert (made_anew.log_start_offset, made_anew.log_end_offset) == (0, 0)
