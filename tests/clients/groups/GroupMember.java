@@ -56,24 +56,24 @@ public class GroupMember implements ConsumerRebalanceListener {
                 consumer.subscribe(Pattern.compile(arguments[2]), new GroupMember());
             }
             while (true) {
-                for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(100))) {
-                    System.out.printf(
-                        "{\"event\":\"record\",\"partition\":\"%s/%d\",\"offset\":%d}%n",
-                        record.topic(), record.partition(), record.offset());
-                }
-                commit(consumer);
+                consume(consumer);
             }
         } catch (WakeupException asked) {
             System.out.println("{\"event\":\"closed\"}");
         }
     }
 
-    /** An expelled member goes on: its commit changed nothing, and it joins again. */
-    private static void commit(KafkaConsumer<byte[], byte[]> consumer) {
+    /** An expelled member goes on: what it tried changed nothing, and it joins again. */
+    private static void consume(KafkaConsumer<byte[], byte[]> consumer) {
         try {
+            for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(100))) {
+                System.out.printf(
+                    "{\"event\":\"record\",\"partition\":\"%s/%d\",\"offset\":%d}%n",
+                    record.topic(), record.partition(), record.offset());
+            }
             consumer.commitSync();
         } catch (CommitFailedException | ApiException expelled) {
-            System.err.println(expelled.getMessage());
+            System.err.println(expelled);
         }
     }
 

@@ -37,8 +37,8 @@ _CLIENTS = [
     _case("franz-go", "cooperative"),
     _case("franz-go", "consumer"),
     _case("kafkajs", "roundrobin"),
+    # Its cooperative members stop at times when topics grow, on Apache Kafka 4.3.0 as well.
     _case("kafka-python", "range"),
-    _case("kafka-python", "cooperative"),
     _case("aiokafka", "roundrobin"),
 ]
 
