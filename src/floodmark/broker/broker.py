@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from floodmark.apis.context import Services
 from floodmark.apis.dispatch import Dispatch, advertised_versions
+from floodmark.broker.advertised import reachable_host
 from floodmark.broker.coordination import Coordination
 from floodmark.broker.deferred import Deferred
 from floodmark.broker.identity import Identity, establish_identity, look_at_folders
@@ -233,7 +234,7 @@ class Broker:
         return {
             told.name: Endpoint(
                 told.name,
-                told.host or "localhost",
+                reachable_host(told.host),
                 told.port or self.network.port(told.name),
                 told.security_protocol,
             )
@@ -298,11 +299,20 @@ class Broker:
         self.logs.close(self.clock.now_ms(), clean=True)
 
     def _report(self, report: StartReport) -> None:
+        endpoints = self.controller.image.brokers[self.broker_id].endpoints
         for listener in self.config.listeners:
-            if not listener.is_loopback:
-                logger.warning(
-                    "listener %s is open to other machines, and nobody has to authenticate",
-                    listener.name,
+            if listener.is_loopback:
+                continue
+            logger.warning(
+                "listener %s is open to other machines, and nobody has to authenticate",
+                listener.name,
+            )
+            if listener.name in endpoints:
+                told = endpoints[listener.name]
+                logger.info(
+                    "clients are told to come to %s:%d; advertised.listeners changes that",
+                    told.host,
+                    told.port,
                 )
         if report.adopted_topics:
             logger.warning(
