@@ -126,9 +126,9 @@ class ConsumerGroup:
         if error.code is REBALANCE:
             self._needs_join = True
         elif error.code in DROPPED_CODES:
-            self._lose()
+            self._lose(error)
         elif error.code is ErrorCode.FENCED_INSTANCE_ID:
-            self._lose()
+            self._lose(error)
             self._error = error
         self._fetcher.arrived.set()
 
@@ -201,8 +201,8 @@ class ConsumerGroup:
         )
         await self._listener.on_partitions_assigned(sorted(added))
 
-    def _lose(self) -> None:
-        self.membership.reset()
+    def _lose(self, error: KafkaError) -> None:
+        self.membership.drop(error)
         self._is_lost = True
         self._needs_join = True
 
@@ -266,7 +266,7 @@ class ConsumerGroup:
         if error.code in DROPPED_CODES or error.code is REBALANCE:
             self.refused(error)
         else:
-            self._lose()
+            self._lose(error)
             self._error = error
             self._fetcher.arrived.set()
 

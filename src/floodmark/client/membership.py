@@ -52,7 +52,7 @@ FIRST_LEAVE_WITH_MEMBERS = 3
 JOIN_GRACE_MS = 5_000
 
 REBALANCE = ErrorCode.REBALANCE_IN_PROGRESS
-# The coordinator has dropped the member: it must join as a new one, its partitions are lost.
+# The coordinator has dropped the member: it must join anew, its partitions are lost.
 DROPPED_CODES = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
 
 
@@ -100,6 +100,12 @@ class Membership:
         self.member_id = ""
         self.generation_id = NO_GENERATION
 
+    def drop(self, error: KafkaError) -> None:
+        """The group has moved on without this member; it may still know it by its id."""
+        self.generation_id = NO_GENERATION
+        if error.code is not ErrorCode.ILLEGAL_GENERATION:
+            self.member_id = ""
+
     async def join(self, topics: Iterable[str], owned: Iterable[TopicPartition]) -> Joined:
         """Until the group has settled with this member in it; raises what no repeat can change."""
         wanted, kept = sorted(topics), sorted(owned)
@@ -113,7 +119,7 @@ class Membership:
                 return Joined(frozenset(assigned), counts, lost)
             except KafkaError as error:
                 if error.code in DROPPED_CODES:
-                    self.reset()
+                    self.drop(error)
                     lost, kept = True, []
                 elif error.code not in (ErrorCode.MEMBER_ID_REQUIRED, REBALANCE):
                     if not error.retriable:
