@@ -1,4 +1,4 @@
-"""`invariant`: what must hold, checked even under `python -O` (a plain assert would vanish there)."""
+"""`invariant`: what must hold, checked even under `python -O`, where a plain assert vanishes."""
 
 from __future__ import annotations
 
