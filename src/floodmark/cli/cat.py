@@ -1,7 +1,7 @@
 """`floodmark cat`: kcat's letters, for fingers and scripts that know them.
 
--P produces, -C consumes, -L lists the cluster, -Q asks for offsets by time. The work is that of
-`produce` and `consume`.
+-P produces, -C consumes, -G consumes in a group, -L lists the cluster, -Q asks for offsets by time.
+The work is that of `produce` and `consume`.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ class CatOptions:
     format_text: str | None
     as_json: bool
     arguments: tuple[str, ...]
+    group: str | None
 
     def topic(self) -> str:
         if not self.topics:
@@ -79,6 +80,7 @@ class CatOptions:
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("-P", "mode", flag_value="P", help="Produce.")
 @click.option("-C", "mode", flag_value="C", help="Consume.")
+@click.option("-G", "group", help="Consume the topics that follow as a member of this group.")
 @click.option("-L", "mode", flag_value="L", help="List brokers, topics and partitions.")
 @click.option("-Q", "mode", flag_value="Q", help="Offsets by time: -t topic:partition:timestamp.")
 @click.option("-b", "brokers", help=f"Brokers.  [{DEFAULT_BOOTSTRAP_SERVER}]")
@@ -139,6 +141,9 @@ def cat(
         properties=given,
         **rest,
     )
+    if options.group is not None:
+        run_client(_consume_in_group(options, options.group, config_file))
+        return
     if mode is None:
         mode = "C" if sys.stdin.isatty() else "P"
     if mode == "P":
@@ -224,6 +229,17 @@ async def _consume(options: CatOptions, config_file: str | None) -> None:
                     f"% Reached end of topic {partition.topic} [{partition.partition}] "
                     f"at offset {offset}"
                 )
+
+
+async def _consume_in_group(options: CatOptions, group: str, config_file: str | None) -> None:
+    topics = [*options.topics, *options.arguments]
+    if not topics:
+        raise click.UsageError("name topics behind the group")
+    properties = {"auto.offset.reset": "earliest"} | options.properties | {"group.id": group}
+    settings = client_settings(ConsumerSettings, config_file, properties)
+    plan = ReadPlan(topics, None, follow=True, max_records=options.count)
+    async with Consumer(options.brokers, settings) as consumer:
+        await print_records(consumer, plan, _formatter(options), write_now)
 
 
 def _formatter(options: CatOptions) -> Formatter:

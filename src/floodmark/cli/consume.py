@@ -28,6 +28,7 @@ from floodmark.clock import SystemClock
 @click.option("--last", type=click.IntRange(0), help="The last N records, by time.")
 @click.option("--follow", "-f", is_flag=True, help="Do not stop at the end.")
 @click.option("--partition", "-p", "partitions", type=int, multiple=True, help="Only this one.")
+@click.option("--group", help="As a member of this group: on from where it stands, and commit.")
 @click.option("--max-messages", "-n", type=click.IntRange(1), help="Stop after so many.")
 @click.option("--timeout-ms", type=int, help="Stop when nothing came for so long.")
 @click.option("--format", "-F", "format_text", default="%s\\n", help=FORMAT_HELP)
@@ -54,6 +55,7 @@ def consume(
     last: int | None,
     follow: bool,
     partitions: tuple[int, ...],
+    group: str | None,
     max_messages: int | None,
     timeout_ms: int | None,
     format_text: str,
@@ -66,7 +68,8 @@ def consume(
     """Print the records of topics.
 
     With a start (--from-beginning, --offset, --from-time, --last) it prints what is there and
-    stops, unless --follow is given. Without one it follows from the end.
+    stops, unless --follow is given. Without one it follows from the end. With --group it shares
+    the topics with the other members and follows; --from-beginning is for a group that is new.
     """
     topics = [*topic_arguments, *topic_option]
     if not topics:
@@ -75,11 +78,20 @@ def consume(
     overrides = pairs(properties)
     if isolation_level is not None:
         overrides["isolation.level"] = isolation_level
+    if group is not None:
+        if partitions or (start is not None and not from_beginning):
+            raise click.UsageError(
+                "a group decides itself what to read and where to begin: of the options for that "
+                "only --from-beginning goes with --group"
+            )
+        overrides["group.id"] = group
+        if from_beginning:
+            overrides["auto.offset.reset"] = "earliest"
     settings = client_settings(ConsumerSettings, command_config, overrides)
     formatter: Formatter = record_to_json if output == JSON else compile_format(format_text)
     plan = ReadPlan(
         topics,
-        start or StartAt(Origin.END),
+        None if group is not None else start or StartAt(Origin.END),
         partitions=partitions,
         follow=follow or start is None,
         max_records=max_messages,

@@ -21,7 +21,8 @@ Found = tuple[TopicPartition, Record]
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
     topics: Sequence[str]
-    start: StartAt
+    # None goes on where the consumer's group stands, together with its other members.
+    start: StartAt | None
     partitions: Sequence[int] = ()
     follow: bool = False
     max_records: int | None = None
@@ -47,6 +48,11 @@ async def print_records(
 
 async def read(consumer: Consumer, plan: ReadPlan) -> AsyncIterator[list[Found]]:
     """What the plan asks for, in portions as they arrive."""
+    if plan.start is None:
+        await consumer.subscribe(plan.topics)
+        async for found in _until(consumer, None, plan.idle_timeout_ms, plan.max_records):
+            yield found
+        return
     partitions = await _assign(consumer, plan)
     end = await consumer.end_offsets(partitions)
     await seek_to(consumer, partitions, plan.start)

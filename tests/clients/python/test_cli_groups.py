@@ -121,6 +121,18 @@ def test_reset_of_some_partitions_exports_what_it_reads_back(
     assert "line 1" in refused.stderr
 
 
+def test_consume_in_a_group_goes_on_where_it_stopped(broker: Broker, filled: str) -> None:
+    group = f"g-{filled}"
+    arguments = ("consume", filled, "--group", group, "-n", "15", "--from-beginning")
+    first = floodmark(broker, *arguments).stdout.split()
+    assert sum(committed(broker, filled)) == 15
+    rest = floodmark(broker, "cat", "-q", "-c", "5", "-G", group, filled).stdout.split()
+    assert sorted(first + rest, key=int) == [str(number) for number in range(20)]
+    assert committed(broker, filled) == [10, 10]
+    refused = floodmark(broker, "consume", filled, "--group", group, "--last", "1", code=2)
+    assert "--from-beginning" in refused.stderr
+
+
 def test_a_shift_needs_something_to_shift_from(broker: Broker, filled: str) -> None:
     where = ("--topic", filled, "--shift-by", "1")
     refused = floodmark(broker, "group", "reset", f"g-{filled}", *where, code=1)
