@@ -1,8 +1,9 @@
-"""kill -9 of the broker and of a transactional copier, in turn, while it copies a topic.
+"""kill -9 of the broker and of a transactional copier while it copies a topic.
 
-In the end a read_committed reader finds every input exactly once in the output, and no transaction
-is left open. `FLOODMARK_CRASH_ROUNDS` says how often something is killed (at most 30 here),
-`FLOODMARK_CRASH_SEED` repeats a schedule.
+A read_committed reader that was there all along, and one that comes in the end, find every input
+exactly once and no aborted record; and no transaction is left open. Each round waits until copying
+goes on, so that every kill meets transactions under way. `FLOODMARK_EOS_ROUNDS` says how often
+something is killed, `FLOODMARK_CRASH_SEED` repeats a schedule.
 """
 
 import asyncio
@@ -16,119 +17,144 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
 import crash_kit.copier
+from crash_kit.committed_reader import CommittedReader
+from crash_kit.copier import ABORTED, CONNECTION, GROUP, transformed
 from floodmark.client.admin import Admin
 from floodmark.client.admin_types import NewTopic
-from kit.broker import start_floodmark
+from floodmark.client.errors import KafkaError
+from floodmark.client.offsets import OffsetSpec
+from floodmark.client.view import TopicPartition
+from kit.broker import Broker, start_floodmark
 from kit.process import free_port
+from kit.waiting import wait_for
 
-ROUNDS = int(os.environ.get("FLOODMARK_EOS_ROUNDS", "4"))
+ROUNDS = int(os.environ.get("FLOODMARK_EOS_ROUNDS", "3"))
 SEED = int(os.environ.get("FLOODMARK_CRASH_SEED", "0")) or secrets.randbits(32)
+SOURCE, TARGET = "input", "output"
 PARTITIONS = 3
-INPUTS_PER_ROUND = 100
-LONGEST_LIFE_S = 1.5
-LONGEST_WAIT_S = 90
+INPUTS_PER_ROUND = 1000
+PROGRESS = 50
+LONGEST_LIFE_S = 0.3
+BROKER_SHARE, COPIER_SHARE = 0.5, 0.3
+LONGEST_WAIT_S = 60
 
 
-@pytest.mark.timeout(LONGEST_WAIT_S + 120 + ROUNDS * 15)
+class Machines:
+    """The broker and the copier, each as often as it was started."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._port = free_port()
+        self.broker = self._start_broker()
+        self.copier = self._start_copier()
+
+    def _start_broker(self) -> Broker:
+        return start_floodmark(self._folder, port=self._port)
+
+    def _start_copier(self) -> subprocess.Popen[bytes]:
+        program = crash_kit.copier.__file__
+        command = [sys.executable, program, f"127.0.0.1:{self._port}", SOURCE, TARGET]
+        return subprocess.Popen(command, stdin=subprocess.PIPE)
+
+    def kill_one(self, random: Random) -> None:
+        """The broker, the copier, or both at once."""
+        choice = random.random()
+        if choice < BROKER_SHARE or choice >= BROKER_SHARE + COPIER_SHARE:
+            self.broker.process.kill()
+        if choice >= BROKER_SHARE:
+            self.kill_copier()
+            self.copier = self._start_copier()
+        if not self.broker.process.is_running():
+            self.broker = self._start_broker()
+
+    def kill_copier(self) -> None:
+        self.copier.kill()
+        self.copier.wait()
+        assert self.copier.stdin is not None
+        self.copier.stdin.close()
+
+
+@pytest.mark.timeout(3 * LONGEST_WAIT_S + ROUNDS * 15)
 def test_a_copy_under_kill_nine_has_every_input_exactly_once(tmp_path: Path) -> None:
-    print(f"FLOODMARK_CRASH_SEED={SEED} FLOODMARK_CRASH_ROUNDS={ROUNDS}")
+    print(f"FLOODMARK_CRASH_SEED={SEED} FLOODMARK_EOS_ROUNDS={ROUNDS}")
     random = Random(SEED)
-    port = free_port()
-    broker = start_floodmark(tmp_path, port=port)
-    bootstrap = broker.bootstrap
-    copier = start_copier(bootstrap)
+    machines = Machines(tmp_path)
+    bootstrap = machines.broker.bootstrap
     try:
         asyncio.run(create_topics(bootstrap))
         source = Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0}
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, **CONNECTION}
         )
-        inputs = 0
-        for _ in range(ROUNDS):
-            for _ in range(INPUTS_PER_ROUND):
-                source.produce("input", f"{inputs}".encode(), partition=inputs % PARTITIONS)
-                inputs += 1
-            time.sleep(random.uniform(0.1, LONGEST_LIFE_S))
-            if random.random() < 0.6:
-                broker.process.kill()
-                broker = start_floodmark(tmp_path, port=port)
-            else:
-                kill(copier)
-                copier = start_copier(bootstrap)
-        assert source.flush(60) == 0
-        outputs = read_until(bootstrap, inputs)
-        assert not (Counter(range(inputs)) - outputs), "an input is missing"
-        assert not (outputs - Counter(range(inputs))), "an input is there twice"
-        kill(copier)
-        assert_nothing_is_open(bootstrap)
-        print(f"{ROUNDS} rounds, {inputs} inputs, each copied once")
+        expected: Counter[bytes] = Counter()
+        with CommittedReader(bootstrap, TARGET, PARTITIONS) as reader:
+            for _ in range(ROUNDS):
+                expected += send(source, len(expected))
+                goal = len(reader.seen) + PROGRESS
+                wait_for(lambda goal=goal: len(reader.seen) >= goal, LONGEST_WAIT_S)
+                time.sleep(random.uniform(0, LONGEST_LIFE_S))
+                machines.kill_one(random)
+            assert source.flush(LONGEST_WAIT_S) == 0
+            wait_for(lambda: len(reader.seen) >= len(expected), LONGEST_WAIT_S)
+            machines.kill_copier()
+            asyncio.run(nothing_stays_open(bootstrap))
+        check(reader, expected)
+        with CommittedReader(bootstrap, TARGET, PARTITIONS) as late_reader:
+            wait_for(lambda: len(late_reader.seen) >= len(reader.seen), LONGEST_WAIT_S)
+        assert sorted(late_reader.seen) == sorted(reader.seen)
+        print(f"{ROUNDS} rounds, {len(expected)} inputs, each copied once")
     finally:
-        kill(copier)
-        broker.process.stop()
-
-
-def start_copier(bootstrap: str) -> subprocess.Popen[bytes]:
-    program = crash_kit.copier.__file__
-    return subprocess.Popen(
-        [sys.executable, program, bootstrap, "input", "output"], stdin=subprocess.PIPE
-    )
-
-
-def kill(copier: subprocess.Popen[bytes]) -> None:
-    copier.kill()
-    copier.wait()
-    assert copier.stdin is not None
-    copier.stdin.close()
+        machines.kill_copier()
+        machines.broker.process.stop()
 
 
 async def create_topics(bootstrap: str) -> None:
     async with Admin(bootstrap) as admin:
-        for name in ("input", "output"):
+        for name in (SOURCE, TARGET):
             await admin.create_topic(NewTopic(name, PARTITIONS, 1))
 
 
-def read_until(bootstrap: str, count: int) -> Counter[int]:
-    """All outputs, until there are as many as inputs and nothing more comes for a moment."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "checker",
-            "isolation.level": "read_committed",
-            "auto.offset.reset": "earliest",
-            "log_level": 0,
-        }
-    )
-    consumer.assign([TopicPartition("output", p, 0) for p in range(PARTITIONS)])
-    outputs: Counter[int] = Counter()
+def send(source: Producer, first: int) -> Counter[bytes]:
+    """One round's inputs; returns what must become of them."""
+    values = [b"%d" % number for number in range(first, first + INPUTS_PER_ROUND)]
+    for number, value in enumerate(values):
+        source.produce(SOURCE, value, partition=number % PARTITIONS)
+    source.poll(0)
+    return Counter(map(transformed, values))
+
+
+def check(reader: CommittedReader, expected: Counter[bytes]) -> None:
+    values = Counter(seen.value for seen in reader.seen)
+    assert ABORTED not in values, "an aborted record was read"
+    assert not expected - values, "an input is missing"
+    assert not values - expected, "an input was copied twice"
+
+
+async def nothing_stays_open(bootstrap: str) -> None:
+    """The copier's last transaction is aborted when its time is up; then nothing is pending."""
     deadline = time.monotonic() + LONGEST_WAIT_S
-    while time.monotonic() < deadline:
-        messages = [m for m in consumer.consume(500, 1.0) if m.error() is None]
-        outputs.update(int(message.value()) for message in messages)
-        if not messages and outputs.total() >= count:
-            break
-    consumer.close()
-    return outputs
+    async with Admin(bootstrap) as admin:
+        while await open_transactions(admin):
+            assert time.monotonic() < deadline, "a transaction hangs"
+            await asyncio.sleep(0.2)
+        assert await ends(admin, TARGET, read_committed=True) == await ends(admin, TARGET)
+        committed = await admin.list_group_offsets(GROUP)
+        positions = {at.partition: committed[at].offset for at in committed}
+        assert positions == await ends(admin, SOURCE)
 
 
-def assert_nothing_is_open(bootstrap: str) -> None:
-    """The last stable offset reaches the end of every partition, at the latest when the last
-    transaction has run out of its time."""
-    deadline = time.monotonic() + LONGEST_WAIT_S
-    while ends(bootstrap, "read_committed") != ends(bootstrap, "read_uncommitted"):
-        assert time.monotonic() < deadline, "a transaction hangs"
-        time.sleep(0.5)
+async def ends(admin: Admin, topic: str, *, read_committed: bool = False) -> dict[int, int]:
+    wanted = {TopicPartition(topic, at): OffsetSpec.LATEST for at in range(PARTITIONS)}
+    found = await admin.list_offsets(wanted, read_committed=read_committed)
+    offsets = {}
+    for partition, listed in found.items():
+        assert not isinstance(listed, KafkaError), listed
+        offsets[partition.partition] = listed.offset
+    return offsets
 
 
-def ends(bootstrap: str, isolation: str) -> list[int]:
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "ends", "isolation.level": isolation}
-    )
-    try:
-        return [
-            consumer.get_watermark_offsets(TopicPartition("output", p), timeout=10)[1]
-            for p in range(PARTITIONS)
-        ]
-    finally:
-        consumer.close()
+async def open_transactions(admin: Admin) -> list[str]:
+    states = ("Ongoing", "PrepareCommit", "PrepareAbort")
+    return [found.transactional_id for found in await admin.list_transactions(states=states)]

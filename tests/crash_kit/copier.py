@@ -1,17 +1,35 @@
-"""Copies a topic to another, exactly once: consume, produce and commit offsets in transactions.
+"""Consumes, transforms and produces exactly once, in transactions, until it is killed.
 
 Run as a program of its own, so that a test can kill it: `python copier.py BOOTSTRAP INPUT OUTPUT`.
-It ends when its standard input does.
+It ends when its standard input does. Some transactions are aborted on purpose, with records that
+nobody may ever read.
 """
 
 import os
 import sys
 import threading
+from random import Random
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
+GROUP = TRANSACTIONAL_ID = "copier"
+ABORTED = b"aborted"
 BATCH = 20
 OPERATION_TIMEOUT_S = 30
+ABORTED_SHARE = 0.3
+CONNECTION = {
+    "retry.backoff.ms": 10,
+    "reconnect.backoff.ms": 10,
+    "reconnect.backoff.max.ms": 50,
+    # The one broker always comes back where it was.
+    "metadata.recovery.strategy": "none",
+    "topic.metadata.refresh.fast.interval.ms": 50,
+    "log_level": 0,
+}
+
+
+def transformed(value: bytes) -> bytes:
+    return b"copy of " + value
 
 
 def main(bootstrap: str, source: str, target: str) -> None:
@@ -25,43 +43,51 @@ def main(bootstrap: str, source: str, target: str) -> None:
 
 
 def copy(bootstrap: str, source: str, target: str) -> None:
+    common = {"bootstrap.servers": bootstrap, **CONNECTION}
     producer = Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "transactional.id": "copier",
-            "transaction.timeout.ms": 10_000,
-            "log_level": 0,
-        }
+        common | {"transactional.id": TRANSACTIONAL_ID, "transaction.timeout.ms": 10_000}
     )
     producer.init_transactions(OPERATION_TIMEOUT_S)
     consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "copier",
+        common
+        | {
+            "group.id": GROUP,
+            # A static member takes the place of the one that was killed, without waiting for it.
+            "group.instance.id": GROUP,
             "isolation.level": "read_committed",
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            "session.timeout.ms": 6000,
-            "log_level": 0,
         }
     )
     consumer.subscribe([source])
+    random = Random()
     try:
         while True:
-            copy_batch(producer, consumer, target)
+            messages = [m for m in consumer.consume(BATCH, 0.1) if m.error() is None]
+            if messages and random.random() < ABORTED_SHARE:
+                abort_on_purpose(producer, target, len(messages))
+            if messages:
+                copy_batch(producer, consumer, target, messages)
     finally:
         consumer.close()
 
 
-def copy_batch(producer: Producer, consumer: Consumer, target: str) -> None:
-    messages = [m for m in consumer.consume(BATCH, 0.5) if m.error() is None]
-    if not messages:
-        return
+def abort_on_purpose(producer: Producer, target: str, count: int) -> None:
+    producer.begin_transaction()
+    for _ in range(count):
+        producer.produce(target, ABORTED)
+    producer.flush(OPERATION_TIMEOUT_S)
+    producer.abort_transaction(OPERATION_TIMEOUT_S)
+
+
+def copy_batch(
+    producer: Producer, consumer: Consumer, target: str, messages: list[Message]
+) -> None:
     producer.begin_transaction()
     try:
         offsets: dict[tuple[str, int], int] = {}
         for message in messages:
-            producer.produce(target, message.value())
+            producer.produce(target, transformed(message.value()))
             offsets[message.topic(), message.partition()] = message.offset() + 1
         producer.send_offsets_to_transaction(
             [TopicPartition(*key, offset) for key, offset in offsets.items()],
