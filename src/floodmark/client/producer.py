@@ -153,8 +153,9 @@ class Producer:
         A KafkaError that is retriable leaves the outcome open: call it again. After any other the
         transaction has to be aborted.
         """
-        self._transactions.begin_commit()
+        self._transactions.require_committable()
         await self._sender.flush()
+        self._transactions.begin_commit()
         await self._transactions.end()
 
     async def abort_transaction(self, *, timeout_ms: float | None = None) -> None:

@@ -108,7 +108,7 @@ class Transactions:
             )
         except KafkaError as error:
             self.fail(error)
-            raise
+            raise self.error or error from error
 
     def require_open(self) -> None:
         """Raises unless records and offsets may join the transaction now."""
@@ -117,9 +117,14 @@ class Transactions:
         if self._state is not State.OPEN:
             raise self._out_of_turn()
 
-    def begin_commit(self) -> None:
+    def require_committable(self) -> None:
+        """Raises unless a commit may begin, or be asked for again."""
         if self.error is not None:
             raise self.error
+        self._require(State.COMMITTING)
+
+    def begin_commit(self) -> None:
+        self.require_committable()
         self._move(State.COMMITTING)
 
     def begin_abort(self) -> None:
@@ -158,13 +163,13 @@ class Transactions:
     @property
     def may_retry(self) -> bool:
         """Whether a batch that was refused is worth another try."""
-        return self._state in (State.OPEN, State.COMMITTING)
+        return self._state is State.OPEN
 
     def may_send(self, partition: TopicPartition) -> bool:
         """Whether the partition belongs to the transaction; if not it is being added."""
         if partition in self._partitions:
             return True
-        if self._state not in (State.OPEN, State.COMMITTING):
+        if self._state is not State.OPEN:
             return False
         if self.is_second_protocol:
             self._partitions.add(partition)
@@ -188,7 +193,12 @@ class Transactions:
             self.error = error
         elif self._state in _ALLOWED[State.FAILED]:
             self._state = State.FAILED
-            self.error = error
+            # What was worth a retry before is not any more, and must not look so to callers.
+            self.error = (
+                KafkaError(ErrorCode.TRANSACTION_ABORTABLE, f"abort the transaction: {error}")
+                if error.retriable
+                else error
+            )
         self._on_change()
 
     # --- inside ---

@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Collection
 
 import pytest
+from confluent_kafka import Consumer as LibrdkafkaConsumer
 
 from floodmark.client.admin import Admin
 from floodmark.client.admin_types import NewTopic
@@ -306,6 +307,47 @@ async def test_a_second_member_of_the_same_instance_fences_the_first(
                     await first.poll(50)
         assert fenced.value.code is ErrorCode.FENCED_INSTANCE_ID
         await second.stop()
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+@pytest.mark.parametrize("ours_first", [True, False])
+async def test_librdkafka_may_be_in_the_same_group(
+    broker: Broker, partitions: list[TopicPartition], strategy: str, ours_first: bool
+) -> None:
+    """The first member leads, so each of the two has to understand the other's assignment."""
+    topic = partitions[0].topic
+    theirs = LibrdkafkaConsumer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "group.id": f"group-{topic}",
+            "partition.assignment.strategy": strategy,
+            "heartbeat.interval.ms": 100,
+        }
+    )
+    ours = Reader(broker, settings_for(topic, partition_assignment_strategy=strategy))
+
+    async def poll_theirs_until(count: int) -> None:
+        async with asyncio.timeout(30):
+            while len(theirs.assignment()) != count:
+                await asyncio.to_thread(theirs.poll, 0.05)
+
+    try:
+        if ours_first:
+            await ours.start(topic)
+            await until(lambda: len(ours.consumer.assignment) == 4)
+            theirs.subscribe([topic])
+        else:
+            theirs.subscribe([topic])
+            await poll_theirs_until(4)
+            await ours.start(topic)
+        await poll_theirs_until(2)
+        await until(lambda: len(ours.consumer.assignment) == 2)
+        shared = [TopicPartition(p.topic, p.partition) for p in theirs.assignment()]
+        assert sorted(shared + ours.consumer.assignment) == partitions
+        await asyncio.to_thread(theirs.close)
+        await until(lambda: len(ours.consumer.assignment) == 4)
+    finally:
+        await ours.stop()
 
 
 async def test_read_process_write_is_exactly_once_over_a_rebalance(

@@ -1,5 +1,6 @@
 """The transactional producer when requests fail, get lost or come out of turn, in both ways."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -161,6 +162,54 @@ async def test_a_commit_that_timed_out_can_be_asked_for_again(
         broker.faults.clear()
         await producer.commit_transaction()
     assert await committed(broker, floodmark_topic) == [b"seen"]
+
+
+async def test_records_that_were_not_delivered_in_time_forbid_the_commit(
+    broker: BrokerThread, floodmark_topic: str
+) -> None:
+    async with Producer(broker.bootstrap_servers, settings(delivery_timeout_ms=200)) as producer:
+        await producer.init_transactions()
+        broker.faults.fail("PRODUCE", "NOT_ENOUGH_REPLICAS", times=10_000)
+        with pytest.raises(KafkaError) as error:
+            await commit_one(producer, floodmark_topic, b"never")
+        # Not retriable: only an abort, which the block has done, helps.
+        assert error.value.code is ErrorCode.TRANSACTION_ABORTABLE
+        broker.faults.clear()
+        await commit_one(producer, floodmark_topic, b"seen")
+    assert await committed(broker, floodmark_topic) == [b"seen"]
+
+
+async def test_a_commit_that_the_coordinator_refuses_can_be_aborted(
+    broker: BrokerThread, producer: Producer, floodmark_topic: str
+) -> None:
+    broker.faults.fail("END_TXN", "TRANSACTION_ABORTABLE")
+    with pytest.raises(KafkaError) as error:
+        await commit_one(producer, floodmark_topic, b"never")
+    assert error.value.code is ErrorCode.TRANSACTION_ABORTABLE
+    await commit_one(producer, floodmark_topic, b"seen")
+    assert await committed(broker, floodmark_topic) == [b"seen"]
+
+
+async def test_a_producer_that_is_cancelled_leaves_no_transaction_open(
+    broker: BrokerThread, floodmark_topic: str
+) -> None:
+    sent = asyncio.Event()
+
+    async def produce() -> None:
+        async with Producer(broker.bootstrap_servers, settings()) as producer:
+            await producer.init_transactions()
+            async with producer.transaction():
+                await producer.send_and_wait(floodmark_topic, b"never")
+                sent.set()
+                await asyncio.Event().wait()
+
+    task = asyncio.create_task(produce())
+    await sent.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    async with Admin(broker.bootstrap_servers) as admin:
+        (listed,) = await admin.list_transactions()
+    assert listed.state in ("PrepareAbort", "CompleteAbort")
 
 
 async def test_a_member_that_lost_its_partitions_cannot_commit_their_offsets(
