@@ -131,5 +131,8 @@ class Shop:
             ends = await consumer.end_offsets(partitions)
             while any([await consumer.position(p) < ends[p] for p in partitions]):
                 for partition, records in (await consumer.poll()).items():
-                    found += [ConsumerRecord(*partition, *record) for record in records]
+                    found += [
+                        ConsumerRecord(*partition, offset, timestamp, key, value, headers)
+                        for offset, timestamp, key, value, headers in records
+                    ]
         return found
