@@ -3,14 +3,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/pytest
 
-.PHONY: setup run test test-clients test-conformance test-crash check soak bench wheel conformance fuzz clean
+.PHONY: setup run test test-clients test-conformance test-crash check soak bench bench-spark demo test-spark wheel conformance fuzz clean
 
 setup: .venv/ready
 
 .venv/ready: pyproject.toml
 	@test -x $(BIN)/python || { command -v uv >/dev/null && uv venv -q .venv || $(PYTHON) -m venv .venv; }
-	@if command -v uv >/dev/null; then uv pip install -q -p .venv -e '.[dev]'; \
-	else $(BIN)/python -m pip install -q -e '.[dev]'; fi
+	@if command -v uv >/dev/null; then uv pip install -q -p .venv -e '.[dev,spark]'; \
+	else $(BIN)/python -m pip install -q -e '.[dev,spark]'; fi
 	@touch $@
 
 run: setup
@@ -29,10 +29,20 @@ test-clients: setup
 test-crash: setup
 	FLOODMARK_CRASH_ROUNDS=100 FLOODMARK_EOS_ROUNDS=30 $(PYTEST) -q --timeout=900 tests/crash
 
+# Pipelines on real Spark, against our broker and the same against Apache Kafka: wants java and mvn.
+test-spark: setup
+	$(PYTEST) -q tests/spark
+	FLOODMARK_TEST_TARGET=kafka $(PYTEST) -q tests/spark/test_pipelines.py tests/spark/test_streams.py
+
+# A broker, a stream of orders, a pipeline and its results on the screen; ends by itself.
+demo: setup
+	$(BIN)/floodmark demo
+
 # Hours: thousands of crashes, millions of hostile requests, many more simulated schedules.
 soak: setup
 	FLOODMARK_CRASH_ROUNDS=3000 FLOODMARK_EOS_ROUNDS=1000 FLOODMARK_FUZZ_REQUESTS=2000000 \
 	FLOODMARK_SIM_SCHEDULES=20000 $(PYTEST) -q --timeout=0 tests/crash tests/fuzz tests/simulation
+	FLOODMARK_SPARK_KILLS=20 $(PYTEST) -q --timeout=0 tests/spark/test_exactly_once.py
 
 # A structure-aware fuzz run of 200,000 requests against one broker, watching its memory.
 fuzz: setup
@@ -55,6 +65,10 @@ check: setup
 # Brings up Apache Kafka 4.3.0 beside us and runs the same load on both: see bench/README.md.
 bench: setup
 	$(BIN)/python bench/run.py
+
+# Our data source and Spark's own Kafka connector in turn, in one session.
+bench-spark: setup
+	$(BIN)/python bench/spark_pipelines.py --write
 
 wheel: setup
 	@if command -v uv >/dev/null; then uv build -q --wheel -o dist; \

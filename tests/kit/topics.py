@@ -72,3 +72,14 @@ def read_topic(bootstrap: str, name: str, *, committed: bool = True) -> list[Con
             return found
 
     return asyncio.run(run())
+
+
+def end_offsets(bootstrap: str, name: str) -> dict[int, int]:
+    """The end of each partition as a reader without isolation sees it."""
+
+    async def run() -> dict[int, int]:
+        async with Consumer(bootstrap) as consumer:
+            ends = await consumer.end_offsets(await consumer.partitions_of(name))
+            return {partition.partition: end for partition, end in ends.items()}
+
+    return asyncio.run(run())

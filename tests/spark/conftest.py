@@ -1,7 +1,5 @@
 """A Spark session and a broker for the tests of pipelines; each test makes topics of its own."""
 
-import os
-import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from floodmark.pipeline.session import spark_session
 from kit.broker import Broker
+from kit.spark_jars import connector_jars
 from kit.target import broker_under_test
 from kit.tools import require_tool
 
@@ -23,27 +23,19 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One small local session for all tests of a run: starting a JVM takes longer than most."""
-    require_tool("java")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    """One small local session for all tests of a run: starting a JVM takes longer than most.
+
+    It also has Spark's own Kafka connector, which must work with our broker.
+    """
+    require_tool("java", "mvn")
     folder = tmp_path_factory.mktemp("spark")
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("floodmark-tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.memory", "1g")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        .config("spark.local.dir", str(folder / "local"))
-        .config("spark.ui.showConsoleProgress", "false")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
+    settings = {
+        "spark.jars": connector_jars(),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.local.dir": str(folder / "local"),
+    }
+    with spark_session("floodmark-tests", settings=settings, is_short=True) as session:
+        yield session
 
 
 @pytest.fixture

@@ -102,14 +102,18 @@ def _observed(report: dict[str, Any]) -> int:
     return 0 if row is None else row["rows"]
 
 
+def offsets_in(source: dict[str, Any], name: str) -> dict[str, dict[str, int]]:
+    """Offsets of a report, which Spark gives as JSON; before the first batch it writes null."""
+    return json.loads(source.get(name) or "null") or {}
+
+
 def _lag(source: dict[str, Any]) -> int:
     """What waits behind the last batch, over all partitions of a source."""
-    latest, end = source.get("latestOffset"), source.get("endOffset")
-    if not latest or not end:
+    latest, ends = offsets_in(source, "latestOffset"), offsets_in(source, "endOffset")
+    if not ends:
         return 0
-    ends = json.loads(end)
     return sum(
         max(0, offset - ends.get(topic, {}).get(partition, 0))
-        for topic, partitions in json.loads(latest).items()
+        for topic, partitions in latest.items()
         for partition, offset in partitions.items()
     )

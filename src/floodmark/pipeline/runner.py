@@ -7,7 +7,6 @@ the failure is told in the words of whoever caused it.
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -25,7 +24,7 @@ from floodmark.pipeline.declarations import DeclarationError, Pipeline
 from floodmark.pipeline.errors import PipelineError
 from floodmark.pipeline.offsets import from_document
 from floodmark.pipeline.options import parse_write_options
-from floodmark.pipeline.progress import OBSERVED, OutputProgress
+from floodmark.pipeline.progress import OBSERVED, OutputProgress, offsets_in
 from floodmark.pipeline.sink import check_columns, exactly_once
 
 if TYPE_CHECKING:
@@ -211,7 +210,6 @@ def _end_offsets(query: StreamingQuery) -> dict[str, dict[str, int]]:
     progress: Any = query.lastProgress
     offsets: dict[str, dict[str, int]] = {}
     for source in progress["sources"] if progress else ():
-        document = json.loads(source["endOffset"]) if source["endOffset"] else {}
-        for topic, partitions in document.items():
+        for topic, partitions in offsets_in(source, "endOffset").items():
             offsets.setdefault(topic, {}).update(partitions)
     return offsets

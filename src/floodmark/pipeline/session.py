@@ -36,6 +36,7 @@ _DEFAULTS = {
     ),
 }
 
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _SHORT = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 
 _LOGGING = """rootLogger.level = {level}
@@ -74,14 +75,16 @@ def spark_session(
         logging.write_text(_LOGGING.format(level=log_level))
         master = master or DEFAULT_MASTER
         builder = SparkSession.builder.appName(name).master(master)
+        given = dict(settings or {})
         flags = [f"-Dlog4j2.configurationFile=file:{logging}", *(_SHORT if is_short else [])]
-        builder = builder.config("spark.driver.extraJavaOptions", " ".join(flags))
+        flags.append(given.pop(_JAVA_OPTIONS, ""))
+        builder = builder.config(_JAVA_OPTIONS, " ".join(flags).strip())
         if master.startswith("local"):
             # A laptop that changes networks must not lose its own driver.
             builder = builder.config("spark.driver.host", "127.0.0.1")
             builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
         partitions = {"spark.sql.shuffle.partitions": str(shuffle_partitions)}
-        for key, value in {**_DEFAULTS, **partitions, **(settings or {}), **_PINNED}.items():
+        for key, value in {**_DEFAULTS, **partitions, **given, **_PINNED}.items():
             builder = builder.config(key, value)
         session = _create(builder, master)
         try:

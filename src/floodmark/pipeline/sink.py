@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
@@ -41,7 +40,7 @@ from floodmark.pipeline.marks import (
 )
 from floodmark.pipeline.options import Options, WriteOptions, parse_write_options
 from floodmark.pipeline.sending import BatchSender
-from floodmark.pipeline.writing import TaskWriter, as_binary
+from floodmark.pipeline.writing import TaskWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -197,14 +196,14 @@ async def _write_once(
             # All rows are drawn nevertheless: state stores upstream commit when they are through.
             for _ in counter:
                 pass
-            check_repeat(known, counter.rows, counter.size_bytes, task)
+            check_repeat(known, counter.rows, task)
             return Written(0)
         writer = TaskWriter(cluster, sender, options, task)
         try:
             for batch in counter:
                 await writer.write(batch)
             await writer.flush()
-            mark = Mark(repeatable.batch, repeatable.tasks, counter.rows, counter.size_bytes)
+            mark = Mark(repeatable.batch, repeatable.tasks, counter.rows)
             await sender.add_offset(group, mark_partition(options.topic), mark.to_offset())
         except BaseException:
             await _abort_quietly(sender.end(committed=False))
@@ -219,25 +218,16 @@ async def _abort_quietly(abort: Coroutine[Any, Any, None]) -> None:
 
 
 class _Counter:
-    """Passes batches on and counts what is in them."""
+    """Passes batches on and counts their rows."""
 
     def __init__(self, iterator: Iterator[pa.RecordBatch]) -> None:
         self._iterator = iterator
         self.rows = 0
-        self.size_bytes = 0
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._iterator:
             self.rows += batch.num_rows
-            for name in ("key", "value"):
-                if name in batch.schema.names:
-                    self.size_bytes += _payload_bytes(as_binary(batch.column(name)))
             yield batch
-
-
-def _payload_bytes(column: pa.Array) -> int:
-    size: int | None = pc.sum(pc.binary_length(column)).as_py()
-    return size or 0
 
 
 def _task_number() -> int:

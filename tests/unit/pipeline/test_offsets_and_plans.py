@@ -122,7 +122,7 @@ def test_a_batch_may_follow_or_repeat_and_nothing_else(
 
 
 def test_marks_survive_the_way_through_an_offset() -> None:
-    mark = Mark(7, 3, 100, 2_000)
+    mark = Mark(7, 3, 100)
     assert Mark.of(mark.to_offset()) == mark
 
 
