@@ -7,11 +7,21 @@ PYTEST := $(BIN)/pytest
 
 setup: .venv/ready
 
-.venv/ready: pyproject.toml
+# $(call install,EXTRAS): the package itself, editable, with these extras.
+comma := ,
+define install
 	@test -x $(BIN)/python || { command -v uv >/dev/null && uv venv -q .venv || $(PYTHON) -m venv .venv; }
-	@if command -v uv >/dev/null; then uv pip install -q -p .venv -e '.[dev,spark]'; \
-	else $(BIN)/python -m pip install -q -e '.[dev,spark]'; fi
+	@if command -v uv >/dev/null; then uv pip install -q -p .venv -e '.[$(1)]'; \
+	else $(BIN)/python -m pip install -q -e '.[$(1)]'; fi
 	@touch $@
+endef
+
+.venv/ready: pyproject.toml
+	$(call install,dev)
+
+# PySpark is some 400 MB, so only what needs it asks for it.
+.venv/spark: .venv/ready
+	$(call install,dev$(comma)spark)
 
 run: setup
 	$(BIN)/floodmark up
@@ -30,16 +40,16 @@ test-crash: setup
 	FLOODMARK_CRASH_ROUNDS=100 FLOODMARK_EOS_ROUNDS=30 $(PYTEST) -q --timeout=900 tests/crash
 
 # Pipelines on real Spark, against our broker and the same against Apache Kafka: wants java and mvn.
-test-spark: setup
+test-spark: .venv/spark
 	$(PYTEST) -q tests/spark
 	FLOODMARK_TEST_TARGET=kafka $(PYTEST) -q tests/spark/test_pipelines.py tests/spark/test_streams.py
 
 # A broker, a stream of orders, a pipeline and its results on the screen; ends by itself.
-demo: setup
+demo: .venv/spark
 	$(BIN)/floodmark demo
 
 # Hours: thousands of crashes, millions of hostile requests, many more simulated schedules.
-soak: setup
+soak: .venv/spark
 	FLOODMARK_CRASH_ROUNDS=3000 FLOODMARK_EOS_ROUNDS=1000 FLOODMARK_FUZZ_REQUESTS=2000000 \
 	FLOODMARK_SIM_SCHEDULES=20000 $(PYTEST) -q --timeout=0 tests/crash tests/fuzz tests/simulation
 	FLOODMARK_SPARK_KILLS=20 $(PYTEST) -q --timeout=0 tests/spark/test_exactly_once.py
@@ -56,7 +66,7 @@ test-conformance: setup
 conformance: setup
 	FLOODMARK_CONFORMANCE_RECORDS=50000 $(PYTEST) -q -s tests/conformance/test_franz_go_suite.py
 
-check: setup
+check: .venv/spark
 	$(BIN)/ruff check src tests bench
 	$(BIN)/ruff format --check src tests bench
 	$(BIN)/mypy
@@ -67,7 +77,7 @@ bench: setup
 	$(BIN)/python bench/run.py
 
 # Our data source and Spark's own Kafka connector in turn, in one session.
-bench-spark: setup
+bench-spark: .venv/spark
 	$(BIN)/python bench/spark_pipelines.py --write
 
 wheel: setup
