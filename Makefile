@@ -67,8 +67,8 @@ conformance: setup
 	FLOODMARK_CONFORMANCE_RECORDS=50000 $(PYTEST) -q -s tests/conformance/test_franz_go_suite.py
 
 check: .venv/spark
-	$(BIN)/ruff check src tests bench
-	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench tools
+	$(BIN)/ruff format --check src tests bench tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
