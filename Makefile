@@ -41,7 +41,7 @@ test-crash: setup
 
 # Pipelines on real Spark, against our broker and the same against Apache Kafka: wants java and mvn.
 test-spark: .venv/spark
-	$(PYTEST) -q tests/spark
+	$(PYTEST) -q tests/unit/pipeline tests/spark
 	FLOODMARK_TEST_TARGET=kafka $(PYTEST) -q tests/spark/test_pipelines.py tests/spark/test_streams.py
 
 # A broker, a stream of orders, a pipeline and its results on the screen; ends by itself.
