@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import Self
 
 from floodmark.storage.files import Buffer
 
@@ -266,10 +267,10 @@ class MemoryFiles:
             rewound._do(name, *arguments)
         return rewound
 
-    def crash(self, random: Random | None = None) -> MemoryFiles:
+    def crash(self, random: Random | None = None) -> Self:
         """What may be left after a power loss now; without a random source, only what was
         synced."""
-        image = MemoryFiles()
+        image = type(self)()
         image._root = image._image_of(self._root, random)
         return image
 
