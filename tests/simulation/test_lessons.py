@@ -13,7 +13,7 @@ import pytest
 from floodmark.controller import elections, isr
 from floodmark.metadata.image import PartitionImage
 from floodmark.replication import follower
-from floodmark.replication.follower import BackOff, FollowerFetch, TruncateTo
+from floodmark.replication.follower import Append, BackOff, FollowerFetch, TruncateTo
 from floodmark.replication.partition import Leadership, Partition, ProposedReplica
 from floodmark.replication.replica import Replica
 from floodmark.testing.simulated_broker import SimulatedBroker
@@ -113,6 +113,32 @@ def test_kip_320_a_leader_without_fencing_is_caught(
     """It takes the progress of a follower of another reign for progress in its own."""
     monkeypatch.setattr(Partition, "fence", lambda self, current_leader_epoch: ErrorCode.NONE)
     assert "committed" in caught(weather=RESTLESS)
+
+
+def test_kafka_7164_comparing_epochs_only_with_another_leader_is_caught(caught: Caught) -> None:
+    """Between two reigns of the same leader there may have been another that nobody told of."""
+
+    class TrustsTheSameLeader(SimulatedBroker):
+        trusted = -1
+
+        def _next_fetch(self) -> FollowerFetch | None:
+            fetch = super()._next_fetch()
+            if fetch is None:
+                self.trusted = -1
+            elif fetch.leader == self.trusted:
+                return fetch._replace(last_fetched_epoch=-1)
+            return fetch
+
+        def _decide(self, answered: ReplicaFetchAnswer) -> follower.Step:
+            latest = self.replica.log.leader_epochs.latest
+            step = super()._decide(
+                answered._replace(fetch=answered.fetch._replace(last_fetched_epoch=latest))
+            )
+            if isinstance(step, Append):
+                self.trusted = answered.fetch.leader
+            return step
+
+    assert caught(TrustsTheSameLeader, weather=HASTY)
 
 
 def test_kip_497_a_change_of_the_isr_without_the_partition_epoch_is_caught(
