@@ -100,7 +100,9 @@ def _start(folder: Path, name: str, main_class: str, arguments: Sequence[str]) -
     opens = [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED]
     flags = [*_JVM, *opens, f"-Dlog4j2.configurationFile=file:{settings}"]
     command = ["java", *flags, "-cp", f"{jars}/*", main_class, *arguments]
-    return ServerProcess(command, folder / f"{name}.out")
+    # Workers build the command of an executor by these, which the start scripts would set.
+    environment = {"SPARK_HOME": str(jars.parent), "SPARK_SCALA_VERSION": "2.13"}
+    return ServerProcess(command, folder / f"{name}.out", environment)
 
 
 # What Spark's own start scripts open to its libraries.

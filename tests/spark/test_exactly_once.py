@@ -3,9 +3,12 @@
 FLOODMARK_SPARK_KILLS says how often the driver is killed (5 in CI, 20 with make soak).
 """
 
+import json
 import os
 import random
 import signal
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -96,6 +99,7 @@ def test_the_same_file_runs_on_a_cluster_and_survives_the_loss_of_an_executor(
     copying = Copying(broker, tmp_path, rows=1500)
     with spark_cluster(tmp_path) as (address, workers):
         options = ["--master", address, "--conf", "spark.executor.memory=512m"]
+        options += ["--conf", "spark.driver.host=127.0.0.1"]
         with copying.start("--once", *options) as process:
             wait_for(_wrote_more(copying, process, 100), 180)
             os.kill(executors_of(workers)[0], signal.SIGKILL)
@@ -104,7 +108,7 @@ def test_the_same_file_runs_on_a_cluster_and_survives_the_loss_of_an_executor(
 
 
 @pytest.mark.timeout(300)
-def test_ctrl_c_ends_in_order_and_the_next_run_goes_on(
+def test_ctrl_c_ends_in_order_the_next_run_goes_on_and_a_reset_forgets(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
     copying = Copying(broker, tmp_path, rows=600)
@@ -114,3 +118,16 @@ def test_ctrl_c_ends_in_order_and_the_next_run_goes_on(
         assert process.wait(120) == 0, process.output()
     copying.finish()
     copying.check(spark)
+
+    shown = json.loads(floodmark("status", "--checkpoints", str(tmp_path), "-o", "json"))
+    assert [(row["output"], row["lag"]) for row in shown] == [("copy", 0), ("table", 0)]
+    checkpoint = str(tmp_path / "checkpoint")
+    assert "begins anew" in floodmark("reset", "copying", "--checkpoint", checkpoint, "--yes")
+    assert not (tmp_path / "checkpoint").exists()
+
+
+def floodmark(*arguments: str) -> str:
+    command = [str(Path(sys.executable).with_name("floodmark")), "pipeline", *arguments]
+    outcome = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert outcome.returncode == 0, outcome.stderr
+    return outcome.stdout

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from floodmark.pipeline.checkpoints import open_checkpoint
 from floodmark.pipeline.loading import load_pipeline
 from floodmark.pipeline.runner import Runner
+from floodmark.pipeline.template import write_template
 from kit.broker import Broker
 from kit.topics import fill_topic, make_topic, read_topic
 
@@ -112,3 +113,23 @@ def test_a_record_that_does_not_parse_becomes_a_dead_letter_with_its_origin(ran:
     assert headers["floodmark.source"] == b"readings"
     assert b"does not parse as json" in (headers["floodmark.error"] or b"")
     assert (headers["floodmark.offset"] or b"").isdigit()
+
+
+def test_the_template_of_a_new_pipeline_runs(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    name = f"words-{uuid.uuid4().hex[:8]}"
+    folder = write_template(tmp_path / name)
+    make_topic(broker.bootstrap, f"{name}-words")
+    make_topic(broker.bootstrap, f"{name}-counts")
+    fill_topic(broker.bootstrap, f"{name}-words", [(None, b"the river rises"), (None, b"The end")])
+    pipeline = load_pipeline(folder)
+    checkpoint = open_checkpoint(tmp_path / "checkpoint", pipeline.name, broker.bootstrap)
+    Runner(spark, pipeline, bootstrap_server=broker.bootstrap, checkpoint=checkpoint).run(once=True)
+    counts = {r.key: r.value for r in read_topic(broker.bootstrap, f"{name}-counts")}
+    assert counts == {
+        b"the": b'{"count":2}',
+        b"river": b'{"count":1}',
+        b"rises": b'{"count":1}',
+        b"end": b'{"count":1}',
+    }

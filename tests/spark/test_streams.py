@@ -12,8 +12,8 @@ from pyspark.sql.streaming import DataStreamReader, StreamingQuery
 from floodmark.client.cluster import Cluster
 from floodmark.client.group_offsets import GroupMetadata, commit_offsets, committed_offsets
 from floodmark.client.view import TopicPartition
+from floodmark.pipeline.batch_writers import exactly_once
 from floodmark.pipeline.marks import Mark, Repeatable, mark_partition
-from floodmark.pipeline.sink import exactly_once
 from kit.broker import Broker
 from kit.topics import fill_topic, make_topic, read_topic
 

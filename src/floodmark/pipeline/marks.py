@@ -1,9 +1,9 @@
 """Marks that make a repeated batch harmless: which batch each task has written, kept as offsets.
 
-Called by `sink.py`. A task commits its mark in the same transaction as its rows, so both are there
-or neither. The driver writes down how many tasks a batch has before any of them runs. Marks are
-offsets of groups of their own on partition 0 of the topic that is written; the offset is the number
-of the batch.
+Called by `task_writes.py` and `batch_writers.py`. A task commits its mark in the same transaction
+as its rows, so both are there or neither. The driver writes down how many tasks a batch has before
+any of them runs. Marks are offsets of groups of their own on partition 0 of the topic that is
+written; the offset is the number of the batch.
 """
 
 from __future__ import annotations

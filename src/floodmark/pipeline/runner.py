@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from floodmark.client.cluster import Cluster
 from floodmark.client.errors import KafkaError
 from floodmark.client.group_offsets import GroupMetadata, commit_offsets
+from floodmark.pipeline.batch_writers import at_least_once, exactly_once
 from floodmark.pipeline.building import Builder, Built, short_text
 from floodmark.pipeline.checkpoints import Checkpoint
 from floodmark.pipeline.declarations import DeclarationError, Pipeline
@@ -25,7 +26,7 @@ from floodmark.pipeline.errors import PipelineError
 from floodmark.pipeline.offsets import from_document
 from floodmark.pipeline.options import parse_write_options
 from floodmark.pipeline.progress import OBSERVED, OutputProgress, offsets_in
-from floodmark.pipeline.sink import check_columns, exactly_once
+from floodmark.pipeline.sink import check_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -152,7 +153,7 @@ class Runner:
         if output.topic is not None:
             options = self._sink_options(item)
             if output.delivery == "at_least_once":
-                return writer.format("floodmark").options(**options)
+                return writer.foreachBatch(at_least_once(options=options))
             write = exactly_once(
                 query=self._checkpoint.query_name(output.name),
                 options=options,

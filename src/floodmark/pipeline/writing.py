@@ -1,6 +1,6 @@
 """Writes the rows of one Spark task to topics.
 
-Called by the writers of `sink.py`. A task runs an event loop of its own; while one request is on
+Called by `task_writes.py`. A task runs an event loop of its own; while one request is on
 its way the next rows are encoded. Memory holds one Arrow batch and its encoded form.
 """
 
