@@ -35,4 +35,4 @@ _OURS = re.compile(
 def root_cause(text: str) -> str | None:
     """Our own message inside the text of a Spark exception; None when the cause is not ours."""
     found = _OURS.findall(text)
-    return found[-1].strip() if found else None
+    return found[-1].partition(" SQLSTATE:")[0].strip() if found else None

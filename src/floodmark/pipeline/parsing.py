@@ -114,9 +114,11 @@ def _is_bad(source: Source) -> Column:
 
 def _complaint(source: Source) -> Column:
     return F.format_string(
-        f"floodmark.pipeline.errors.PipelineError: the record at offset %d of %s-%d does not "
+        # The first part is put in by Spark, or the text would be found in plans as well.
+        "%s.PipelineError: the record at offset %d of %s-%d does not "
         f"parse as {source.format} with the schema of source {source.name} ({source.place}). "
         "Correct the schema, or name a topic for such records by dead_letters",
+        F.lit("floodmark.pipeline.errors"),
         F.col("offset"),
         F.col("topic"),
         F.col("partition"),
