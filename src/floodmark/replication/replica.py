@@ -111,8 +111,8 @@ class Replica:
         if not self.core.apply(leadership, now_ms):
             return False
         if self.core.is_leader and leadership.leader_epoch > epoch_before:
-            # A new leader writes its epoch down at once, even before its first record (KIP-101).
-            self.log.leader_epochs.assign(leadership.leader_epoch, self.log.log_end_offset)
+            # A new leader notes its epoch at once, even before its first record (KIP-101).
+            self.log.leader_epochs.begin(leadership.leader_epoch, self.log.log_end_offset)
             self.core.appended(self.log.log_end_offset)
         return True
 

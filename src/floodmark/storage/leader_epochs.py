@@ -27,7 +27,15 @@ class EpochEndOffset(NamedTuple):
 class LeaderEpochs:
     """Epochs with their start offsets, both rising."""
 
-    __slots__ = ("_dirty", "_files", "_path", "epochs", "latest", "start_offsets")
+    __slots__ = (
+        "_dirty",
+        "_files",
+        "_path",
+        "epochs",
+        "latest",
+        "latest_written",
+        "start_offsets",
+    )
 
     def __init__(self, files: Files, directory: Path) -> None:
         self._files = files
@@ -35,8 +43,10 @@ class LeaderEpochs:
         self._dirty = False
         self.epochs: list[int] = []
         self.start_offsets: list[int] = []
-        # Read once per append, hence a field.
         self.latest = UNDEFINED_EPOCH
+        # Behind `latest` while that has begun without a record. Read once per append, hence a
+        # field.
+        self.latest_written = UNDEFINED_EPOCH
 
     def load(self) -> bool:
         """Read the file; False when it is missing or broken and the epochs must come from the
@@ -48,7 +58,15 @@ class LeaderEpochs:
         if pairs is None:
             return False
         self._set([epoch for epoch, _ in pairs], [start_offset for _, start_offset in pairs])
+        self.latest_written = self.latest
         return True
+
+    def begin(self, leader_epoch: int, start_offset: int) -> None:
+        """A new leader's epoch begins at the log's end, in memory: a full disk does not keep it
+        from leading. The file follows with the first record (`assign`); a restart would drop an
+        epoch without records."""
+        if leader_epoch > self.latest:
+            self._set(*self._with(leader_epoch, start_offset))
 
     def assign(self, leader_epoch: int, start_offset: int) -> None:
         """Note that an epoch begins at this offset; an epoch known already keeps its start.
@@ -56,16 +74,20 @@ class LeaderEpochs:
         Entries that the new one contradicts go: those of later epochs, and those that start at or
         after its offset.
         """
-        if leader_epoch < 0 or (leader_epoch <= self.latest and leader_epoch in self.epochs):
+        if leader_epoch < 0:
             return
+        if leader_epoch > self.latest or leader_epoch not in self.epochs:
+            self._replace(*self._with(leader_epoch, start_offset))
+        elif self.latest_written != self.latest:
+            self._replace(self.epochs, self.start_offsets)
+
+    def _with(self, leader_epoch: int, start_offset: int) -> tuple[list[int], list[int]]:
         keep = len(self.epochs)
         while keep and (
             self.epochs[keep - 1] >= leader_epoch or self.start_offsets[keep - 1] >= start_offset
         ):
             keep -= 1
-        self._replace(
-            [*self.epochs[:keep], leader_epoch], [*self.start_offsets[:keep], start_offset]
-        )
+        return [*self.epochs[:keep], leader_epoch], [*self.start_offsets[:keep], start_offset]
 
     def end_offset_for(self, leader_epoch: int, log_end_offset: int) -> EpochEndOffset:
         """The largest epoch at or below the asked one, and where it ends; (-1, -1) when it is not
@@ -107,6 +129,7 @@ class LeaderEpochs:
         write_pairs(self._files, self._path, pairs, sync=False)
         self._dirty = True
         self._set(epochs, start_offsets)
+        self.latest_written = self.latest
 
     def _set(self, epochs: list[int], start_offsets: list[int]) -> None:
         self.epochs = epochs

@@ -198,7 +198,7 @@ class PartitionLog:
         size_bytes = len(buffer)
         segment = self._segment_for(size_bytes, last_offset, max_timestamp, now_ms)
         try:
-            if leader_epoch != self.leader_epochs.latest:
+            if leader_epoch != self.leader_epochs.latest_written:
                 self.leader_epochs.assign(leader_epoch, base_offset)
             if type(buffer) is bytearray or (type(buffer) is memoryview and not buffer.readonly):
                 _FRONT.pack_into(buffer, 0, base_offset, header.batch_length, leader_epoch)
