@@ -215,7 +215,9 @@ class Replica:
             aborted = (
                 []
                 if records is None
-                else log.aborted_transactions(fetch_offset, last_stable_offset)
+                else log.aborted_transactions(
+                    fetch_offset, min(last_stable_offset, log.end_of_slice(fetch_offset, records))
+                )
             )
         return ReadOutcome(
             ErrorCode.NONE,

@@ -70,6 +70,13 @@ class OffsetIndex:
         slot = bisect_right(self.positions, position) - 1
         return self.positions[slot] if slot >= 0 else 0
 
+    def first_offset_at(self, position: int) -> int | None:
+        """The offset of the first entry that lies at this position or after it."""
+        slot = bisect_left(self.positions, position)
+        if slot == len(self.positions):
+            return None
+        return self.base_offset + self.relative_offsets[slot]
+
     def last_position(self) -> int:
         return self.positions[-1] if self.positions else 0
 

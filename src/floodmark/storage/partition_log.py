@@ -415,6 +415,21 @@ class PartitionLog:
             return high_watermark
         return max(first_unstable, self.log_start_offset)
 
+    def end_of_slice(self, first_offset: int, records: FileSlice) -> int:
+        """An offset at or after the end of what `read` returned for this offset.
+
+        Told by the index, not by the batches: the next entry, or the next segment's beginning.
+        """
+        slot = max(bisect_right(self._base_offsets, first_offset) - 1, 0)
+        for position, segment in enumerate(self.segments[slot:], slot + 1):
+            if segment.is_of(records):
+                after = segment.offset_index.first_offset_at(records.position + records.size_bytes)
+                if after is not None:
+                    return after
+                if position < len(self.segments):
+                    return self.segments[position].base_offset
+        return self.log_end_offset
+
     def aborted_transactions(self, first_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Aborted transactions with records in a range that is handed to a read_committed
         consumer."""

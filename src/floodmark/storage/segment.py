@@ -19,7 +19,7 @@ from floodmark.records.batch import (
 )
 from floodmark.records.errors import CorruptRecord
 from floodmark.records.record import decode_records
-from floodmark.storage.files import Buffer, File, Files
+from floodmark.storage.files import Buffer, File, Files, FileSlice
 from floodmark.storage.index_file import CorruptIndex
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.offset_index import OffsetIndex
@@ -154,6 +154,10 @@ class Segment:
         if self._file is None:
             self._file = self._files.open(self.path)
         return self._file
+
+    def is_of(self, records: FileSlice) -> bool:
+        """Whether a slice was cut from this segment."""
+        return records.file is self._file
 
     # -- appending
 

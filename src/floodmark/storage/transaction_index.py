@@ -6,6 +6,8 @@ when the abort came. The file exists only where something was aborted. Called by
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from itertools import islice
 from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
@@ -67,8 +69,10 @@ class TransactionIndex:
 
     def collect(self, first_offset: int, end_offset: int, into: list[AbortedTransaction]) -> bool:
         """Add those that touch the range; True when no later segment can have another."""
-        for entry in self.entries:
-            if entry.last_offset >= first_offset and entry.first_offset < end_offset:
+        # Entries are in the order of their markers, so those that ended before are passed over.
+        start = bisect_left(self.entries, first_offset, key=lambda entry: entry.last_offset)
+        for entry in islice(self.entries, start, None):
+            if entry.first_offset < end_offset:
                 into.append(entry)
             if entry.last_stable_offset >= end_offset:
                 return True
