@@ -45,7 +45,7 @@ def verify_transaction(
 ) -> Refusals | Awaitable[Refusals]:
     """The partitions that may not be written to; none is the good answer."""
     unverified: set[Key] = set()
-    producer: tuple[int, int] | None = None
+    producers: set[tuple[int, int]] = set()
     for topic in request.topic_data:
         name = topic_name(context, topic)
         for partition in topic.partition_data:
@@ -54,17 +54,22 @@ def verify_transaction(
             if replica is None or records is None or len(records) < HEADER_BYTES:
                 continue
             header = read_header(records)
-            entry = replica.log.producers.entries.get(header.producer_id)
-            if not header.is_transactional or (
-                entry is not None
-                and entry.producer_epoch == header.producer_epoch
-                and entry.transaction_first_offset >= 0
-            ):
+            if not header.is_transactional:
                 continue
-            producer = (header.producer_id, header.producer_epoch)
-            unverified.add(replica.key)
-    if producer is None or not _is_wanted(context):
+            producers.add((header.producer_id, header.producer_epoch))
+            entry = replica.log.producers.entries.get(header.producer_id)
+            if (
+                entry is None
+                or entry.producer_epoch != header.producer_epoch
+                or entry.transaction_first_offset < 0
+            ):
+                unverified.add(replica.key)
+    if len(producers) > 1:
+        # A transactional id has one producer: the coordinator could vouch for no other's records.
+        return _refuse_all(context, request)
+    if not unverified or not _is_wanted(context):
         return {}
+    (producer,) = producers
     outcome = context.services.transactions.verify_or_add(
         request.transactional_id or "",
         *producer,
@@ -74,6 +79,18 @@ def verify_transaction(
     if isinstance(outcome, dict):
         return _refusals(context, outcome)
     return _refusals_later(context, outcome)
+
+
+def _refuse_all(context: RequestContext, request: ProduceRequest) -> Refusals:
+    outcome = AppendOutcome(
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        error_message="the records of a transaction must all come from one producer",
+    )
+    return {
+        (topic_name(context, topic) or "", partition.index): outcome
+        for topic in request.topic_data
+        for partition in topic.partition_data
+    }
 
 
 def _is_wanted(context: RequestContext) -> bool:

@@ -1,0 +1,80 @@
+"""Which transactional produces the broker takes."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from floodmark.client.connection import Connection
+from floodmark.records.record import Record, encode_batch
+from floodmark.testing.broker_thread import BrokerThread
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.find_coordinator import FindCoordinatorRequest
+from floodmark.wire.messages.init_producer_id import InitProducerIdRequest
+from floodmark.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+
+BY_NAME = 12
+
+
+@pytest.fixture
+async def connection(floodmark: BrokerThread) -> AsyncIterator[Connection]:
+    host, port = floodmark.bootstrap_servers.split(":")
+    connection = await Connection.open(host, int(port))
+    yield connection
+    await connection.close()
+
+
+def records_of(producer_id: int, producer_epoch: int) -> memoryview:
+    return memoryview(
+        encode_batch(
+            [Record(0, 1_700_000_000_000, b"k", b"v", [])],
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=0,
+            is_transactional=True,
+        )
+    )
+
+
+async def produce(connection: Connection, **batches: memoryview) -> list[int]:
+    request = ProduceRequest(
+        transactional_id="me",
+        acks=-1,
+        timeout_ms=1000,
+        topic_data=[
+            TopicProduceData(
+                name=name, partition_data=[PartitionProduceData(index=0, records=records)]
+            )
+            for name, records in batches.items()
+        ],
+    )
+    response = await connection.request(request, max_version=BY_NAME)
+    return [topic.partition_responses[0].error_code for topic in response.responses]
+
+
+@pytest.mark.parametrize("stranger_comes_first", [True, False])
+async def test_records_of_two_producers_in_one_transactional_request_are_all_refused(
+    floodmark: BrokerThread, connection: Connection, stranger_comes_first: bool
+) -> None:
+    for topic in ("a", "b"):
+        floodmark.create_topic(topic)
+    await connection.request(FindCoordinatorRequest(key_type=1, coordinator_keys=["me"]))
+    me = await connection.request(
+        InitProducerIdRequest(transactional_id="me", transaction_timeout_ms=60_000)
+    )
+    assert me.error_code == ErrorCode.NONE
+    mine, strange = records_of(me.producer_id, me.producer_epoch), records_of(424_242, 0)
+    first, second = (strange, mine) if stranger_comes_first else (mine, strange)
+
+    refused = [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2
+    assert await produce(connection, a=first, b=second) == refused
+    for topic in ("a", "b"):
+        assert floodmark.broker.replicas.find((topic, 0)).log.log_end_offset == 0
+
+    assert await produce(connection, a=mine, b=mine) == [ErrorCode.NONE] * 2
+    # Also where the producer's transaction is open already.
+    other = "b" if stranger_comes_first else "a"
+    assert await produce(connection, **{"a": mine, "b": mine, other: strange}) == refused
