@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from floodmark.client.admin import Admin
 from floodmark.client.admin_types import NewTopic
+from floodmark.client.cluster import Cluster
 from floodmark.client.consumer import Consumer, ConsumerRecord
 from floodmark.client.producer import Producer
 from floodmark.client.settings import ConsumerSettings, ProducerSettings
@@ -19,7 +20,8 @@ def make_topic(
         async with Admin(bootstrap) as admin:
             topic = NewTopic(name, partitions=partitions, configs=dict(configs or {}))
             await admin.create_topic(topic)
-            await admin.describe_topics([name])
+        async with Cluster(bootstrap) as cluster:
+            await cluster.topics_of([name])  # waits until the broker that is asked knows it
 
     asyncio.run(run())
 
