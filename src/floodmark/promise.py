@@ -79,7 +79,22 @@ class Promise(Generic[T]):
         self.then(kept, mapped.fail)
         return mapped
 
-    def __await__(self) -> Generator[Any, None, T]:
+    def future(self) -> asyncio.Future[T]:
+        """The same as a future, for who needs one. Cancelling it abandons the promise."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self.then(future.set_result, future.set_exception)
-        return future.__await__()
+        future.add_done_callback(lambda done: self.abandon() if done.cancelled() else None)
+
+        def kept(value: T) -> None:
+            # The one who waited may have been cancelled a moment ago, in this turn of the loop.
+            if not future.done():
+                future.set_result(value)
+
+        def failed(problem: Exception) -> None:
+            if not future.done():
+                future.set_exception(problem)
+
+        self.then(kept, failed)
+        return future
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return self.future().__await__()

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Executor
+from contextlib import contextmanager
 
 from floodmark.broker.deferred import Deferred
 from floodmark.broker.partitions import Partitions
@@ -84,6 +85,8 @@ class Maintenance:
                 self._partitions.fail_folder_of(problem)
             except (StorageError, OSError) as problem:
                 logger.error("%s failed and will be tried again: %s", job.__name__, problem)
+            except Exception:
+                logger.exception("%s has a defect; it will be tried again", job.__name__)
 
     async def flush_and_reopen(self) -> None:
         await self.flush()
@@ -95,16 +98,29 @@ class Maintenance:
         now_ms = self._clock.now_ms()
         for replica in self._replicas.replicas:
             if replica.log.flush_due(now_ms):
-                await loop.run_in_executor(self._executor, replica.log.fsync, now_ms)
+                with self._trouble_of(replica):
+                    await loop.run_in_executor(self._executor, replica.log.fsync, now_ms)
 
     async def retain(self) -> None:
         async for replica in self._in_slices():
-            retired = apply_retention(
-                replica.log, self._clock.now_ms(), replica.core.high_watermark
-            )
-            if retired is not None:
-                logger.info("retention removed %d segments of %s-%d", len(retired), *replica.key)
-                self._deferred.run_later(replica.log.config.file_delete_delay_ms, retired.remove)
+            with self._trouble_of(replica):
+                self._retain_one(replica)
+
+    def _retain_one(self, replica: Replica) -> None:
+        retired = apply_retention(replica.log, self._clock.now_ms(), replica.core.high_watermark)
+        if retired is not None:
+            logger.info("retention removed %d segments of %s-%d", len(retired), *replica.key)
+            self._deferred.run_later(replica.log.config.file_delete_delay_ms, retired.remove)
+
+    @contextmanager
+    def _trouble_of(self, replica: Replica) -> Iterator[None]:
+        """The trouble of one log must not keep the others from their turn."""
+        try:
+            yield
+        except LogDirFailure as problem:
+            self._partitions.fail_folder_of(problem)
+        except (StorageError, OSError) as problem:
+            logger.error("%s-%d will be tried again: %s", *replica.key, problem)
 
     async def checkpoint_recovery_points(self) -> None:
         await self._in_thread(self._logs.checkpoint_recovery_points)

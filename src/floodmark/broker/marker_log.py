@@ -79,8 +79,4 @@ class ReplicaMarkerLog:
             return ErrorCode.NONE
         outcomes = {key: AppendOutcome(ErrorCode.NONE, required_offset=offset)}
         waiting = self._replicas.acknowledged(outcomes, ACKS_ALL, MARKER_TIMEOUT_MS)
-        answer: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-        waiting.map(lambda outcomes: outcomes[key].error_code).then(
-            answer.set_result, answer.set_exception
-        )
-        return answer
+        return waiting.map(lambda settled: settled[key].error_code).future()

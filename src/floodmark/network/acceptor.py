@@ -17,8 +17,12 @@ from dataclasses import dataclass, field
 from floodmark.clock import Clock
 from floodmark.network.connection import Peer
 from floodmark.network.processor import Processor
+from floodmark.occurrences import Occurrences
 
 logger = logging.getLogger(__name__)
+
+REST_S = 1.0
+"""How long an acceptor that cannot accept waits before it tries again."""
 
 ACCEPTS_PER_WAKE_UP = 64
 """Bounds how long a burst of new connections keeps the loop from serving old ones."""
@@ -83,6 +87,8 @@ class Acceptor:
         self._blocked_ms = 0.0
         self._measured_since_ms = clock.monotonic_ms()
         self._opening: set[asyncio.Task[None]] = set()
+        self._problems = Occurrences()
+        self._resting: asyncio.TimerHandle | None = None
         self._socket = _bind(listener, backlog)
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -95,6 +101,8 @@ class Acceptor:
         self._loop.add_reader(self._socket.fileno(), self._accept_some)
 
     def close(self) -> None:
+        if self._resting is not None:
+            self._resting.cancel()
         if self._loop is not None:
             self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
@@ -139,14 +147,40 @@ class Acceptor:
                 client, address = self._socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except OSError as problem:  # out of file descriptors: wait for the next wake-up
-                logger.error("listener %s cannot accept: %s", self.listener.name, problem)
+            except OSError as problem:
+                self._rest(problem)
                 return
             self._admit(client, address[0], address[1])
 
+    def _rest(self, problem: OSError) -> None:
+        """Out of file descriptors, most likely. The socket stays readable, so without a rest the
+        loop would do nothing but try."""
+        times = self._problems.worth_telling(str(problem))
+        if times:
+            logger.error(
+                "listener %s cannot accept (%d times by now): %s",
+                self.listener.name,
+                times,
+                problem,
+            )
+        assert self._loop is not None
+        self._loop.remove_reader(self._socket.fileno())
+        self._resting = self._loop.call_later(REST_S, self._wake)
+
+    def _wake(self) -> None:
+        self._resting = None
+        if self._loop is not None and self._blocked_since_ms is None:
+            self._loop.add_reader(self._socket.fileno(), self._accept_some)
+
     def _admit(self, client: socket.socket, host: str, port: int) -> None:
         if not self._limits.admits(host):
-            logger.warning("too many connections from %s (max.connections.per.ip): closed", host)
+            times = self._problems.worth_telling(host)
+            if times:
+                logger.warning(
+                    "too many connections from %s (max.connections.per.ip): closed, %d by now",
+                    host,
+                    times,
+                )
             client.close()
             return
         client.setblocking(False)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from floodmark.network.framing import FrameBuffer, FrameTooLarge
@@ -33,10 +33,8 @@ class Peer:
     host: str
     listener_name: str
     security_protocol: str
-    principal: str = "User:ANONYMOUS"
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"
-    attributes: dict[str, object] = field(default_factory=dict)
 
 
 class Connection(asyncio.BufferedProtocol):

@@ -107,6 +107,9 @@ class RequestChannel:
         return False
 
     async def close(self) -> None:
+        """Ends what runs; what is queued is never begun."""
+        self._queue.clear()
+        self._refused.clear()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -116,23 +119,21 @@ class RequestChannel:
         begin = self._monotonic_ms()
         try:
             outcome = self._handler(requester, frame)
+            if outcome is None or isinstance(outcome, list):
+                requester.respond(outcome)
+            elif isinstance(outcome, Parked):
+                self._park(requester, outcome)
+            else:
+                self._busy += 1
+                task = asyncio.get_running_loop().create_task(self._work(requester, outcome, begin))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
         except CloseConnection as problem:
             requester.abort(str(problem))
-            return
         except Exception as problem:  # noqa: BLE001 - the supervisor of requests
             self._fail(requester, problem)
-            return
         finally:
             self._busy_ms += self._monotonic_ms() - begin
-        if outcome is None or isinstance(outcome, list):
-            requester.respond(outcome)
-        elif isinstance(outcome, Parked):
-            self._park(requester, outcome)
-        else:
-            self._busy += 1
-            task = asyncio.get_running_loop().create_task(self._work(requester, outcome, begin))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
 
     def _park(self, requester: Requester, parked: Parked) -> None:
         def answer(value: Any) -> None:

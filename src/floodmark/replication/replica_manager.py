@@ -64,9 +64,6 @@ class ReplicaManager:
 
     # The partitions
 
-    def __iter__(self) -> Iterable[Replica]:
-        return iter(list(self._replicas.values()))
-
     def __len__(self) -> int:
         return len(self._replicas)
 

@@ -26,6 +26,7 @@ from floodmark.storage.compaction import CleanedGroup
 from floodmark.storage.compaction_worker import GroupDone, JobDone, decode_answer
 from floodmark.storage.errors import StorageError
 from floodmark.storage.files import Files
+from floodmark.storage.index_file import CorruptIndex
 from floodmark.storage.partition_log import PartitionLog
 from floodmark.storage.recovery import CLEANED_SUFFIX
 from floodmark.storage.segment import Segment
@@ -81,6 +82,7 @@ class LogCleaner:
         self.settings = settings
         self._clean_offsets: dict[Path, dict[TopicPartition, int]] = {}
         self._uncleanable: set[Path] = set()
+        self._postponed: set[Path] = set()
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -96,32 +98,43 @@ class LogCleaner:
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(self.settings.backoff_ms / 1000)
+            self.begin_round()
             try:
                 while await self.clean_one():
                     pass
-            except (CleaningFailed, StorageError, OSError) as problem:
-                logger.error("the log cleaner rests after a failure: %s", problem)
+            except Exception:
+                logger.exception("the log cleaner rests after a failure")
             await self._stop_process()
+
+    def begin_round(self) -> None:
+        """What failed in the last round may be tried again."""
+        self._postponed.clear()
 
     async def clean_one(self) -> bool:
         """Clean the dirtiest log that is due; False when there is none."""
         target = await self._dirtiest()
         if target is None:
             return False
+        directory = target.log.directory
         try:
             await self._clean(target)
-        except CleaningFailed as problem:
-            if not problem.is_corrupt:
-                raise
-            logger.error("%s cannot be compacted: %s", target.log.directory, problem)
-            self._uncleanable.add(target.log.directory)
+        except (CleaningFailed, StorageError, OSError, CorruptIndex) as problem:
+            is_corrupt = isinstance(problem, CorruptIndex) or (
+                isinstance(problem, CleaningFailed) and problem.is_corrupt
+            )
+            logger.error(
+                "%s cannot be compacted%s: %s", directory, "" if is_corrupt else " now", problem
+            )
+            # Either way the others must have their turn.
+            (self._uncleanable if is_corrupt else self._postponed).add(directory)
+            await self._stop_process()
         return True
 
     async def _dirtiest(self) -> Cleanable | None:
         now_ms = self._clock.now_ms()
         best: Cleanable | None = None
         for log, high_watermark in list(self._candidates()):
-            if not log.config.is_compacted or log.directory in self._uncleanable:
+            if not log.config.is_compacted or log.directory in self._uncleanable | self._postponed:
                 continue
             if len(log.segments) < 2:
                 continue

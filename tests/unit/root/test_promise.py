@@ -61,3 +61,14 @@ async def test_a_promise_can_be_awaited():
     broken.fail(ValueError("no"))
     with pytest.raises(ValueError, match="no"):
         await broken
+
+
+async def test_a_cancelled_waiter_is_not_in_the_way_of_who_keeps_the_promise():
+    told = []
+    promise = Promise()
+    promise.on_abandoned = lambda: told.append("forget it")
+    future = promise.future()
+    future.cancel()
+    promise.set(1)
+    await asyncio.sleep(0)
+    assert future.cancelled()
