@@ -1,8 +1,9 @@
 """The coordinators of this broker, and which partitions of their topics they serve.
 
-`Coordination` follows the image: a partition of an internal topic that this broker begins to lead
-is loaded, one that it ceases to lead is unloaded. Each service is made, and its code imported, when
-it is first needed: a broker that nobody asks for groups starts without them.
+`Coordination` follows the image and the replicas: a partition of an internal topic that this broker
+begins to lead is loaded, one that it ceases to lead, or that went offline, is unloaded. Each
+service is made, and its code imported, when it is first needed: a broker that nobody asks for
+groups starts without them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from floodmark.metadata.image import (
 )
 from floodmark.records.compression import Compression
 from floodmark.replication.replica_manager import ReplicaManager
+from floodmark.replication.waiting import ReplicaKey
 
 if TYPE_CHECKING:
     from floodmark.broker.coordinator_log import InternalTopicLog
@@ -80,12 +82,19 @@ class Coordination:
             self.groups.metadata_changed(image, delta)
         if self._is_made("transactions"):
             self.transactions.limits.server_version = _transaction_version(image)
+        self.partitions_changed(image)
+
+    def partitions_changed(self, image: MetadataImage) -> None:
+        """Serves what this broker leads by now, also a partition that could not be opened before.
+
+        The image alone does not tell: a partition whose folder is broken is ours, but offline.
+        """
         leads = {
             (name, index)
             for name in (CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC)
             if name in image.topics
-            for index, partition in enumerate(image.topics[name].partitions)
-            if partition.leader == self._broker_id
+            for index in range(len(image.topics[name].partitions))
+            if self._is_led((name, index))
         }
         for name, index in self._loaded - leads:
             self._service(name).unload(index)
@@ -104,6 +113,10 @@ class Coordination:
             self.groups.close()
         if self._is_made("transactions"):
             self.transactions.close()
+
+    def _is_led(self, key: ReplicaKey) -> bool:
+        replica = self._replicas.find(key)
+        return replica is not None and replica.core.is_leader
 
     def _is_made(self, service: str) -> bool:
         return service in self.__dict__

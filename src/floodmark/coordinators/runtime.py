@@ -107,12 +107,16 @@ class CoordinatorRuntime(Generic[S]):
     # Partitions
 
     def load(self, partition: int) -> None:
-        """This broker leads the partition now. Loading a partition again changes nothing."""
+        """This broker leads the partition now. Loading a partition again changes nothing.
+
+        Raises NotCoordinator, and then nothing is loading, when the log is not there after all.
+        """
         if partition in self._loaded:
             return
+        is_empty = self.log.log_end_offset(partition) == 0
         shard = self._make_shard(partition, _ShardTimers(self, partition))
         loaded = self._loaded[partition] = _Loaded(shard)
-        if self.log.log_end_offset(partition) == 0:
+        if is_empty:
             self._activate(partition, loaded)
         else:
             loaded.load_task = asyncio.get_running_loop().create_task(self._load(partition, loaded))

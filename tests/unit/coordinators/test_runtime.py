@@ -218,6 +218,21 @@ async def test_a_log_that_cannot_be_read_is_not_served(bench: Bench) -> None:
     other.close()
 
 
+async def test_a_partition_whose_log_is_not_there_is_not_loading_for_ever(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def offline(partition: int) -> int:
+        raise NotCoordinator()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bench.log, "log_end_offset", offline)
+        with pytest.raises(NotCoordinator):
+            bench.runtime.load(1)
+    assert not bench.runtime.is_loading()
+    bench.runtime.load(1)
+    assert bench.runtime.active_partitions == [0, 1]
+
+
 async def test_a_failing_timer_does_not_stop_the_others(bench: Bench) -> None:
     def broken(shard: Counters, now_ms: int) -> Write[None]:
         raise ZeroDivisionError

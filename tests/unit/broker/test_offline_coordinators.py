@@ -1,0 +1,64 @@
+"""Partitions of internal topics that cannot be opened: the others are served."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from floodmark.storage.errors import DiskFull
+from floodmark.storage.partition_log import PartitionLog
+from floodmark.testing.broker_thread import BrokerThread
+from floodmark.wire.errors import ErrorCode
+
+SETTINGS = {"offsets.topic.num.partitions": "4"}
+OTHER_TOPIC_ID = "version: 0\ntopic_id: AAAAAAAAQACAAAAAAAAAAQ"
+
+
+async def make_topic(broker: Any) -> None:
+    await broker.coordination.groups.log.ensure_topic()
+
+
+async def served(broker: Any) -> list[int]:
+    return sorted(broker.coordination.groups.runtime.active_partitions)
+
+
+async def list_groups(broker: Any) -> ErrorCode:
+    error_code: ErrorCode = broker.coordination.groups.list_groups([], [])[0]
+    return error_code
+
+
+def test_a_broker_starts_and_serves_groups_beside_a_broken_partition(tmp_path: Path) -> None:
+    with BrokerThread(tmp_path, SETTINGS) as before:
+        before.call(make_topic(before.broker))
+    (tmp_path / "__consumer_offsets-2" / "partition.metadata").write_text(OTHER_TOPIC_ID)
+    with BrokerThread(tmp_path, SETTINGS) as after:
+        assert after.broker.replicas.offline == {("__consumer_offsets", 2)}
+        assert after.call(served(after.broker)) == [0, 1, 3]
+        assert after.call(list_groups(after.broker)) is ErrorCode.NONE
+        after.create_topic("other-changes-go-on")
+
+
+def test_a_partition_that_opens_late_is_served_from_then_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with BrokerThread(tmp_path, SETTINGS) as floodmark:
+        broker = floodmark.broker
+        create = broker.logs.get_or_create
+
+        def create_all_but_one(topic: str, partition: int, *args: Any, **named: Any) -> PartitionLog:
+            if partition == 1:
+                raise DiskFull("no space left")
+            return create(topic, partition, *args, **named)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(broker.logs, "get_or_create", create_all_but_one)
+            floodmark.call(make_topic(broker))
+        assert floodmark.call(served(broker)) == [0, 2, 3]
+        assert floodmark.call(list_groups(broker)) is ErrorCode.NONE
+
+        async def reopen() -> None:
+            await broker.partitions.reopen(broker.controller.image)
+            broker.coordination.partitions_changed(broker.controller.image)
+
+        floodmark.call(reopen())
+        assert floodmark.call(served(broker)) == [0, 1, 2, 3]
