@@ -325,13 +325,14 @@ class LogManager:
             checkpoints.RECOVERY_POINTS, lambda log: log.recovery_point, only_dir=only_dir
         )
 
-    def checkpoint_log_start_offsets(self) -> None:
+    def checkpoint_log_start_offsets(self, only_dir: Path | None = None) -> None:
         """Only those that the first segment's name does not tell."""
         self._checkpoint(
             checkpoints.LOG_START_OFFSETS,
             lambda log: (
                 log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None
             ),
+            only_dir=only_dir,
         )
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
@@ -382,7 +383,11 @@ class LogManager:
             self.offline_dirs[path] = reason
 
     def close(self, now_ms: int, *, clean: bool = True, broker_epoch: int = -1) -> None:
-        """Close all logs (blocks). After a clean close the next start needs no recovery."""
+        """Close all logs (blocks). After a clean close the next start needs no recovery.
+
+        A disk that refuses the last writes, perhaps because it is full, does not stop the stop: its
+        folder gets no mark, and the next start checks its logs.
+        """
         failed: set[Path] = set()
         for log in self.logs():
             try:
@@ -390,12 +395,17 @@ class LogManager:
             except LogDirFailure as error:
                 failed.add(error.directory)
                 _log.error("%s", error)
-        if clean:
-            self.checkpoint_recovery_points()
-            self.checkpoint_log_start_offsets()
         for path, log_dir in self.dirs.items():
             if clean and path not in failed:
-                checkpoints.write_clean_shutdown(self._files, path, broker_epoch)
+                self._mark_clean(path, broker_epoch)
             log_dir.lock.close()
         self._logs.clear()
         self.dirs.clear()
+
+    def _mark_clean(self, path: Path, broker_epoch: int) -> None:
+        try:
+            self.checkpoint_recovery_points(path)
+            self.checkpoint_log_start_offsets(path)
+            checkpoints.write_clean_shutdown(self._files, path, broker_epoch)
+        except (StorageError, OSError) as error:
+            _log.error("%s is not marked as stopped cleanly: %s", path, error)

@@ -6,6 +6,7 @@ go into `outbox`, which a crash in the middle of a step loses.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -30,6 +31,7 @@ from floodmark.replication.partition import (
 from floodmark.replication.purgatory import Purgatory
 from floodmark.replication.replica import AppendOutcome, Isolation, Replica
 from floodmark.replication.waiting import ReplicaKey, WaitingProduce
+from floodmark.storage.errors import DiskFull
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.log_manager import LogManager
 from floodmark.testing.crashing_files import CrashingFiles
@@ -90,6 +92,8 @@ class SimulatedBroker:
 
     def start(self) -> None:
         self.incarnation += 1
+        # Somebody has made room: a broker cannot recover its logs on a full disk.
+        self.files.faults.space_bytes = None
         self.broker_epoch = -1
         self.manager = LogManager(self.files, [LOG_DIR], recovery_threads=1)
         self.manager.open_dirs()
@@ -108,8 +112,9 @@ class SimulatedBroker:
         self.running = True
 
     def stop(self) -> None:
-        """A clean stop: everything is synced and marked as such."""
-        self.checkpoint()
+        """A clean stop: everything is synced and marked as such, if the disk has room for it."""
+        with suppress(DiskFull):
+            self.checkpoint()
         self.manager.close(self.clock.now_ms(), broker_epoch=self.broker_epoch)
         self._end()
 

@@ -18,6 +18,7 @@ from random import Random
 from typing import Final
 
 from floodmark.replication.replica import ACKS_ALL
+from floodmark.storage.errors import DiskFull, LogDirFailure
 from floodmark.testing.crashing_files import CrashNow
 from floodmark.testing.invariants import Invariants
 from floodmark.testing.simulated_broker import SimulatedBroker
@@ -39,6 +40,7 @@ _ROUNDS_TO_REST: Final = 120
 _LAGS_MAX_MS: Final = (60.0, 150.0, 400.0)
 _FIRST_CLIENT: Final = 101
 _CRASH_WITHIN_OPERATIONS: Final = 12
+_SPACE_LEFT_BYTES: Final = 300
 
 # Of all steps: with few arrivals messages pile up, get old and overtake each other.
 _SHARES_OF_ARRIVALS: Final = (0.4, 0.5, 0.6)
@@ -55,12 +57,14 @@ _WORK: Final = {
     "expire_dead": 25,
     "checkpoint": 10,
     "flush": 8,
+    "free_disk": 30,
 }
 _FAULTS: Final = {
     "drop": 30,
     "repeat": 30,
     "kill": 8,
     "crash_within": 8,
+    "fill_disk": 5,
     "lose_power": 6,
     "stop": 4,
     "expire_live": 6,
@@ -169,11 +173,17 @@ class Simulation:
             broker.acknowledged.clear()
 
     def _in_broker(self, broker: SimulatedBroker, do: Callable[[], object]) -> None:
-        """Runs a step of a broker, which may die in the middle of it: then nothing gets out."""
+        """Runs a step of a broker, which may die in the middle of it: then nothing gets out.
+
+        On a full disk the step fails and the broker lives on, without an answer to give; where the
+        disk leaves the log in doubt it ends, as a broker does without a log folder.
+        """
         try:
             do()
-        except CrashNow:
-            self._note("died", broker.id)
+        except DiskFull:
+            self._note("disk full", broker.id)
+        except (CrashNow, LogDirFailure) as end:
+            self._note("died", (broker.id, end))
             broker.kill()
 
     def _note(self, name: str, subject: object) -> None:
@@ -367,6 +377,7 @@ class Simulation:
             return None
         for other in self.brokers:
             other.files.crash_after = None
+            other.files.faults.space_bytes = None
         # Not even its last words may make it the only one in sync.
         self.network.forget(broker.id, CONTROLLER)
         broker.lose_power(self.random)
@@ -374,6 +385,21 @@ class Simulation:
 
     def _is_healthy(self, broker: SimulatedBroker) -> bool:
         return broker.running and self.controller.has_session(broker.id, broker.broker_epoch)
+
+    def _fill_disk(self) -> object:
+        """The disk of a broker has room for a few more bytes; for none after a while."""
+        broker = self._victim()
+        if broker is None:
+            return None
+        broker.files.faults.space_bytes = self.random.randint(0, _SPACE_LEFT_BYTES)
+        return broker.id
+
+    def _free_disk(self) -> object:
+        broker = self._any(lambda one: one.files.faults.space_bytes is not None)
+        if broker is None:
+            return None
+        broker.files.faults.space_bytes = None
+        return broker.id
 
     def _stop(self) -> object:
         broker = self._victim()
@@ -395,6 +421,7 @@ class Simulation:
         self.network.cut_links.clear()
         for broker in self.brokers:
             broker.files.crash_after = None
+            broker.files.faults.space_bytes = None
             if not broker.running:
                 broker.start()
             if not self.controller.has_session(broker.id, broker.broker_epoch):

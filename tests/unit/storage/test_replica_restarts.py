@@ -74,3 +74,16 @@ def test_a_torn_topic_id_counts_as_none_and_does_not_take_the_folder(torn: bytes
     manager, again = opened(files.crash(None))
     assert not manager.offline_dirs
     assert again.directory == DIRECTORY
+
+
+def test_a_full_disk_does_not_keep_the_logs_from_being_closed() -> None:
+    files = MemoryFiles()
+    manager, log = opened(files)
+    append(log, leader_epoch=0, count=3)
+    log.fsync()
+    files.faults.space_bytes = 0
+    manager.close(NOW_MS)
+    assert not files.exists(LOG_DIR / ".kafka_cleanshutdown")
+    files.faults.space_bytes = None
+    _, again = opened(files)
+    assert again.log_end_offset == 3
