@@ -1,16 +1,17 @@
 """The one bounded queue between connections and handlers, and its meters.
 
 A handler slot stands for one of Kafka's request handler threads (`num.io.threads`). All slots live
-on the broker's one loop: `submit` runs a request at once when a slot is free, and queues it (up to
-`queued.max.requests`) when none is. When the queue is full too, the connection is told to stop
-reading until there is room: back-pressure instead of memory.
+on the broker's one loop. `submit` runs a request at once; if its work goes on after that, it takes
+a slot, and is queued (up to `queued.max.requests`) when none is free, so that a produce never waits
+behind the creation of topics. When the queue is full, connections are told to stop reading until
+there is room: back-pressure instead of memory.
 
 What a handler returns says who owns the time until the answer:
 
 - a list of parts: the answer, now;
 - None: there is no answer (a produce with acks=0);
 - `Parked`: the request waits for an event. Its slot is free again, its connection stays muted;
-- a coroutine: the request is being worked on and keeps its slot until the coroutine ends.
+- a coroutine: the request is to be worked on, and has a slot from its first step to its end.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class Parked(NamedTuple):
     encode: Callable[[Any], Response]
 
 
-Outcome: TypeAlias = "Response | Parked | Coroutine[Any, Any, Response]"
+Work: TypeAlias = "Coroutine[Any, Any, Response]"
+Outcome: TypeAlias = "Response | Parked | Work"
 
 
 class CloseConnection(Exception):
@@ -70,7 +72,7 @@ class RequestChannel:
         self._capacity = capacity
         self._monotonic_ms = clock.monotonic_ms
         self._busy = 0
-        self._queue: deque[tuple[Requester, memoryview]] = deque()
+        self._queue: deque[tuple[Requester, Work]] = deque()
         self._refused: deque[Requester] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._started_ms = clock.monotonic_ms()
@@ -97,17 +99,16 @@ class RequestChannel:
 
     def submit(self, requester: Requester, frame: memoryview) -> bool:
         """Takes the request, or returns False: then `channel_has_room` is called once there is."""
-        if self._busy < self._slots:
-            self._run(requester, frame)
-            return True
-        if len(self._queue) < self._capacity:
-            self._queue.append((requester, frame))
-            return True
-        self._refused.append(requester)
-        return False
+        if len(self._queue) >= self._capacity:
+            self._refused.append(requester)
+            return False
+        self._run(requester, frame)
+        return True
 
     async def close(self) -> None:
         """Ends what runs; what is queued is never begun."""
+        for _, work in self._queue:
+            work.close()
         self._queue.clear()
         self._refused.clear()
         for task in list(self._tasks):
@@ -123,11 +124,10 @@ class RequestChannel:
                 requester.respond(outcome)
             elif isinstance(outcome, Parked):
                 self._park(requester, outcome)
+            elif self._busy < self._slots:
+                self._start(requester, outcome)
             else:
-                self._busy += 1
-                task = asyncio.get_running_loop().create_task(self._work(requester, outcome, begin))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self._queue.append((requester, outcome))
         except CloseConnection as problem:
             requester.abort(str(problem))
         except Exception as problem:  # noqa: BLE001 - the supervisor of requests
@@ -162,9 +162,14 @@ class RequestChannel:
         else:
             parked.event.add_done_callback(done)
 
-    async def _work(
-        self, requester: Requester, work: Coroutine[Any, Any, Response], begin: float
-    ) -> None:
+    def _start(self, requester: Requester, work: Work) -> None:
+        self._busy += 1
+        task = asyncio.get_running_loop().create_task(self._work(requester, work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _work(self, requester: Requester, work: Work) -> None:
+        begin = self._monotonic_ms()
         try:
             requester.respond(await work)
         except CloseConnection as problem:
@@ -190,7 +195,6 @@ class RequestChannel:
 
     def _drain(self) -> None:
         while self._queue and self._busy < self._slots:
-            requester, frame = self._queue.popleft()
-            self._run(requester, frame)
+            self._start(*self._queue.popleft())
         while self._refused and len(self._queue) < self._capacity:
             self._refused.popleft().channel_has_room()

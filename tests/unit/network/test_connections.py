@@ -171,11 +171,11 @@ async def test_when_slots_and_queue_are_full_reading_stops_and_nothing_is_lost(
     started = 0
 
     def slow(_: Any, frame: memoryview) -> Awaitable[list[bytes]]:
-        nonlocal started
-        started += 1
         body = bytes(frame)
 
         async def work() -> list[bytes]:
+            nonlocal started
+            started += 1
             await gate.wait()
             return [body]
 
@@ -191,6 +191,31 @@ async def test_when_slots_and_queue_are_full_reading_stops_and_nothing_is_lost(
     gate.set()
     for number, (reader, _) in enumerate(connections):
         assert await read_frame(reader) == bytes([number])
+
+
+async def test_what_is_answered_at_once_does_not_wait_for_a_slot(ports: Ports) -> None:
+    gate = asyncio.Event()
+
+    def handle(_: Any, frame: memoryview) -> Any:
+        body = bytes(frame)
+
+        async def work() -> list[bytes]:
+            await gate.wait()
+            return [body]
+
+        return work() if body == b"slow" else [body]
+
+    server = ports.serve(handle, io_threads=1, queued_max_requests=10)
+    slow = [await ports.connect(server) for _ in range(3)]
+    for _, writer in slow:
+        writer.write(framed(b"slow"))
+    await until(lambda: server.channel.queue_size == 2)
+    reader, writer = await ports.connect(server)
+    writer.write(framed(b"quick"))
+    assert await read_frame(reader) == b"quick"
+    gate.set()
+    for slow_reader, _ in slow:
+        assert await read_frame(slow_reader) == b"slow"
 
 
 async def test_the_answer_for_a_peer_that_left_is_dropped(ports: Ports) -> None:
