@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import pytest
 
-DEFAULT_SCHEDULES = 800
-"""About 25 seconds on one core."""
+DEFAULT_SCHEDULES = 1000
+"""About 20 seconds of one core, and the lessons take some more."""
 CHUNKS = 8
 
 
