@@ -243,12 +243,13 @@ class Broker:
 
     async def _image_changed(self, image: MetadataImage, delta: Delta) -> None:
         """The controller calls this before it answers whoever caused the change."""
-        if not self._logs_loaded:
+        at_start = not self._logs_loaded
+        if at_start:
             self._logs_loaded = True
             await self._load_logs(image)
         if any(resource.kind == "broker" for resource in delta.changed_configs):
             self._broker_config_changed(image)
-        await self.partitions.apply(image, delta)
+        await self.partitions.apply(image, delta, at_start=at_start)
         self.coordination.image_changed(image, delta)
 
     async def _load_logs(self, image: MetadataImage) -> None:

@@ -18,7 +18,7 @@ from floodmark.metadata.image import Delta, MetadataImage, PartitionImage, Topic
 from floodmark.replication.partition import Leadership, Partition
 from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
-from floodmark.storage.errors import InconsistentTopicId, LogDirFailure, StorageError
+from floodmark.storage.errors import DiskFull, LogDirFailure, StorageError, TooManyFiles
 from floodmark.storage.log_config import LogConfig, log_config_from, produce_rules_from
 from floodmark.storage.log_manager import LogManager
 
@@ -44,31 +44,38 @@ class Partitions:
         self._replicas = replicas
         self._clock = clock
         self._deferred = deferred
-        self._unopened: set[tuple[str, int]] = set()
+        # With whether they were new: those may be made while a log folder is offline.
+        self._unopened: dict[tuple[str, int], bool] = {}
 
     def log_config(self, image: MetadataImage, topic: str) -> LogConfig:
         return log_config_from(self._topic_config(image, topic))
 
-    async def apply(self, image: MetadataImage, delta: Delta) -> None:
+    async def apply(self, image: MetadataImage, delta: Delta, *, at_start: bool) -> None:
+        """At the start the delta goes from nothing to the image, and nothing in it is new."""
         for deleted in delta.deleted_topics:
             for index in range(len(deleted.partitions)):
                 self._delete(deleted.name, index)
         for created in delta.created_topics:
-            await self._apply_all(image, created, enumerate_partitions(created))
+            await self._apply_all(
+                image, created, enumerate_partitions(created), is_new=not at_start
+            )
         for change in delta.changed_partitions:
-            await self._apply_all(image, change.topic, [(change.partition, change.new)])
+            await self._apply_all(
+                image, change.topic, [(change.partition, change.new)], is_new=change.old is None
+            )
         for resource in delta.changed_configs:
             if resource.kind == "topic" and resource.name in image.topics:
                 self.reconfigure(image, image.topics[resource.name])
 
     async def reopen(self, image: MetadataImage) -> None:
         """Tries again what a full disk, or a lack of file descriptors, kept from opening."""
-        for name, index in sorted(self._unopened):
+        for (name, index), is_new in sorted(self._unopened.items()):
             topic = image.topics.get(name)
             if topic is None or index >= len(topic.partitions):
-                self._unopened.discard((name, index))
+                self._unopened.pop((name, index), None)
             else:
-                await self._apply_all(image, topic, [(index, topic.partitions[index])])
+                partitions = [(index, topic.partitions[index])]
+                await self._apply_all(image, topic, partitions, is_new=is_new)
 
     def reconfigure(self, image: MetadataImage, topic: TopicImage) -> None:
         """A topic's settings changed: they count from the next request on."""
@@ -81,18 +88,28 @@ class Partitions:
                 replica.min_in_sync_replicas = settings.get_int("min.insync.replicas")
 
     async def _apply_all(
-        self, image: MetadataImage, topic: TopicImage, partitions: list[tuple[int, PartitionImage]]
+        self,
+        image: MetadataImage,
+        topic: TopicImage,
+        partitions: list[tuple[int, PartitionImage]],
+        *,
+        is_new: bool,
     ) -> None:
         settings = self._topic_config(image, topic.name)
         slice_began_ms = self._clock.monotonic_ms()
         for index, partition in partitions:
-            self._apply_one(topic, settings, index, partition)
+            self._apply_one(topic, settings, index, partition, is_new)
             if self._clock.monotonic_ms() - slice_began_ms > SLICE_MS:
                 await asyncio.sleep(0)
                 slice_began_ms = self._clock.monotonic_ms()
 
     def _apply_one(
-        self, topic: TopicImage, settings: TopicConfig, index: int, partition: PartitionImage
+        self,
+        topic: TopicImage,
+        settings: TopicConfig,
+        index: int,
+        partition: PartitionImage,
+        is_new: bool,
     ) -> None:
         key = (topic.name, index)
         if self._broker_id not in partition.replicas:
@@ -100,7 +117,7 @@ class Partitions:
             return
         replica = self._replicas.find(key)
         if replica is None:
-            replica = self._open(topic, settings, index)
+            replica = self._open(topic, settings, index, is_new)
             if replica is None:
                 return
         leadership = Leadership(
@@ -113,7 +130,9 @@ class Partitions:
         if replica.lead_or_follow(leadership, self._clock.monotonic_ms()):
             self._replicas.changed(key)
 
-    def _open(self, topic: TopicImage, settings: TopicConfig, index: int) -> Replica | None:
+    def _open(
+        self, topic: TopicImage, settings: TopicConfig, index: int, is_new: bool
+    ) -> Replica | None:
         key = (topic.name, index)
         try:
             log = self._logs.get_or_create(
@@ -122,23 +141,12 @@ class Partitions:
                 topic.topic_id,
                 log_config_from(settings),
                 now_ms=self._clock.now_ms(),
+                is_new=is_new,
             )
-        except InconsistentTopicId as problem:
-            logger.error("%s; the folder is left alone, the partition is offline", problem)
-            self._replicas.mark_offline(key)
-            return None
-        except LogDirFailure as problem:
-            self.fail_folder_of(problem)
-            self._replicas.mark_offline(key)
-            return None
         except StorageError as problem:
-            # A full disk or too many open files: it may be possible later.
-            if key not in self._unopened:
-                logger.error("cannot open %s-%d now, will try again: %s", *key, problem)
-            self._unopened.add(key)
-            self._replicas.mark_offline(key)
+            self._not_opened(key, problem, is_new)
             return None
-        self._unopened.discard(key)
+        self._unopened.pop(key, None)
         core = Partition(
             self._broker_id,
             log_end_offset=log.log_end_offset,
@@ -153,6 +161,19 @@ class Partitions:
         )
         self._replicas.add(replica)
         return replica
+
+    def _not_opened(self, key: tuple[str, int], problem: StorageError, is_new: bool) -> None:
+        self._replicas.mark_offline(key)
+        if isinstance(problem, DiskFull | TooManyFiles):
+            if key not in self._unopened:
+                logger.error("cannot open %s-%d now, will try again: %s", *key, problem)
+            self._unopened[key] = is_new
+            return
+        self._unopened.pop(key, None)
+        if isinstance(problem, LogDirFailure):
+            self.fail_folder_of(problem)
+        else:
+            logger.error("%s-%d is offline, its files are left alone: %s", *key, problem)
 
     def fail_folder_of(self, problem: LogDirFailure) -> None:
         """One failing log folder takes only its partitions offline (SPEC L8)."""

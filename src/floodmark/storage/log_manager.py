@@ -106,16 +106,24 @@ class LogManager:
         lock = files.lock(path / LOCK_FILE)
         if lock is None:
             raise LogDirLocked(f"{path} is in use by another broker: stop it or use another folder")
-        clean, broker_epoch = checkpoints.take_clean_shutdown(files, path)
+        try:
+            meta = checkpoints.read_meta_properties(files, path)
+            recovery_points = checkpoints.read_offsets(files, path / checkpoints.RECOVERY_POINTS)
+            log_starts = checkpoints.read_offsets(files, path / checkpoints.LOG_START_OFFSETS)
+            high_watermarks = checkpoints.read_offsets(files, path / checkpoints.HIGH_WATERMARKS)
+            clean, broker_epoch = checkpoints.take_clean_shutdown(files, path)
+        except (OSError, CorruptCheckpoint):
+            lock.close()
+            raise
         return LogDir(
             path,
             lock,
             clean,
             broker_epoch,
-            checkpoints.read_meta_properties(files, path),
-            checkpoints.read_offsets(files, path / checkpoints.RECOVERY_POINTS),
-            checkpoints.read_offsets(files, path / checkpoints.LOG_START_OFFSETS),
-            checkpoints.read_offsets(files, path / checkpoints.HIGH_WATERMARKS),
+            meta,
+            recovery_points,
+            log_starts,
+            high_watermarks,
         )
 
     @property
@@ -200,13 +208,22 @@ class LogManager:
         log_dir = self.dirs.get(item.log_dir)
         if log_dir is None:
             return None
-        key = (item.topic, item.partition)
+        return self._open_found(
+            (item.topic, item.partition), config_for(item.topic), now_ms, log_dir
+        )
+
+    def _open_found(
+        self, key: TopicPartition, config: LogConfig, now_ms: int, log_dir: LogDir
+    ) -> PartitionLog:
+        """A log that an earlier run has left in this folder."""
         return PartitionLog.open(
             self._files,
-            item.log_dir / f"{item.topic}-{item.partition}",
-            config_for(item.topic),
+            log_dir.path / f"{key[0]}-{key[1]}",
+            config,
             now_ms=now_ms,
-            clean=log_dir.clean,
+            # A clean stop lists all logs that were open. One that was not may never have been
+            # recovered.
+            clean=log_dir.clean and key in log_dir.recovery_points,
             recovery_point=log_dir.recovery_points.get(key, 0),
             log_start_offset=log_dir.log_start_offsets.get(key, 0),
             producer_expiration_ms=self._producer_expiration_ms,
@@ -235,13 +252,30 @@ class LogManager:
         config: LogConfig,
         *,
         now_ms: int,
-        log_dir: Path | None = None,
+        is_new: bool = True,
     ) -> PartitionLog:
-        """The log of a partition; a new one goes to the folder with the fewest logs."""
+        """The log of a partition, opened where it lies if the start could not; a new one goes to
+        the folder with the fewest logs.
+
+        A partition that is not new may have its records in a folder that is offline: it is made
+        again only when all folders can be looked at.
+        """
         key = (topic, partition)
         log = self._logs.get(key)
         if log is None:
-            log = self._create(key, config, now_ms, log_dir or self._emptiest_dir())
+            log_dir = self._dir_of(key)
+            if log_dir is not None:
+                log = self._open_found(key, config, now_ms, log_dir)
+            elif self.offline_dirs and not is_new:
+                raise StorageError(
+                    f"{topic}-{partition} is not in the log folders that can be used; it may be in "
+                    f"{', '.join(map(str, self.offline_dirs))}"
+                )
+            else:
+                log_dir = self._emptiest_dir()
+                log = self._create(key, config, now_ms, log_dir)
+            self._logs[key] = log
+            log_dir.log_count += 1
         known_id = self.topic_ids.get(key)
         if topic_id is not None and known_id != topic_id:
             if known_id is not None:
@@ -252,26 +286,24 @@ class LogManager:
             self.topic_ids[key] = topic_id
         return log
 
+    def _dir_of(self, key: TopicPartition) -> LogDir | None:
+        """Where a log lies that is not open: the start could not open it, or was not asked to."""
+        name = f"{key[0]}-{key[1]}"
+        for log_dir in self.dirs.values():
+            if self._files.exists(log_dir.path / name):
+                return log_dir
+        return None
+
     def _create(
-        self, key: TopicPartition, config: LogConfig, now_ms: int, log_dir: Path
+        self, key: TopicPartition, config: LogConfig, now_ms: int, log_dir: LogDir
     ) -> PartitionLog:
-        state = self.dirs[log_dir]
-        directory = log_dir / f"{key[0]}-{key[1]}"
-        # A folder that could not be opened at the start is still as the last stop left it.
-        is_left_over = self._files.exists(directory)
-        log = PartitionLog.open(
+        return PartitionLog.open(
             self._files,
-            directory,
+            log_dir.path / f"{key[0]}-{key[1]}",
             config,
             now_ms=now_ms,
-            clean=state.clean or not is_left_over,
-            recovery_point=state.recovery_points.get(key, 0) if is_left_over else 0,
-            log_start_offset=state.log_start_offsets.get(key, 0) if is_left_over else 0,
             producer_expiration_ms=self._producer_expiration_ms,
         )
-        self._logs[key] = log
-        state.log_count += 1
-        return log
 
     def _write_topic_id(self, log: PartitionLog, topic_id: UUID) -> None:
         try:
@@ -280,10 +312,10 @@ class LogManager:
         except OSError as error:
             raise storage_failure(error, log.directory.parent, log.directory.name) from error
 
-    def _emptiest_dir(self) -> Path:
+    def _emptiest_dir(self) -> LogDir:
         if not self.dirs:
             raise StorageError("all log folders are offline")
-        return min(self.dirs.values(), key=lambda log_dir: log_dir.log_count).path
+        return min(self.dirs.values(), key=lambda log_dir: log_dir.log_count)
 
     def delete(self, topic: str, partition: int, suffix: str) -> Path:
         """Take a log away; the renamed folder returned is for `remove_folder`, later in a thread.
