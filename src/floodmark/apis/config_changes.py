@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
 from floodmark.apis.config_resources import Refused, resource_of, type_of
+from floodmark.apis.decisions import decided
 from floodmark.controller.configs import ConfigAnswer
 from floodmark.metadata.image import ConfigResource
 from floodmark.wire.errors import ErrorCode
@@ -18,8 +19,15 @@ class Asked(Protocol):
     resource_name: str
 
 
+class Wish(Protocol):
+    """What the controller is asked to do to a resource."""
+
+    @property
+    def resource(self) -> ConfigResource: ...
+
+
 AskedT = TypeVar("AskedT", bound=Asked)
-Wish = TypeVar("Wish")
+WishT = TypeVar("WishT", bound=Wish)
 Answer = TypeVar("Answer")
 Answer_co = TypeVar("Answer_co", covariant=True)
 
@@ -39,13 +47,13 @@ class MakeAnswer(Protocol[Answer_co]):
 
 async def change_configs(
     asked_for: Sequence[AskedT],
-    wish_of: Callable[[ConfigResource, AskedT], Wish],
-    decide: Callable[[list[Wish]], Awaitable[list[ConfigAnswer]]],
+    wish_of: Callable[[ConfigResource, AskedT], WishT],
+    decide: Callable[[list[WishT]], Awaitable[list[ConfigAnswer]]],
     make_answer: MakeAnswer[Answer],
 ) -> list[Answer]:
     """Passes what can be changed on to the controller; a kind without settings is refused here."""
     answers: list[Answer] = []
-    wishes: list[Wish] = []
+    wishes: list[WishT] = []
     for asked in asked_for:
         resource = resource_of(asked.resource_type, asked.resource_name)
         if not isinstance(resource, Refused):
@@ -59,13 +67,16 @@ async def change_configs(
                 resource_name=asked.resource_name,
             )
         )
-    for decided in await decide(wishes):
+    for answer in await decided(
+        decide(wishes),
+        lambda code, text: [ConfigAnswer(wish.resource, code, text) for wish in wishes],
+    ):
         answers.append(
             make_answer(
-                error_code=decided.error_code,
-                error_message=None if decided.error_code is ErrorCode.NONE else decided.message,
-                resource_type=type_of(decided.resource),
-                resource_name=decided.resource.name,
+                error_code=answer.error_code,
+                error_message=None if answer.error_code is ErrorCode.NONE else answer.message,
+                resource_type=type_of(answer.resource),
+                resource_name=answer.resource.name,
             )
         )
     return answers

@@ -6,7 +6,8 @@ Each topic is answered for itself. v2 is flexible.
 from __future__ import annotations
 
 from floodmark.apis.context import RequestContext
-from floodmark.controller.partitions import MorePartitions
+from floodmark.apis.decisions import decided
+from floodmark.controller.partitions import GrownTopic, MorePartitions
 from floodmark.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -27,8 +28,9 @@ async def handle(
         )
         for topic in request.topics
     ]
-    results = await context.services.controller.create_partitions(
-        wanted, validate_only=request.validate_only
+    results = await decided(
+        context.services.controller.create_partitions(wanted, validate_only=request.validate_only),
+        lambda code, text: [GrownTopic(topic.name, code, text) for topic in wanted],
     )
     return CreatePartitionsResponse(
         results=[

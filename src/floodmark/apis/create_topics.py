@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from floodmark.apis.context import RequestContext
+from floodmark.apis.decisions import decided
 from floodmark.config.describe import describe_topic
 from floodmark.controller.topics import CreatedTopic, NewTopic
 from floodmark.wire.errors import ErrorCode
@@ -29,8 +30,9 @@ async def handle(context: RequestContext, request: CreateTopicsRequest) -> Creat
         )
         for topic in request.topics
     ]
-    created = await context.services.controller.create_topics(
-        wanted, validate_only=request.validate_only
+    created = await decided(
+        context.services.controller.create_topics(wanted, validate_only=request.validate_only),
+        lambda code, text: [CreatedTopic(topic.name, code, text) for topic in wanted],
     )
     return CreateTopicsResponse(topics=[_result(context, topic) for topic in created])
 

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from floodmark.apis.context import RequestContext
-from floodmark.controller.topics import TopicRef
+from floodmark.apis.decisions import decided
+from floodmark.controller.topics import DeletedTopic, TopicRef
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.delete_topics import (
     DeletableTopicResult,
@@ -32,7 +33,10 @@ async def handle(context: RequestContext, request: DeleteTopicsRequest) -> Delet
                 for ref in wanted
             ]
         )
-    deleted = await context.services.controller.delete_topics(wanted)
+    deleted = await decided(
+        context.services.controller.delete_topics(wanted),
+        lambda code, text: [DeletedTopic(ref.name, ref.topic_id, code, text) for ref in wanted],
+    )
     return DeleteTopicsResponse(
         responses=[
             DeletableTopicResult(

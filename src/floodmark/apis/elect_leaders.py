@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import defaultdict
 
 from floodmark.apis.context import RequestContext
-from floodmark.controller.elections import ElectionType
+from floodmark.controller.elections import ElectionAnswer, ElectionType
+from floodmark.controller.service import ControllerUnavailable
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -19,6 +20,8 @@ from floodmark.wire.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
+
+ERROR_FOR_ALL_SINCE = 1
 
 
 async def handle(context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
@@ -29,9 +32,18 @@ async def handle(context: RequestContext, request: ElectLeadersRequest) -> Elect
         wanted = [
             (topic.topic, index) for topic in request.topic_partitions for index in topic.partitions
         ]
-    answers = await context.services.controller.elect_leaders(
-        ElectionType(request.election_type), wanted
-    )
+    error_for_all = ErrorCode.NONE
+    try:
+        answers = await context.services.controller.elect_leaders(
+            ElectionType(request.election_type), wanted
+        )
+    except ControllerUnavailable as problem:
+        if context.api_version >= ERROR_FOR_ALL_SINCE:
+            error_for_all = problem.error_code
+        answers = [
+            ElectionAnswer(topic, index, problem.error_code, str(problem))
+            for topic, index in wanted or []
+        ]
     by_topic: dict[str, list[PartitionResult]] = defaultdict(list)
     for answer in answers:
         by_topic[answer.topic].append(
@@ -42,8 +54,9 @@ async def handle(context: RequestContext, request: ElectLeadersRequest) -> Elect
             )
         )
     return ElectLeadersResponse(
+        error_code=error_for_all,
         replica_election_results=[
             ReplicaElectionResult(topic=topic, partition_result=results)
             for topic, results in by_topic.items()
-        ]
+        ],
     )

@@ -16,7 +16,8 @@ from uuid import UUID
 
 from floodmark.apis.authorized_operations import ALL_ON_CLUSTER, ALL_ON_TOPIC, NOT_REQUESTED
 from floodmark.apis.context import RequestContext
-from floodmark.controller.topics import NewTopic
+from floodmark.apis.decisions import decided
+from floodmark.controller.topics import CreatedTopic, NewTopic
 from floodmark.metadata.image import TopicImage
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.metadata import (
@@ -60,7 +61,10 @@ def _to_create(context: RequestContext, request: MetadataRequest) -> list[str]:
 async def _create_and_answer(
     context: RequestContext, request: MetadataRequest, missing: list[str]
 ) -> MetadataResponse:
-    created = await context.services.controller.create_topics([NewTopic(name) for name in missing])
+    created = await decided(
+        context.services.controller.create_topics([NewTopic(name) for name in missing]),
+        lambda code, text: [CreatedTopic(name, code, text) for name in missing],
+    )
     errors: dict[str, ErrorCode] = {
         topic.name: topic.error_code
         for topic in created

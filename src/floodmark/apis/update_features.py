@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from floodmark.apis.context import RequestContext
 from floodmark.controller.features import FeatureUpdate, UpgradeType
+from floodmark.controller.service import ControllerUnavailable
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.update_features import (
     FeatureUpdateKey,
@@ -24,9 +25,12 @@ LAST_VERSION_WITH_RESULTS = 1
 
 async def handle(context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
     updates = [_update(context.api_version, key) for key in request.feature_updates]
-    answers = await context.services.controller.update_features(
-        updates, validate_only=request.validate_only
-    )
+    try:
+        answers = await context.services.controller.update_features(
+            updates, validate_only=request.validate_only
+        )
+    except ControllerUnavailable as problem:
+        return UpdateFeaturesResponse(error_code=problem.error_code, error_message=str(problem))
     for answer in answers:
         if answer.error_code is not ErrorCode.NONE:
             return UpdateFeaturesResponse(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from floodmark.clock import Clock
 from floodmark.config.broker_config import BrokerConfig
-from floodmark.controller.service import ControllerService
+from floodmark.controller.service import ControllerService, ControllerUnavailable
 from floodmark.metadata.image import (
     CONSUMER_OFFSETS_TOPIC,
     TRANSACTION_STATE_TOPIC,
@@ -23,6 +23,7 @@ from floodmark.metadata.image import (
 from floodmark.records.compression import Compression
 from floodmark.replication.replica_manager import ReplicaManager
 from floodmark.replication.waiting import ReplicaKey
+from floodmark.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from floodmark.broker.coordinator_log import InternalTopicLog
@@ -130,7 +131,12 @@ class Coordination:
         )
 
     async def _allocate_producer_ids(self) -> tuple[int, int]:
-        block = await self._controller.allocate_producer_ids(self._broker_id)
+        from floodmark.coordinators.ports import CoordinatorError
+
+        try:
+            block = await self._controller.allocate_producer_ids(self._broker_id)
+        except ControllerUnavailable as problem:
+            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(problem)) from problem
         return block.first, block.size
 
     def _offsets_log(self, config: BrokerConfig) -> InternalTopicLog:

@@ -45,7 +45,9 @@ def test_a_partition_that_opens_late_is_served_from_then_on(
         broker = floodmark.broker
         create = broker.logs.get_or_create
 
-        def create_all_but_one(topic: str, partition: int, *args: Any, **named: Any) -> PartitionLog:
+        def create_all_but_one(
+            topic: str, partition: int, *args: Any, **named: Any
+        ) -> PartitionLog:
             if partition == 1:
                 raise DiskFull("no space left")
             return create(topic, partition, *args, **named)
