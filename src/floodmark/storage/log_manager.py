@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from floodmark.storage import checkpoints
 from floodmark.storage.checkpoints import CorruptCheckpoint, MetaProperties, TopicPartition
@@ -263,7 +263,7 @@ class LogManager:
         key = (topic, partition)
         log = self._logs.get(key)
         if log is None:
-            log_dir = self._dir_of(key)
+            log_dir = self._dir_of(key, topic_id if is_new else None)
             if log_dir is not None:
                 log = self._open_found(key, config, now_ms, log_dir)
             elif self.offline_dirs and not is_new:
@@ -286,12 +286,26 @@ class LogManager:
             self.topic_ids[key] = topic_id
         return log
 
-    def _dir_of(self, key: TopicPartition) -> LogDir | None:
-        """Where a log lies that is not open: the start could not open it, or was not asked to."""
-        name = f"{key[0]}-{key[1]}"
-        for log_dir in self.dirs.values():
-            if self._files.exists(log_dir.path / name):
-                return log_dir
+    def _dir_of(self, key: TopicPartition, new_topic_id: UUID | None) -> LogDir | None:
+        """Where a log lies that is not open: the start could not open it, or was not asked to.
+
+        What an earlier topic of the name has left there is no log of a new topic.
+        """
+        for log_dir in list(self.dirs.values()):
+            directory = log_dir.path / f"{key[0]}-{key[1]}"
+            try:
+                if not self._files.exists(directory):
+                    continue
+                topic_id = checkpoints.read_topic_id(self._files, directory)
+                if new_topic_id is None or topic_id == new_topic_id:
+                    if topic_id is not None:
+                        self.topic_ids[key] = topic_id
+                    return log_dir
+                _log.warning("%s is left over from a deleted topic, and goes", directory)
+                target = directory.with_name(f"{directory.name}.{uuid4().hex}{DELETE_SUFFIX}")
+                self._files.rename(directory, target)
+            except OSError as error:
+                raise storage_failure(error, log_dir.path, directory.name) from error
         return None
 
     def _create(

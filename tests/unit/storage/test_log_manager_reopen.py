@@ -3,8 +3,11 @@
 from pathlib import Path
 from uuid import UUID
 
+import pytest
+
 from floodmark.records.batch import read_header
 from floodmark.records.record import Record, encode_batch
+from floodmark.storage.errors import InconsistentTopicId
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.log_manager import LogManager
 from floodmark.testing.memory_files import MemoryFiles
@@ -57,3 +60,35 @@ def test_a_topic_made_again_under_its_name_begins_at_zero():
     again.delete("t", 0, "gone")
     made_anew = again.get_or_create("t", 0, UUID(int=8), LogConfig(), now_ms=4)
     assert (made_anew.log_start_offset, made_anew.log_end_offset) == (0, 0)
+
+
+def test_what_a_deleted_topic_left_behind_does_not_come_back_in_a_new_one():
+    files = MemoryFiles()
+    logs = opened(files)
+    append(logs, 3)
+    logs.close(2, clean=False)
+
+    # The process ended between the commit of the deletion and the renaming of the folder.
+    again = opened(files)
+    again.load([], lambda topic: LogConfig(), 3)
+    made_anew = again.get_or_create("t", 0, UUID(int=8), LogConfig(), now_ms=4)
+    assert made_anew.log_end_offset == 0
+    assert again.topic_ids["t", 0] == UUID(int=8)
+    left = [name for name in files.listdir(FOLDER) if name.endswith("-delete")]
+    assert len(left) == 1
+    assert left[0].startswith("t-0.")
+    again.close(5)
+
+    opened(files).found_partitions()
+    assert [name for name in files.listdir(FOLDER) if name.endswith("-delete")] == []
+
+
+def test_the_log_of_another_topic_id_is_left_alone_when_the_topic_is_not_new():
+    files = MemoryFiles()
+    logs = opened(files)
+    append(logs, 3)
+    logs.close(2)
+    again = opened(files)
+    with pytest.raises(InconsistentTopicId):
+        again.get_or_create("t", 0, UUID(int=8), LogConfig(), now_ms=4, is_new=False)
+    assert "t-0" in files.listdir(FOLDER)
