@@ -26,7 +26,7 @@ from floodmark.replication.replica import (
     Replica,
 )
 from floodmark.replication.waiting import ReplicaKey, WaitingFetch, WaitingProduce
-from floodmark.storage.errors import DiskFull, StorageError
+from floodmark.storage.errors import DiskFull, StorageError, TooManyFiles
 from floodmark.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -275,9 +275,10 @@ class ReplicaManager:
         self.changed(replica.key)
 
     def disk_failed(self, replica: Replica, problem: StorageError | OSError) -> None:
-        """A full disk passes, the log stands as it stood; any other failure takes the folder."""
-        if isinstance(problem, DiskFull):
-            logger.error("no space left for %s-%d: %s", *replica.key, problem)
+        """A full disk or too many open files pass, the log stands as it stood; any other failure
+        takes the folder."""
+        if isinstance(problem, DiskFull | TooManyFiles):
+            logger.error("%s-%d cannot be served now: %s", *replica.key, problem)
             return
         logger.error("disk failure at %s-%d: %s", *replica.key, problem)
         self._on_disk_failure(replica, problem)

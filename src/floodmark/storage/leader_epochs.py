@@ -145,9 +145,13 @@ class LeaderEpochs:
         if not self._dirty:
             return False
         self._dirty = False
-        file = self._files.open(self._path)
         try:
-            file.fsync()
-        finally:
-            file.close()
+            file = self._files.open(self._path)
+            try:
+                file.fsync()
+            finally:
+                file.close()
+        except OSError:
+            self._dirty = True
+            raise
         return True

@@ -32,6 +32,7 @@ from floodmark.storage.errors import (
     OffsetOutOfRange,
     OffsetsOutOfOrder,
     StorageError,
+    TooManyFiles,
     storage_failure,
 )
 from floodmark.storage.files import Files, FileSlice
@@ -335,7 +336,7 @@ class PartitionLog:
         except OSError as error:
             if self._closed:
                 raise LogClosed(f"{self.directory.name} is closed") from error
-            raise LogDirFailure(self.directory.parent, str(error)) from error
+            raise storage_failure(error, self.directory.parent, self.directory.name) from error
 
     def _read(
         self, offset: int, max_bytes: int, end_offset: int, min_one_batch: bool
@@ -721,6 +722,11 @@ class PartitionLog:
                     self._name_dirty = False
             except OSError as error:
                 self._directory_dirty = True
+                self._finished[:0] = finished
+                failure = storage_failure(error, self.directory.parent, "fsync")
+                if isinstance(failure, TooManyFiles):
+                    # A file that had to be opened for it was not: no fsync has failed.
+                    raise failure from error
                 # After a failed fsync the kernel may have dropped the pages: nothing can be
                 # promised about this folder until it is recovered from what is on the disk.
                 raise LogDirFailure(self.directory.parent, f"fsync: {error}") from error

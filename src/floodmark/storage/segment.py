@@ -192,8 +192,10 @@ class Segment:
         self.size_bytes += size_bytes
 
     def cut_back(self) -> None:
-        """Take away what a failed write left behind the known end."""
-        self.file.truncate(self.size_bytes)
+        """Take away what a failed write left behind the known end; a file that could not be opened
+        has got nothing."""
+        if self._file is not None:
+            self._file.truncate(self.size_bytes)
 
     def waited_ms(self, now_ms: int, max_timestamp: int) -> int:
         """How long the segment has been open, in record time where the first batch has one."""
@@ -211,6 +213,8 @@ class Segment:
         return max(self._first_timestamp, NO_TIMESTAMP)
 
     def _load_first_timestamp(self) -> None:
+        if self.size_bytes == 0:
+            return
         front = self.file.pread(HEADER_BYTES, 0)
         if len(front) == HEADER_BYTES:
             self._first_timestamp = BatchHeader._make(HEADER.unpack(front)).max_timestamp
@@ -221,27 +225,34 @@ class Segment:
         """Read the index files; what does not fit the log is rebuilt from it."""
         if self._indexes_loaded:
             return
-        self._indexes_loaded = True
         try:
             self.offset_index.load(self.size_bytes)
             self.time_index.load()
-            self._max_timestamp, self._max_timestamp_offset = self.time_index.last_entry()
-            self.is_full = self.offset_index.is_full or self.time_index.is_full
         except CorruptIndex:
             self.rebuild_indexes()
+            return
+        self._max_timestamp, self._max_timestamp_offset = self.time_index.last_entry()
+        self.is_full = self.offset_index.is_full or self.time_index.is_full
+        self._indexes_loaded = True
 
     def rebuild_indexes(self) -> None:
         """Make offset and time index anew from the headers, without checking the batches."""
         size_bytes = self.size_bytes
-        self.start_over()
         try:
+            self.start_over()
             for _, header in self.headers(0, size_bytes):
                 self.note(header.last_offset, header.max_timestamp, header.size_bytes)
         except CorruptRecord:
             # A log below the recovery point with a broken header: what comes before it stays
             # readable, and a read across it ends there.
             pass
-        self.size_bytes = size_bytes
+        except OSError:
+            # Perhaps no file could be opened: who comes next tries again.
+            self._indexes_loaded = False
+            self._max_timestamp = _UNKNOWN
+            raise
+        finally:
+            self.size_bytes = size_bytes
         self.finish_indexes()
 
     def start_over(self) -> None:
