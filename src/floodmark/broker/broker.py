@@ -159,19 +159,21 @@ class Broker:
         if not self.is_serving:
             return
         self.is_serving = False
-        self.network.stop_accepting()
-        self.coordination.close()
-        await self.replicas.close()
-        await self.network.close()
-        await self._maintenance.close()
-        await self._afterwards
-        if self._cleaner is not None:
-            await self._cleaner.close()
-        self._deferred.close()
-        high_watermarks = {r.key: r.core.high_watermark for r in self.replicas.replicas}
-        await asyncio.to_thread(self._close_logs, high_watermarks)
-        await self.controller.stop()
-        self._executor.shutdown()
+        try:
+            self.network.stop_accepting()
+            self.coordination.close()
+            await self.replicas.close()
+            await self.network.close()
+            await self._maintenance.close()
+            await self._afterwards
+            if self._cleaner is not None:
+                await self._cleaner.close()
+            self._deferred.close()
+            high_watermarks = {r.key: r.core.high_watermark for r in self.replicas.replicas}
+            await asyncio.to_thread(self._close_logs, high_watermarks)
+        finally:
+            await self.controller.stop()
+            self._executor.shutdown()
 
     def _make_parts(self, config: BrokerConfig, identity: Identity) -> None:
         self.broker_id = identity.node_id
@@ -203,6 +205,7 @@ class Broker:
             self.replicas,
             self.partitions,
             self.controller,
+            self.coordination,
             self.clock,
             self._executor,
             self._deferred,

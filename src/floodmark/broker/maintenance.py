@@ -12,11 +12,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 
+from floodmark.broker.coordination import Coordination
 from floodmark.broker.deferred import Deferred
 from floodmark.broker.partitions import Partitions
 from floodmark.clock import Clock
 from floodmark.config.broker_config import BrokerConfig
 from floodmark.controller.service import ControllerService
+from floodmark.metadata.image import Delta
 from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
 from floodmark.storage.errors import LogDirFailure, StorageError
@@ -38,6 +40,7 @@ class Maintenance:
         replicas: ReplicaManager,
         partitions: Partitions,
         controller: ControllerService,
+        coordination: Coordination,
         clock: Clock,
         executor: Executor,
         deferred: Deferred,
@@ -46,6 +49,7 @@ class Maintenance:
         self._replicas = replicas
         self._partitions = partitions
         self._controller = controller
+        self._coordination = coordination
         self._clock = clock
         self._executor = executor
         self._deferred = deferred
@@ -90,7 +94,9 @@ class Maintenance:
 
     async def flush_and_reopen(self) -> None:
         await self.flush()
-        await self._partitions.reopen(self._controller.image)
+        image = self._controller.image
+        if await self._partitions.reopen(image):
+            self._coordination.image_changed(image, Delta())
 
     async def flush(self) -> None:
         """Syncs logs whose flush.ms has passed, and finished segments, one after the other."""

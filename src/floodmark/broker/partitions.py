@@ -67,15 +67,19 @@ class Partitions:
             if resource.kind == "topic" and resource.name in image.topics:
                 self.reconfigure(image, image.topics[resource.name])
 
-    async def reopen(self, image: MetadataImage) -> None:
-        """Tries again what a full disk, or a lack of file descriptors, kept from opening."""
-        for (name, index), is_new in sorted(self._unopened.items()):
+    async def reopen(self, image: MetadataImage) -> bool:
+        """Tries again what a full disk, or a lack of file descriptors, kept from opening.
+
+        Says whether anything was opened.
+        """
+        waiting = len(self._unopened)
+        for name, index in sorted(self._unopened):
             topic = image.topics.get(name)
             if topic is None or index >= len(topic.partitions):
-                self._unopened.pop((name, index), None)
+                self._unopened.discard((name, index))
             else:
-                partitions = [(index, topic.partitions[index])]
-                await self._apply_all(image, topic, partitions, is_new=is_new)
+                await self._apply_all(image, topic, [(index, topic.partitions[index])])
+        return len(self._unopened) < waiting
 
     def reconfigure(self, image: MetadataImage, topic: TopicImage) -> None:
         """A topic's settings changed: they count from the next request on."""
