@@ -73,12 +73,13 @@ class Partitions:
         Says whether anything was opened.
         """
         waiting = len(self._unopened)
-        for name, index in sorted(self._unopened):
+        for (name, index), is_new in sorted(self._unopened.items()):
             topic = image.topics.get(name)
             if topic is None or index >= len(topic.partitions):
-                self._unopened.discard((name, index))
+                self._unopened.pop((name, index), None)
             else:
-                await self._apply_all(image, topic, [(index, topic.partitions[index])])
+                partitions = [(index, topic.partitions[index])]
+                await self._apply_all(image, topic, partitions, is_new=is_new)
         return len(self._unopened) < waiting
 
     def reconfigure(self, image: MetadataImage, topic: TopicImage) -> None:
