@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, TypeVar, cast
 
 from floodmark.clock import Clock
@@ -245,11 +245,29 @@ class CoordinatorRuntime(Generic[S]):
         return loaded
 
     def _append(self, partition: int, loaded: _Loaded[S], write: Write[Any]) -> None:
+        """All records, or with `atomic=False` as many as went well before the one that failed."""
+        start, count = 0, len(write.records)
+        while start < len(write.records):
+            try:
+                self._append_batch(partition, loaded, write, write.records[start : start + count])
+                start += count
+            except CoordinatorError as error:
+                is_too_large = error.error_code is ErrorCode.RECORD_LIST_TOO_LARGE
+                if is_too_large and not write.atomic and count > 1:
+                    count = (count + 1) // 2
+                    continue
+                if write.then is not None:
+                    write.then(error)
+                raise
+
+    def _append_batch(
+        self, partition: int, loaded: _Loaded[S], write: Write[Any], chosen: Sequence[Any]
+    ) -> None:
         shard = loaded.shard
         now_ms = self._clock.now_ms()
         producer = write.producer
         records = []
-        for record in write.records:
+        for record in chosen:
             key, value = shard.encode(record)
             records.append(Record(0, now_ms, key, value, _NO_HEADERS))
         if producer is None:
@@ -262,16 +280,11 @@ class CoordinatorRuntime(Generic[S]):
                 producer_epoch=producer.producer_epoch,
                 is_transactional=True,
             )
-        try:
-            end_offset = self.log.append(partition, batch)
-        except CoordinatorError as error:
-            if write.then is not None:
-                write.then(error)
-            raise
+        end_offset = self.log.append(partition, batch)
         loaded.last_written_offset = end_offset
         if write.replay:
             offset = end_offset - len(records)
-            for record in write.records:
+            for record in chosen:
                 shard.replay(record, offset, producer)
                 offset += 1
 

@@ -30,6 +30,9 @@ class Write(Generic[T]):
     """What a handler decided.
 
     `records` are the shard's own record objects; `shard.encode` makes bytes of them, in one batch.
+    `atomic=False` is for records that stand each for themselves, such as tombstones: what is too
+    large for one batch is appended in several, in order, and when one of them fails those before it
+    have happened.
     `applied` is called when the records are appended and replayed, committed or not.
     `then` is called once, when everything is committed (None) or when it failed (why).
     `replay=False` is for state that the handler had to change already (classic groups).
@@ -42,6 +45,7 @@ class Write(Generic[T]):
     then: Callable[[CoordinatorError | None], None] | None = None
     replay: bool = True
     producer: Producer | None = None
+    atomic: bool = True
 
 
 class Shard(Protocol[R]):

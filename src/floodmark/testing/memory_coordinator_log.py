@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
-from floodmark.coordinators.ports import CoordinatorError
+from floodmark.coordinators.ports import AppendRefused, CoordinatorError
 from floodmark.records.batch import HEADER_BYTES, patch, read_header
+from floodmark.wire.errors import ErrorCode
 
 
 class MemoryCoordinatorLog:
-    """A `CoordinatorLog`. The high watermark follows every append unless `hold` is set."""
+    """A `CoordinatorLog`. The high watermark follows every append unless `hold` is set.
+
+    Batches above `max_batch_bytes` are refused, as a topic does with `max.message.bytes`.
+    """
 
     def __init__(self, topic: str = "__consumer_offsets", partition_count: int = 50) -> None:
         self.topic = topic
@@ -19,6 +23,7 @@ class MemoryCoordinatorLog:
         self._end_offsets: dict[int, int] = {}
         self._high_watermarks: dict[int, int] = {}
         self._moved = asyncio.Event()
+        self.max_batch_bytes = 1 << 20
         self.hold = False
         self.fail_with: CoordinatorError | None = None
         self.lose_with: CoordinatorError | TimeoutError | None = None
@@ -34,6 +39,8 @@ class MemoryCoordinatorLog:
     def append(self, partition: int, batch: bytearray) -> int:
         if self.fail_with is not None:
             raise self.fail_with
+        if len(batch) > self.max_batch_bytes:
+            raise AppendRefused(ErrorCode.RECORD_LIST_TOO_LARGE)
         base_offset = self.log_end_offset(partition)
         patch(batch, 0, base_offset=base_offset, leader_epoch=0)
         end_offset = base_offset + read_header(batch).last_offset_delta + 1

@@ -114,6 +114,46 @@ async def test_a_failing_append_changes_nothing(bench: Bench) -> None:
     assert bench.runtime.shard(0).values == {}
 
 
+def write_seven(*, atomic: bool) -> Write[str]:
+    return Write("done", [(f"counter-{n}", n) for n in range(7)], atomic=atomic)
+
+
+async def test_a_write_too_large_for_a_batch_is_refused_as_a_whole(bench: Bench) -> None:
+    bench.log.max_batch_bytes = 120
+    refused = bench.runtime.submit(0, lambda shard, _: write_seven(atomic=True), code)
+    assert refused is ErrorCode.RECORD_LIST_TOO_LARGE
+    assert bench.log.log_end_offset(0) == 0
+
+
+async def test_records_that_stand_for_themselves_are_appended_in_batches_that_fit(
+    bench: Bench,
+) -> None:
+    bench.log.max_batch_bytes = 120
+    assert bench.runtime.submit(0, lambda shard, _: write_seven(atomic=False), code) == "done"
+    expected = {f"counter-{n}": n for n in range(7)}
+    assert bench.runtime.shard(0).values == expected
+    assert len(list(bench.log.read(0))) > 1
+    other = bench.new_runtime()
+    other.load(0)
+    await other.until_loaded()
+    assert other.shard(0).values == expected
+    other.close()
+
+
+async def test_one_record_that_fits_nowhere_is_refused_after_those_before_it(
+    bench: Bench,
+) -> None:
+    bench.log.max_batch_bytes = 120
+    done: list[CoordinatorError | None] = []
+    records = [("small", 1), ("large" * 100, 2), ("behind", 3)]
+    refused = bench.runtime.submit(
+        0, lambda shard, _: Write(None, records, then=done.append, atomic=False), code
+    )
+    assert refused is ErrorCode.RECORD_LIST_TOO_LARGE
+    assert [error and error.error_code for error in done] == [ErrorCode.RECORD_LIST_TOO_LARGE]
+    assert bench.runtime.shard(0).values == {"small": 1}
+
+
 async def test_a_lost_leader_answers_the_waiting_with_not_coordinator(bench: Bench) -> None:
     bench.log.hold = True
     waiting = asyncio.ensure_future(bench.runtime.write(0, increment))

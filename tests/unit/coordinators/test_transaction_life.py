@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from floodmark.coordinators.ports import AppendRefused
+from floodmark.coordinators.runtime import TIMER_RETRY_MS
 from floodmark.coordinators.transactions.listing import TransactionFilter
 from floodmark.coordinators.transactions.ports import NO_LEADER
 from floodmark.coordinators.transactions.records import (
@@ -18,6 +20,7 @@ from floodmark.coordinators.transactions.states import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
     ONGOING,
+    PREPARE_ABORT,
     PREPARE_COMMIT,
 )
 from floodmark.coordinators.transactions.transaction import Transaction
@@ -88,6 +91,43 @@ async def test_unused_transactional_ids_are_forgotten(bench: TransactionBench) -
     assert bench.service.describe("busy")[0] is ErrorCode.NONE
     await bench.load_again()
     assert bench.service.describe("idle")[0] is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+
+async def test_however_many_transactions_run_out_of_time_at_once(bench: TransactionBench) -> None:
+    names = [f"late-{number}" for number in range(20)]
+    for name in names:
+        await bench.add(await bench.start(name), HERE, transactional_id=name)
+    bench.log.max_batch_bytes = 500
+    bench.advance(70_001)
+    assert {bench.transaction(name).state for name in names} == {COMPLETE_ABORT}
+    assert len(bench.markers.written) == len(names)
+    bench.advance(bench.limits.expiration_ms + 1)
+    assert bench.all_transactions() == []
+
+
+async def test_those_that_fit_are_aborted_once_when_another_is_refused(
+    bench: TransactionBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["a", "b"]
+    for name in names:
+        await bench.add(await bench.start(name), HERE, transactional_id=name)
+    append = bench.log.append
+    taken: list[int] = []
+
+    def take_one_batch(partition: int, batch: bytearray) -> int:
+        if taken:
+            raise AppendRefused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        taken.append(append(partition, batch))
+        return taken[0]
+
+    with monkeypatch.context() as patched:
+        bench.log.max_batch_bytes = 250
+        patched.setattr(bench.log, "append", take_one_batch)
+        bench.advance(70_001)
+    assert [bench.transaction(name).state for name in names] == [PREPARE_ABORT, ONGOING]
+    bench.advance(TIMER_RETRY_MS)
+    await until(lambda: {bench.transaction(name).state for name in names} == {COMPLETE_ABORT})
+    assert len(bench.markers.written) == len(names)
 
 
 async def test_an_open_transaction_survives_a_failover(bench: TransactionBench) -> None:

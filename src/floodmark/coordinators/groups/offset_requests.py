@@ -207,7 +207,7 @@ def delete(
             is_known = store.get(group_id, topic.name, index) is not None
             if is_known or store.is_unstable(group_id, topic.name, index):
                 records.append(OffsetRecord(group_id, topic.name, index, None))
-    return Write(response, records)
+    return Write(response, records, atomic=False)
 
 
 def no_offset(

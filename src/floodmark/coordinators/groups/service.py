@@ -8,7 +8,8 @@ with a future; errors are answers.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 from uuid import uuid4
 
@@ -21,7 +22,7 @@ from floodmark.coordinators.groups.settings import GroupSettings, Surroundings
 from floodmark.coordinators.groups.shard import GroupShard
 from floodmark.coordinators.ports import CoordinatorError, CoordinatorLog
 from floodmark.coordinators.runtime import CoordinatorRuntime
-from floodmark.metadata.image import Delta, MetadataImage
+from floodmark.metadata.image import Delta, MetadataImage, TopicImage
 from floodmark.records.compression import Compression
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.consumer_group_describe import DescribedGroup as ConsumerDescription
@@ -54,6 +55,8 @@ from floodmark.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -119,11 +122,20 @@ class GroupService:
         if delta.created_topics or delta.deleted_topics or has_grown:
             self.surroundings.topics_version += 1
         if delta.deleted_topics:
-            deleted = list(delta.deleted_topics)
             for partition in self.runtime.active_partitions:
-                self.runtime.submit(
-                    partition, lambda shard, _: shard.topics_deleted(deleted), lambda _: None
-                )
+                self._delete_offsets_of(delta.deleted_topics, partition)
+
+    def _delete_offsets_of(self, topics: Sequence[TopicImage], partition: int) -> None:
+        def failed(error: CoordinatorError) -> None:
+            logger.error(
+                "%s-%d keeps offsets of deleted topics (%s): %s",
+                self.log.topic,
+                partition,
+                ", ".join(topic.name for topic in topics),
+                error,
+            )
+
+        self.runtime.submit(partition, lambda shard, _: shard.topics_deleted(topics), failed)
 
     def marker(
         self, partition: int, producer_id: int, producer_epoch: int, *, committed: bool

@@ -16,7 +16,8 @@ CLASSIC_NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 Kafka has the same constant: without it clients that retry would leave dead members behind."""
 
 MAX_TOMBSTONES_PER_WRITE = 1000
-"""Expired offsets are removed in batches that stay well under `max.message.bytes`."""
+"""Expired offsets are removed group after group until there are so many: no run of the timer keeps
+the loop for long."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ still speak the classic protocol.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from floodmark.coordinators.groups import offset_requests
@@ -279,7 +280,7 @@ class GroupShard:
             raise CoordinatorError(ErrorCode.NON_EMPTY_GROUP)
         return offset_requests.delete(self.offsets, request, group.is_subscribed_to)
 
-    def topics_deleted(self, topics: list[TopicImage]) -> Write[None]:
+    def topics_deleted(self, topics: Sequence[TopicImage]) -> Write[None]:
         """Offsets of a topic go with it; those under its name that belong to another id stay."""
         records = [
             OffsetRecord(group_id, topic.name, partition, None)
@@ -287,7 +288,7 @@ class GroupShard:
             for group_id, partition, value in self.offsets.of_topic(topic.name)
             if value.topic_id in (ZERO_UUID, topic.topic_id)
         ]
-        return Write(None, records)
+        return Write(None, records, atomic=False)
 
     # Looking, and ending
 
@@ -339,7 +340,7 @@ class GroupShard:
         if not group.is_empty:
             raise CoordinatorError(ErrorCode.NON_EMPTY_GROUP)
         records: list[GroupRecord] = [*self.offsets.tombstones(group_id), *self.tombstones(group)]
-        return Write(DeletableGroupResult(group_id=group_id), records)
+        return Write(DeletableGroupResult(group_id=group_id), records, atomic=False)
 
     def tombstones(self, group: Group) -> list[MessageRecord]:
         """What removes an empty group itself; its timers go at once."""
@@ -355,4 +356,4 @@ class GroupShard:
         records, is_complete = expire_groups(self, now_ms)
         interval_ms = self.surroundings.settings.offsets_retention_check_interval_ms
         self._schedule_expiry(interval_ms if is_complete else 0)
-        return Write(None, records)
+        return Write(None, records, atomic=False)

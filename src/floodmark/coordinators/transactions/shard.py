@@ -34,7 +34,7 @@ from floodmark.wire.errors import ErrorCode
 
 ABORT_TIMER = "abort-timed-out"
 EXPIRE_TIMER = "remove-expired"
-# A batch of tombstones stays far below the smallest sensible max.message.bytes.
+# No run of the timer keeps the loop for long.
 MAX_TOMBSTONES = 1000
 
 
@@ -197,7 +197,7 @@ class TransactionShard:
                 has_open = True
         if has_open:
             self._schedule_abort()
-        return Write(None, fenced, then=self._when_prepared(fenced))
+        return Write(None, fenced, then=self._when_prepared(fenced), atomic=False)
 
     def remove_expired(self, now_ms: int) -> Write[None]:
         expiration_ms = self._limits.expiration_ms
@@ -208,7 +208,7 @@ class TransactionShard:
         ]
         full = len(expired) > MAX_TOMBSTONES
         self._schedule_expire(0 if full else self._limits.expire_interval_ms)
-        return Write(None, expired[:MAX_TOMBSTONES])
+        return Write(None, expired[:MAX_TOMBSTONES], atomic=False)
 
     # The shard's life
 

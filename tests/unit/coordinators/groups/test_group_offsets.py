@@ -254,6 +254,47 @@ async def test_offsets_of_a_deleted_topic_go_with_it(bench: GroupBench) -> None:
     assert fetch(bench, partition=1).committed_offset == 1
 
 
+async def test_however_many_offsets_go_when_their_topic_does(bench: GroupBench) -> None:
+    bench.set_topics(topic_image("t", 20))
+    for partition in range(20):
+        commit(bench, 1, partition=partition)
+    bench.log.max_batch_bytes = 300
+    bench.set_topics()
+    assert fetch(bench).committed_offset == -1
+    await bench.reload()
+    assert bench.service.runtime.shard(0).offsets.topics("g") == {}
+
+
+async def test_offsets_that_outlive_their_topic_are_reported(
+    bench: GroupBench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.set_topics(topic_image("t", 1))
+    commit(bench, 1)
+    bench.log.fail_with = AppendRefused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too few replicas")
+    bench.set_topics()
+    assert "keeps offsets of deleted topics (t): too few replicas" in caplog.text
+
+
+@pytest.mark.parametrize("way", ["expiry", "delete_group", "delete_offsets"])
+async def test_however_many_offsets_of_a_group_can_be_removed(bench: GroupBench, way: str) -> None:
+    for partition in range(20):
+        commit(bench, 1, partition=partition)
+    bench.log.max_batch_bytes = 300
+    if way == "expiry":
+        bench.clock.advance(25 * HOUR_MS)
+        bench.service.runtime.run_timers()
+    elif way == "delete_group":
+        assert now(bench.service.delete_group("g")).error_code == ErrorCode.NONE
+    else:
+        partitions = [OffsetDeleteRequestPartition(partition_index=index) for index in range(20)]
+        topic = OffsetDeleteRequestTopic(name="t", partitions=partitions)
+        request = OffsetDeleteRequest(group_id="g", topics=[topic])
+        assert now(bench.service.delete_offsets(request)).error_code == ErrorCode.NONE
+    await bench.reload()
+    assert bench.service.runtime.shard(0).offsets.topics("g") == {}
+    assert (bench.group("g") is None) == (way != "delete_offsets")
+
+
 async def test_an_offset_of_the_topics_former_self_is_not_fetched(bench: GroupBench) -> None:
     commit(bench, 1, topic_id=UUID(int=1))
     assert fetch(bench, topic_id=UUID(int=1)).committed_offset == 1
