@@ -208,12 +208,6 @@ class MetadataImage:
     def with_topic(self, topic: TopicImage) -> MetadataImage:
         return self.apply(ImageChange(topics={topic.name: topic}))
 
-    def without_topic(self, name: str) -> MetadataImage:
-        return self.apply(ImageChange(topics={name: None}))
-
-    def with_controller(self, controller_id: int, controller_epoch: int) -> MetadataImage:
-        return replace(self, controller_id=controller_id, controller_epoch=controller_epoch)
-
     def _changed_topics(
         self, changes: Mapping[str, TopicImage | None]
     ) -> tuple[Mapping[str, TopicImage], Mapping[UUID, TopicImage]]:

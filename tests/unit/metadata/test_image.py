@@ -32,7 +32,7 @@ def test_a_change_leaves_the_old_image_alone_and_shares_other_topics():
 
 
 def test_a_deleted_topic_is_gone_by_name_and_by_id():
-    image = MetadataImage().with_topic(topic("a", 1)).without_topic("a")
+    image = MetadataImage().with_topic(topic("a", 1)).apply(ImageChange(topics={"a": None}))
     assert not image.topics
     assert not image.topics_by_id
 

@@ -5,10 +5,10 @@ Called by `shard.py`, which knows whether a group is a classic one.
 
 from __future__ import annotations
 
+from floodmark.coordinators.client_errors import client_code
 from floodmark.coordinators.groups.classic_group import ClassicGroup, ClassicMember, SyncReply
 from floodmark.coordinators.groups.classic_join import UNKNOWN_MEMBER, ClassicJoin
 from floodmark.coordinators.groups.classic_rebalance import NOTHING
-from floodmark.coordinators.groups.errors import client_code
 from floodmark.coordinators.groups.states import ClassicState
 from floodmark.coordinators.ports import CoordinatorError
 from floodmark.coordinators.shard import Write

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from floodmark.coordinators.client_errors import client_code
 from floodmark.coordinators.groups import consumer_records as records_of
 from floodmark.coordinators.groups.classic import ClassicGroups
 from floodmark.coordinators.groups.classic_group import (
@@ -43,7 +44,7 @@ from floodmark.coordinators.groups.embedded_protocol import (
     read_subscription,
     write_assignment,
 )
-from floodmark.coordinators.groups.errors import client_code, unknown_member
+from floodmark.coordinators.groups.errors import unknown_member
 from floodmark.coordinators.groups.migration import (
     can_downgrade,
     check_upgrade,

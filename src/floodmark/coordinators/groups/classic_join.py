@@ -5,6 +5,7 @@ The first half of the classic protocol; `classic_rebalance.py` has the machinery
 
 from __future__ import annotations
 
+from floodmark.coordinators.client_errors import client_code
 from floodmark.coordinators.groups.classic_group import (
     ClassicGroup,
     ClassicMember,
@@ -13,7 +14,6 @@ from floodmark.coordinators.groups.classic_group import (
 )
 from floodmark.coordinators.groups.classic_rebalance import NOTHING, ClassicRebalance
 from floodmark.coordinators.groups.client import Client
-from floodmark.coordinators.groups.errors import client_code
 from floodmark.coordinators.groups.records import group_metadata
 from floodmark.coordinators.groups.settings import CLASSIC_NEW_MEMBER_JOIN_TIMEOUT_MS
 from floodmark.coordinators.groups.states import ClassicState

@@ -81,10 +81,6 @@ class ConsumerGroup:
     def protocol_type(self) -> str:
         return CONSUMER_PROTOCOL_TYPE
 
-    @property
-    def classic_members(self) -> list[ConsumerMember]:
-        return [member for member in self.members.values() if member.classic is not None]
-
     def member(self, member_id: str) -> ConsumerMember:
         member = self.members.get(member_id)
         if member is None:

@@ -14,8 +14,8 @@ from typing import Generic, TypeVar
 from uuid import uuid4
 
 from floodmark.clock import Clock
+from floodmark.coordinators.client_errors import client_code
 from floodmark.coordinators.groups.client import Client
-from floodmark.coordinators.groups.errors import client_code
 from floodmark.coordinators.groups.heartbeat_rules import check_heartbeat
 from floodmark.coordinators.groups.java_hash import partition_for
 from floodmark.coordinators.groups.settings import GroupSettings, Surroundings

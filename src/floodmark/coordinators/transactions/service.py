@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import lru_cache
 
 from floodmark.clock import Clock
+from floodmark.coordinators.client_errors import client_code
 from floodmark.coordinators.groups.java_hash import partition_for
 from floodmark.coordinators.ports import CoordinatorError, NotCoordinator
 from floodmark.coordinators.runtime import TIMER_RETRY_MS, CoordinatorRuntime
 from floodmark.coordinators.shard import Producer, Timers, Write
-from floodmark.coordinators.transactions.errors import as_transaction_error
 from floodmark.coordinators.transactions.limits import Limits
 from floodmark.coordinators.transactions.listing import (
     Listing,
@@ -123,9 +123,7 @@ class TransactionService:
                 transactional_id, producer, partitions, client_version, now_ms
             )
 
-        return self._runtime.submit(
-            self.partition_for(transactional_id), handler, as_transaction_error
-        )
+        return self._runtime.submit(self.partition_for(transactional_id), handler, client_code)
 
     def verify_partitions(
         self, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]
@@ -134,7 +132,7 @@ class TransactionService:
             return shard.verify_partitions(transactional_id, producer, partitions)
 
         def failed(error: CoordinatorError) -> Outcomes:
-            return dict.fromkeys(partitions, as_transaction_error(error))
+            return dict.fromkeys(partitions, client_code(error))
 
         if not transactional_id:
             return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
@@ -162,7 +160,7 @@ class TransactionService:
         try:
             shard = self._runtime.shard(self.partition_for(transactional_id))
         except CoordinatorError as error:
-            return as_transaction_error(error), None
+            return client_code(error), None
         transaction = shard.find(transactional_id)
         if transaction is None:
             return ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, None
@@ -223,9 +221,7 @@ class TransactionService:
     def _submit_identity(
         self, partition: int, handler: Callable[[TransactionShard, int], Write[Identity]]
     ) -> Identity | asyncio.Future[Identity]:
-        return self._runtime.submit(
-            partition, handler, lambda error: Identity(as_transaction_error(error))
-        )
+        return self._runtime.submit(partition, handler, lambda error: Identity(client_code(error)))
 
     def _with_producer_ids(
         self, run: Callable[[], Identity | asyncio.Future[Identity]]
@@ -242,7 +238,7 @@ class TransactionService:
         try:
             outcome = run()
         except CoordinatorError as error:
-            return Identity(as_transaction_error(error))
+            return Identity(client_code(error))
         return await outcome if isinstance(outcome, asyncio.Future) else outcome
 
 

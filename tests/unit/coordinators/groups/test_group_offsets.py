@@ -179,9 +179,14 @@ async def test_metadata_that_is_too_long_is_refused(bench: GroupBench) -> None:
     assert fetch(bench).metadata == "é" * 4096
 
 
-async def test_a_commit_that_cannot_be_stored_changes_nothing(bench: GroupBench) -> None:
+@pytest.mark.parametrize(
+    "reason", [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+)
+async def test_a_commit_that_cannot_be_stored_changes_nothing(
+    bench: GroupBench, reason: ErrorCode
+) -> None:
     commit(bench, 1)
-    bench.log.fail_with = AppendRefused(ErrorCode.NOT_ENOUGH_REPLICAS)
+    bench.log.fail_with = AppendRefused(reason)
     assert commit(bench, 2) == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert fetch(bench).committed_offset == 1
 

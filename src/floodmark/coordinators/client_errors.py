@@ -1,6 +1,6 @@
-"""How failures of the log are told to producers. PURE.
+"""How failures of an internal log are told to clients. PURE.
 
-Called by `transactions.service`.
+Called by the services of both coordinators, and where groups answer for themselves.
 """
 
 from __future__ import annotations
@@ -23,5 +23,5 @@ _FROM_THE_LOG: Final[dict[ErrorCode, ErrorCode]] = {
 }
 
 
-def as_transaction_error(error: CoordinatorError) -> ErrorCode:
+def client_code(error: CoordinatorError) -> ErrorCode:
     return _FROM_THE_LOG.get(error.error_code, error.error_code)
