@@ -21,12 +21,10 @@ from confluent_kafka import Producer
 
 import crash_kit.copier
 from crash_kit.committed_reader import CommittedReader
-from crash_kit.copier import ABORTED, CONNECTION, GROUP, transformed
+from crash_kit.copier import CONNECTION, GROUP, transformed
+from crash_kit.exactly_once import LONGEST_WAIT_S, check_copies, nothing_stays_open
 from floodmark.client.admin import Admin
 from floodmark.client.admin_types import NewTopic
-from floodmark.client.errors import KafkaError
-from floodmark.client.offsets import OffsetSpec
-from floodmark.client.view import TopicPartition
 from kit.broker import Broker, start_floodmark
 from kit.process import free_port
 from kit.waiting import wait_for
@@ -39,7 +37,6 @@ INPUTS_PER_ROUND = 1000
 PROGRESS = 50
 LONGEST_LIFE_S = 0.3
 BROKER_SHARE, COPIER_SHARE = 0.5, 0.3
-LONGEST_WAIT_S = 60
 
 
 class Machines:
@@ -99,8 +96,8 @@ def test_a_copy_under_kill_nine_has_every_input_exactly_once(tmp_path: Path) -> 
             assert source.flush(LONGEST_WAIT_S) == 0
             wait_for(lambda: len(reader.seen) >= len(expected), LONGEST_WAIT_S)
             machines.kill_copier()
-            asyncio.run(nothing_stays_open(bootstrap))
-        check(reader, expected)
+            asyncio.run(nothing_stays_open(bootstrap, SOURCE, TARGET, GROUP))
+        check_copies(reader.seen, expected)
         with CommittedReader(bootstrap, TARGET, PARTITIONS) as late_reader:
             wait_for(lambda: len(late_reader.seen) >= len(reader.seen), LONGEST_WAIT_S)
         assert sorted(late_reader.seen) == sorted(reader.seen)
@@ -123,38 +120,3 @@ def send(source: Producer, first: int) -> Counter[bytes]:
         source.produce(SOURCE, value, partition=number % PARTITIONS)
     source.poll(0)
     return Counter(map(transformed, values))
-
-
-def check(reader: CommittedReader, expected: Counter[bytes]) -> None:
-    values = Counter(seen.value for seen in reader.seen)
-    assert ABORTED not in values, "an aborted record was read"
-    assert not expected - values, "an input is missing"
-    assert not values - expected, "an input was copied twice"
-
-
-async def nothing_stays_open(bootstrap: str) -> None:
-    """The copier's last transaction is aborted when its time is up; then nothing is pending."""
-    deadline = time.monotonic() + LONGEST_WAIT_S
-    async with Admin(bootstrap) as admin:
-        while await open_transactions(admin):
-            assert time.monotonic() < deadline, "a transaction hangs"
-            await asyncio.sleep(0.2)
-        assert await ends(admin, TARGET, read_committed=True) == await ends(admin, TARGET)
-        committed = await admin.list_group_offsets(GROUP)
-        positions = {at.partition: committed[at].offset for at in committed}
-        assert positions == await ends(admin, SOURCE)
-
-
-async def ends(admin: Admin, topic: str, *, read_committed: bool = False) -> dict[int, int]:
-    wanted = {TopicPartition(topic, at): OffsetSpec.LATEST for at in range(PARTITIONS)}
-    found = await admin.list_offsets(wanted, read_committed=read_committed)
-    offsets = {}
-    for partition, listed in found.items():
-        assert not isinstance(listed, KafkaError), listed
-        offsets[partition.partition] = listed.offset
-    return offsets
-
-
-async def open_transactions(admin: Admin) -> list[str]:
-    states = ("Ongoing", "PrepareCommit", "PrepareAbort")
-    return [found.transactional_id for found in await admin.list_transactions(states=states)]

@@ -1,0 +1,105 @@
+"""Kafka's TransactionalMessageCopier, the second version of KIP-890, under kill -9.
+
+librdkafka, which tests/crash uses, speaks the first version.
+"""
+
+import asyncio
+import secrets
+import time
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+from confluent_kafka import Producer
+
+from crash_kit.committed_reader import CommittedReader
+from crash_kit.exactly_once import LONGEST_WAIT_S, check_copies, nothing_stays_open
+from floodmark.client.admin import Admin
+from floodmark.client.admin_types import NewTopic
+from kit.apache_kafka import tool_command
+from kit.broker import start_floodmark
+from kit.jars import KAFKA_4
+from kit.process import ServerProcess, free_port
+from kit.tools import require_tool
+from kit.waiting import wait_for
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(240)]
+
+SOURCE, TARGET, NAME = "input", "output", "copier"
+OUTPUT_PARTITIONS = 3
+INPUTS = 10_000
+TRANSACTION_SIZE = 10
+KILLS = 6
+PROGRESS = 200
+LONGEST_LIFE_S = 0.5
+
+
+class Copier:
+    """It copies what was there when it came and ends; here it is always started again."""
+
+    def __init__(self, bootstrap: str, folder: Path) -> None:
+        arguments = ["--broker-list", bootstrap, "--input-topic", SOURCE, "--input-partition", "0"]
+        arguments += ["--output-topic", TARGET, "--consumer-group", NAME]
+        arguments += ["--transactional-id", NAME, "--transaction-timeout", "10000"]
+        arguments += ["--transaction-size", str(TRANSACTION_SIZE), "--enable-random-aborts"]
+        main_class = "org.apache.kafka.tools.TransactionalMessageCopier"
+        self._command = tool_command(KAFKA_4, main_class, *arguments)
+        self._log_path = folder / "copier.out"
+        self.process = ServerProcess(self._command, self._log_path)
+
+    def keep_running(self) -> None:
+        if not self.process.is_running():
+            self.process = ServerProcess(self._command, self._log_path)
+
+
+def test_kafkas_copier_copies_exactly_once_under_kill_nine(tmp_path: Path) -> None:
+    require_tool("java", "mvn")
+    seed = secrets.randbits(32)
+    print(f"seed {seed}")
+    random = Random(seed)
+    port = free_port()
+    broker = start_floodmark(tmp_path, port=port)
+    bootstrap = broker.bootstrap
+    asyncio.run(create_topics(bootstrap))
+    expected = produce(bootstrap)
+    copier = Copier(bootstrap, tmp_path)
+
+    def has_read(reader: CommittedReader, count: int) -> bool:
+        copier.keep_running()
+        return len(reader.seen) >= count
+
+    try:
+        with CommittedReader(bootstrap, TARGET, OUTPUT_PARTITIONS) as reader:
+            for number in range(KILLS):
+                goal = min(INPUTS, len(reader.seen) + PROGRESS)
+                wait_for(lambda goal=goal: has_read(reader, goal), LONGEST_WAIT_S)
+                time.sleep(random.uniform(0, LONGEST_LIFE_S))
+                if number % 2:
+                    copier.process.kill()
+                else:
+                    broker.process.kill()
+                    broker = start_floodmark(tmp_path, port=port)
+            assert len(reader.seen) < INPUTS, "all was copied before the last kill"
+            wait_for(lambda: has_read(reader, INPUTS), LONGEST_WAIT_S)
+            copier.process.kill()
+            asyncio.run(nothing_stays_open(bootstrap, SOURCE, TARGET, NAME))
+        check_copies(reader.seen, expected)
+    finally:
+        copier.process.kill()
+        broker.process.stop()
+
+
+async def create_topics(bootstrap: str) -> None:
+    async with Admin(bootstrap) as admin:
+        await admin.create_topic(NewTopic(SOURCE, 1, 1))
+        await admin.create_topic(NewTopic(TARGET, OUTPUT_PARTITIONS, 1))
+
+
+def produce(bootstrap: str) -> Counter[bytes]:
+    producer = Producer({"bootstrap.servers": bootstrap})
+    values = [b"%d" % number for number in range(INPUTS)]
+    for value in values:
+        producer.produce(SOURCE, value)
+    assert producer.flush(LONGEST_WAIT_S) == 0
+    return Counter(values)
