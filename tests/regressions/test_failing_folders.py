@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 from floodmark.records.record import Record, encode_batch
 from floodmark.replication.replica import ACKS_ALL
+from floodmark.storage.files import Buffer, RealFiles
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
+
+
+class FullAtWill(RealFiles):
+    """A disk that is full when it is told to be."""
+
+    is_full = False
+
+    def write_file_atomic(self, path: Path, data: Buffer, *, sync: bool = True) -> None:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "no space left", str(path))
+        super().write_file_atomic(path, data, sync=sync)
 
 
 async def append(floodmark: BrokerThread, topic: str, partition: int) -> ErrorCode:
@@ -36,3 +49,32 @@ def test_partitions_of_a_folder_that_is_offline_stay_offline_until_it_is_back(tm
     with BrokerThread(tmp_path, settings) as floodmark:
         ends = {r.key: r.log.log_end_offset for r in floodmark.broker.replicas.replicas}
         assert ends == {("new", 0): 1, **{("t", partition): 1 for partition in range(4)}}
+
+
+def test_a_broker_whose_disk_is_full_stops_and_leaves_nothing_locked(tmp_path: Path):
+    files = FullAtWill()
+    floodmark = BrokerThread(tmp_path, files=files).start()
+    floodmark.create_topic("t")
+    assert floodmark.call(append(floodmark, "t", 0)) is ErrorCode.NONE
+    files.is_full = True
+    floodmark.stop()
+    assert not floodmark.broker.controller.is_running
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+
+    with BrokerThread(tmp_path) as floodmark:
+        replica = floodmark.broker.replicas.find(("t", 0))
+        assert replica is not None
+        assert replica.log.log_end_offset == 1
+
+
+def test_a_topic_made_on_a_full_disk_can_be_used_when_there_is_room(tmp_path: Path):
+    files = FullAtWill()
+    with BrokerThread(tmp_path, files=files) as floodmark:
+        files.is_full = True
+        floodmark.create_topic("t", partitions=3)
+        assert floodmark.broker.replicas.offline == {("t", 0), ("t", 1), ("t", 2)}
+        files.is_full = False
+        broker = floodmark.broker
+        floodmark.call(broker.partitions.reopen(broker.controller.image))
+        for partition in range(3):
+            assert floodmark.call(append(floodmark, "t", partition)) is ErrorCode.NONE

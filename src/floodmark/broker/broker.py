@@ -159,18 +159,28 @@ class Broker:
         if not self.is_serving:
             return
         self.is_serving = False
+        clean = False
         try:
-            self.network.stop_accepting()
-            self.coordination.close()
-            await self.replicas.close()
-            await self.network.close()
-            await self._maintenance.close()
-            await self._afterwards
-            if self._cleaner is not None:
-                await self._cleaner.close()
-            self._deferred.close()
-            high_watermarks = {r.key: r.core.high_watermark for r in self.replicas.replicas}
-            await asyncio.to_thread(self._close_logs, high_watermarks)
+            await self._stop_serving()
+            clean = True
+        finally:
+            await self._leave(clean)
+
+    async def _stop_serving(self) -> None:
+        self.network.stop_accepting()
+        self.coordination.close()
+        await self.replicas.close()
+        await self.network.close()
+        await self._maintenance.close()
+        await self._afterwards
+        if self._cleaner is not None:
+            await self._cleaner.close()
+        self._deferred.close()
+
+    async def _leave(self, clean: bool) -> None:
+        """Whatever went wrong before: no lock, no store and no thread is left behind."""
+        try:
+            await asyncio.to_thread(self._close_logs, clean)
         finally:
             await self.controller.stop()
             self._executor.shutdown()
@@ -295,12 +305,14 @@ class Broker:
             problem = LogDirFailure(replica.log.directory.parent, str(problem))
         self.partitions.fail_folder_of(problem)
 
-    def _close_logs(self, high_watermarks: dict[tuple[str, int], int]) -> None:
+    def _close_logs(self, clean: bool) -> None:
         try:
-            self.logs.checkpoint_high_watermarks(high_watermarks)
+            self.logs.checkpoint_high_watermarks(
+                {r.key: r.core.high_watermark for r in self.replicas.replicas}
+            )
         except StorageError as problem:
             logger.error("%s", problem)
-        self.logs.close(self.clock.now_ms(), clean=True)
+        self.logs.close(self.clock.now_ms(), clean=clean)
 
     def _report(self, report: StartReport) -> None:
         endpoints = self.controller.image.brokers[self.broker_id].endpoints

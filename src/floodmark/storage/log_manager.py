@@ -438,8 +438,8 @@ class LogManager:
         for log in self.logs():
             try:
                 log.close(now_ms, clean=clean)
-            except LogDirFailure as error:
-                failed.add(error.directory)
+            except StorageError as error:
+                failed.add(log.directory.parent)
                 _log.error("%s", error)
         for path, log_dir in self.dirs.items():
             if clean and path not in failed:

@@ -27,6 +27,7 @@ from floodmark.records.batch import (
 from floodmark.records.control import EndTransactionMarker, decode_marker
 from floodmark.records.errors import CorruptRecord
 from floodmark.storage.errors import (
+    DiskFull,
     LogClosed,
     LogDirFailure,
     OffsetOutOfRange,
@@ -591,7 +592,13 @@ class PartitionLog:
         file.delete.delay.ms, in a thread.
         """
         if count == len(self.segments):
-            self.roll(now_ms)
+            try:
+                self.roll(now_ms)
+            except DiskFull:
+                if count == 1:
+                    raise
+                # The others make the room that this one needs, the next time.
+                count -= 1
         try:
             with self._sync_lock:
                 retired = RetiredSegments(self._files, self.segments[:count])
@@ -653,17 +660,17 @@ class PartitionLog:
     def close(self, now_ms: int, *, clean: bool = True) -> None:
         """Close the files. A clean close leaves indexes and a snapshot that make recovery
         needless."""
-        if clean:
-            try:
-                if self.log_end_offset > self.recovery_point:
-                    self.fsync(now_ms)
-                if self._snapshot_due():
-                    self.active.finish_indexes()
-                    self.active.fsync_indexes()
-                    self.take_snapshot()
-            except OSError as error:
-                raise LogDirFailure(self.directory.parent, f"closing: {error}") from error
-        self._close_files()
+        try:
+            if clean and self.log_end_offset > self.recovery_point:
+                self.fsync(now_ms)
+            if clean and self._snapshot_due():
+                self.active.finish_indexes()
+                self.active.fsync_indexes()
+                self.take_snapshot()
+        except OSError as error:
+            raise storage_failure(error, self.directory.parent, "closing") from error
+        finally:
+            self._close_files()
 
     def _close_files(self) -> None:
         with self._sync_lock:

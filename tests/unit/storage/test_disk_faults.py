@@ -222,3 +222,31 @@ def test_a_broken_tail_after_a_clean_stop_is_cut_as_well() -> None:
     again = open_log(files)
     assert values(again) == [b"good"]
     assert append(again) == 1
+
+
+def test_a_log_that_cannot_be_closed_cleanly_on_a_full_disk_is_closed_all_the_same() -> None:
+    files = MemoryFiles()
+    log = open_log(files)
+    append(log)
+    files.faults.space_bytes = 0
+    with pytest.raises(DiskFull):
+        log.close(NOW_MS)
+    files.faults.errors["fsync"] = errno.EIO
+    assert log.fsync() == 1
+
+
+def test_retention_makes_room_although_the_disk_is_too_full_for_a_new_segment() -> None:
+    files = MemoryFiles()
+    log = open_log(files)
+    for _ in range(3):
+        append(log)
+        log.roll(NOW_MS)
+    append(log)
+    files.faults.space_bytes = 0
+    assert len(log.remove_oldest(4, NOW_MS)) == 3
+    assert log.log_start_offset == 3
+    with pytest.raises(DiskFull):
+        log.remove_oldest(1, NOW_MS)
+    files.faults.space_bytes = None
+    assert len(log.remove_oldest(1, NOW_MS)) == 1
+    assert (log.log_start_offset, log.log_end_offset) == (4, 4)

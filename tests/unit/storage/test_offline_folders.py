@@ -10,8 +10,9 @@ import pytest
 
 from floodmark.records.batch import read_header
 from floodmark.records.record import Record, encode_batch
-from floodmark.storage.checkpoints import RECOVERY_POINTS
+from floodmark.storage.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINTS
 from floodmark.storage.errors import StorageError
+from floodmark.storage.files import Buffer
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.log_manager import LogManager
 from floodmark.storage.partition_log import PartitionLog
@@ -20,6 +21,19 @@ from floodmark.testing.memory_files import MemoryFiles
 NOW_MS = 1_700_000_000_000
 TOPIC_ID = UUID(int=7)
 A, B = Path("/a"), Path("/b")
+
+
+class TwoDisks(MemoryFiles):
+    """Each folder is a disk of its own that can be full."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.full_folders: set[Path] = set()
+
+    def write_file_atomic(self, path: Path, data: Buffer, *, sync: bool = True) -> None:
+        if self.full_folders.intersection(path.parents):
+            raise OSError(errno.ENOSPC, "no space left", str(path))
+        super().write_file_atomic(path, data, sync=sync)
 
 
 def started(files: MemoryFiles) -> LogManager:
@@ -33,9 +47,9 @@ def opened(logs: LogManager, partition: int, *, is_new: bool) -> PartitionLog:
     return logs.get_or_create("t", partition, TOPIC_ID, LogConfig(), now_ms=NOW_MS, is_new=is_new)
 
 
-def filled() -> MemoryFiles:
+def filled() -> TwoDisks:
     """Partition 0 is in the first folder, partition 1 in the second, with one record each."""
-    files = MemoryFiles()
+    files = TwoDisks()
     logs = started(files)
     for partition in range(2):
         batch = encode_batch([Record(0, NOW_MS, None, b"v", [])])
@@ -114,4 +128,19 @@ def test_a_folder_with_a_broken_checkpoint_is_not_left_locked() -> None:
     logs = started(files)
     assert not logs.offline_dirs
     assert len(logs.logs()) == 2
+    logs.close(NOW_MS)
+
+
+def test_a_disk_that_is_full_at_the_stop_costs_only_its_own_folder_the_clean_mark() -> None:
+    files = filled()
+    logs = started(files)
+    batch = encode_batch([Record(0, NOW_MS, None, b"v", [])])
+    opened(logs, 1, is_new=False).append(batch, read_header(batch), 0, NOW_MS)
+    files.full_folders.add(B)
+    logs.close(NOW_MS)
+    assert files.exists(A / CLEAN_SHUTDOWN)
+    assert not files.exists(B / CLEAN_SHUTDOWN)
+    files.full_folders.clear()
+    logs = started(files)
+    assert opened(logs, 1, is_new=False).log_end_offset == 2
     logs.close(NOW_MS)
