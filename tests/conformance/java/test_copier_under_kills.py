@@ -33,6 +33,8 @@ TRANSACTION_SIZE = 10
 KILLS = 6
 PROGRESS = 200
 LONGEST_LIFE_S = 0.5
+# The copier asks for its offsets before it ends its predecessor's transaction, so it waits for this.
+SETTINGS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
 
 
 class Copier:
@@ -41,7 +43,7 @@ class Copier:
     def __init__(self, bootstrap: str, folder: Path) -> None:
         arguments = ["--broker-list", bootstrap, "--input-topic", SOURCE, "--input-partition", "0"]
         arguments += ["--output-topic", TARGET, "--consumer-group", NAME]
-        arguments += ["--transactional-id", NAME, "--transaction-timeout", "10000"]
+        arguments += ["--transactional-id", NAME, "--transaction-timeout", "3000"]
         arguments += ["--transaction-size", str(TRANSACTION_SIZE), "--enable-random-aborts"]
         main_class = "org.apache.kafka.tools.TransactionalMessageCopier"
         self._command = tool_command(KAFKA_4, main_class, *arguments)
@@ -59,7 +61,7 @@ def test_kafkas_copier_copies_exactly_once_under_kill_nine(tmp_path: Path) -> No
     print(f"seed {seed}")
     random = Random(seed)
     port = free_port()
-    broker = start_floodmark(tmp_path, port=port)
+    broker = start_floodmark(tmp_path, SETTINGS, port)
     bootstrap = broker.bootstrap
     asyncio.run(create_topics(bootstrap))
     expected = produce(bootstrap)
@@ -79,7 +81,7 @@ def test_kafkas_copier_copies_exactly_once_under_kill_nine(tmp_path: Path) -> No
                     copier.process.kill()
                 else:
                     broker.process.kill()
-                    broker = start_floodmark(tmp_path, port=port)
+                    broker = start_floodmark(tmp_path, SETTINGS, port)
             assert len(reader.seen) < INPUTS, "all was copied before the last kill"
             wait_for(lambda: has_read(reader, INPUTS), LONGEST_WAIT_S)
             copier.process.kill()
