@@ -83,13 +83,14 @@ class Coordination:
             self.groups.metadata_changed(image, delta)
         if self._is_made("transactions"):
             self.transactions.limits.server_version = _transaction_version(image)
-        self.partitions_changed(image)
+        self.partitions_changed()
 
-    def partitions_changed(self, image: MetadataImage) -> None:
+    def partitions_changed(self) -> None:
         """Serves what this broker leads by now, also a partition that could not be opened before.
 
         The image alone does not tell: a partition whose folder is broken is ours, but offline.
         """
+        image = self._controller.image
         leads = {
             (name, index)
             for name in (CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC)

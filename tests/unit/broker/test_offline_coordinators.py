@@ -60,7 +60,7 @@ def test_a_partition_that_opens_late_is_served_from_then_on(
 
         async def reopen() -> None:
             await broker.partitions.reopen(broker.controller.image)
-            broker.coordination.partitions_changed(broker.controller.image)
+            broker.coordination.partitions_changed()
 
         floodmark.call(reopen())
         assert floodmark.call(served(broker)) == [0, 1, 2, 3]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from itertools import count, islice
 
 import pytest
 
@@ -93,8 +94,13 @@ async def test_unused_transactional_ids_are_forgotten(bench: TransactionBench) -
     assert bench.service.describe("idle")[0] is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
 
+def in_one_partition(bench: TransactionBench, number: int) -> list[str]:
+    names = (f"late-{n}" for n in count())
+    return list(islice((n for n in names if bench.service.partition_for(n) == 0), number))
+
+
 async def test_however_many_transactions_run_out_of_time_at_once(bench: TransactionBench) -> None:
-    names = [f"late-{number}" for number in range(20)]
+    names = in_one_partition(bench, 20)
     for name in names:
         await bench.add(await bench.start(name), HERE, transactional_id=name)
     bench.log.max_batch_bytes = 500
@@ -108,7 +114,7 @@ async def test_however_many_transactions_run_out_of_time_at_once(bench: Transact
 async def test_those_that_fit_are_aborted_once_when_another_is_refused(
     bench: TransactionBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = ["a", "b"]
+    names = in_one_partition(bench, 2)
     for name in names:
         await bench.add(await bench.start(name), HERE, transactional_id=name)
     append = bench.log.append
@@ -121,7 +127,7 @@ async def test_those_that_fit_are_aborted_once_when_another_is_refused(
         return taken[0]
 
     with monkeypatch.context() as patched:
-        bench.log.max_batch_bytes = 250
+        bench.log.max_batch_bytes = 200
         patched.setattr(bench.log, "append", take_one_batch)
         bench.advance(70_001)
     assert [bench.transaction(name).state for name in names] == [PREPARE_ABORT, ONGOING]
