@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from floodmark.apis.context import RequestContext
+from floodmark.records.errors import CorruptRecord
 from floodmark.replication.replica import Isolation, Replica
 from floodmark.storage.errors import StorageError
 from floodmark.wire.errors import ErrorCode
@@ -82,6 +83,8 @@ def _partition(
         found = _find(replica, wanted.timestamp, end_offset)
     except (StorageError, OSError):
         return refuse(ErrorCode.KAFKA_STORAGE_ERROR)
+    except CorruptRecord:
+        return refuse(ErrorCode.CORRUPT_MESSAGE)
     return ListOffsetsPartitionResponse(
         partition_index=wanted.partition_index,
         timestamp=found.timestamp,

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from floodmark.clock import Clock
 from floodmark.occurrences import Occurrences
 from floodmark.promise import Promise
+from floodmark.records.errors import CorruptRecord
 from floodmark.replication.fetch_sessions import FetchTarget
 from floodmark.replication.flusher import Flusher
 from floodmark.replication.purgatory import Purgatory
@@ -230,6 +231,10 @@ class ReplicaManager:
         except (StorageError, OSError) as problem:
             self.disk_failed(replica, problem)
             return ReadOutcome(ErrorCode.KAFKA_STORAGE_ERROR)
+        except CorruptRecord as problem:
+            if self._refusals.worth_telling(f"{key} {problem}"):
+                logger.error("%s-%d has changed on the disk: %s", *key, problem)
+            return ReadOutcome(ErrorCode.CORRUPT_MESSAGE)
 
     def _measure(
         self, key: ReplicaKey, target: FetchTarget, limits: FetchLimits

@@ -1,6 +1,7 @@
 """The log of one partition: segments, producer state, leader epochs.
 
-Called by replication on the loop, one call at a time; only `fsync` runs in a thread beside appends.
+Called by replication on the loop, one call at a time; only `fsync`, and `finish_swap` of the
+cleaner, run in threads beside appends.
 Reads return slices of files, never bytes. An append is one write and some integers.
 """
 
@@ -159,6 +160,9 @@ class PartitionLog:
             )
         except OSError as error:
             raise storage_failure(error, directory.parent, directory.name) from error
+        except CorruptRecord as error:
+            # Below the recovery point, where nothing is cut: all that comes behind is whole.
+            raise StorageError(f"{directory} has changed on the disk: {error}") from error
         return cls(files, directory, config, loaded, now_ms)
 
     # -- appending
@@ -569,7 +573,7 @@ class PartitionLog:
     def advance_log_start(self, offset: int) -> None:
         """Records below this offset are gone for readers (DeleteRecords, or the leader said so).
 
-        The caller writes the log start offsets; the segments go with the next retention.
+        The segments go with the next retention; the next checkpoint of LogManager has the offset.
         """
         if offset > self.log_end_offset:
             raise OffsetOutOfRange(
