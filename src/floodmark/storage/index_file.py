@@ -1,4 +1,4 @@
-"""What the two sparse indexes share: entries kept in memory, appended to the file in batches.
+"""What the indexes of a segment share: entries kept in memory, appended to the file in batches.
 
 The file is opened only to load and to append, so that a partition holds one descriptor and not
 three. Entries not yet written are lost in a crash and rebuilt from the log by recovery.

@@ -65,11 +65,6 @@ class OffsetIndex:
         slot = bisect_right(self.relative_offsets, offset - self.base_offset) - 1
         return self.positions[slot] if slot >= 0 else 0
 
-    def position_before(self, position: int) -> int:
-        """The last indexed position at or below this one."""
-        slot = bisect_right(self.positions, position) - 1
-        return self.positions[slot] if slot >= 0 else 0
-
     def first_offset_at(self, position: int) -> int | None:
         """The offset of the first entry that lies at this position or after it."""
         slot = bisect_left(self.positions, position)
