@@ -174,9 +174,9 @@ def markdown(
     lines = [
         SECTION,
         "",
-        f"Made by `python bench/spark_pipelines.py`: {rows:,} records of 124 bytes in 4 partitions "
-        f"of a Floodmark broker, Spark 4.2.0 on local[2], median of {rounds} rounds after an "
-        "unmeasured one, the two data sources taking turns in one session. The broker shares the "
+        f"Made by `python bench/spark_pipelines.py`: {rows:,} records of 124 bytes in 4 partitions",
+        f"of a Floodmark broker, Spark 4.2.0 on local[2], median of {rounds} rounds after an",
+        "unmeasured one, the two data sources taking turns in one session. The broker shares the",
         "two cores.",
         "",
         "| case | Spark's connector (rows/s) | floodmark (rows/s) | ratio | bound | kept |",

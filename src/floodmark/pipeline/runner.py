@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.5
 # How long a stop waits for the batch under way; a repeat after the restart is harmless anyway.
 STOP_PATIENCE_SECONDS = 30.0
+# What Spark says when a Python process took too long to start; the checkpoint makes it safe to
+# begin again.
+_STARVED = "Python worker failed to connect back"
+MOST_RESTARTS = 5
 
 Show = Callable[[list[OutputProgress]], None]
 
@@ -73,8 +77,8 @@ class Runner:
         built = self.check()
         try:
             for item in built:
-                self._queries[item.output.name] = self._start(item, once)
-            self._watch(show)
+                self._begin(item, once)
+            self._watch(show, {item.output.name: item for item in built}, once)
         finally:
             self._stop_queries()
         if show is not None:
@@ -168,14 +172,34 @@ class Runner:
             writer = writer.partitionBy(*output.partition_cols)
         return writer
 
-    def _watch(self, show: Show | None) -> None:
+    def _begin(self, item: Built, once: bool) -> None:
+        """Start a query and wait until its source answers.
+
+        One after another: each needs a new Python process, to which Spark grants ten seconds.
+        """
+        query = self._queries[item.output.name] = self._start(item, once)
+        while query.isActive and query.status["message"] == "Initializing sources":
+            if self._stopping.wait(0.05):
+                return
+
+    def _watch(self, show: Show | None, built: Mapping[str, Built], once: bool) -> None:
+        restarts = dict.fromkeys(built, 0)
         while not self._stopping.wait(POLL_SECONDS):
+            for name, item in built.items():
+                if self._is_starved(name) and restarts[name] < MOST_RESTARTS:
+                    restarts[name] += 1
+                    self._begin(item, once)
             self._raise_failures()
             if show is not None:
                 show(self.progress())
             if not any(query.isActive for query in self._queries.values()):
                 self._raise_failures()
                 return
+
+    def _is_starved(self, name: str) -> bool:
+        """Whether a query ended only because the machine was too busy to start a process for it."""
+        error = self._queries[name].exception()
+        return error is not None and _STARVED in str(error)
 
     def _raise_failures(self) -> None:
         for name, query in self._queries.items():

