@@ -18,7 +18,6 @@ from floodmark.broker.partitions import Partitions
 from floodmark.clock import Clock
 from floodmark.config.broker_config import BrokerConfig
 from floodmark.controller.service import ControllerService
-from floodmark.metadata.image import Delta
 from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
 from floodmark.storage.errors import LogDirFailure, StorageError
@@ -94,9 +93,8 @@ class Maintenance:
 
     async def flush_and_reopen(self) -> None:
         await self.flush()
-        image = self._controller.image
-        if await self._partitions.reopen(image):
-            self._coordination.image_changed(image, Delta())
+        if await self._partitions.reopen(self._controller.image):
+            self._coordination.partitions_changed()
 
     async def flush(self) -> None:
         """Syncs logs whose flush.ms has passed, and finished segments, one after the other."""
