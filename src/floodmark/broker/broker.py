@@ -266,8 +266,14 @@ class Broker:
         self.coordination.image_changed(image, delta)
 
     async def _load_logs(self, image: MetadataImage) -> None:
-        """Opens what the cluster knows of; folders of deleted topics are left alone."""
-        known = [f for f in self._found if image.partition(f.topic, f.partition) is not None]
+        """Opens what the cluster knows of; folders of deleted topics are left alone, also of one
+        whose name a topic of today has."""
+        known = [
+            f
+            for f in self._found
+            if image.partition(f.topic, f.partition) is not None
+            and f.topic_id in (None, image.topics[f.topic].topic_id)
+        ]
         if not self.logs.was_clean and known:
             logger.warning("the last stop was not clean: checking the ends of %d logs", len(known))
         began_ms = self.clock.monotonic_ms()

@@ -196,6 +196,9 @@ class Partitions:
         except LogDirFailure as problem:
             self.fail_folder_of(problem)
             return
+        except StorageError as problem:
+            logger.error("the folder of %s-%d is left behind: %s", topic, partition, problem)
+            return
         self._deferred.run_later(delay_ms, self._logs.remove_folder, folder)
 
     def _topic_config(self, image: MetadataImage, topic: str) -> TopicConfig:
