@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import errno
+import socket
 from pathlib import Path
 
+import pytest
+
+from floodmark.controller.topics import TopicRef
 from floodmark.records.record import Record, encode_batch
 from floodmark.replication.replica import ACKS_ALL
 from floodmark.storage.files import Buffer, RealFiles
@@ -78,3 +82,41 @@ def test_a_topic_made_on_a_full_disk_can_be_used_when_there_is_room(tmp_path: Pa
         floodmark.call(broker.partitions.reopen(broker.controller.image))
         for partition in range(3):
             assert floodmark.call(append(floodmark, "t", partition)) is ErrorCode.NONE
+
+
+def test_a_start_that_cannot_bind_its_port_keeps_the_mark_of_the_clean_stop(tmp_path: Path):
+    with BrokerThread(tmp_path) as floodmark:
+        floodmark.create_topic("t")
+        assert floodmark.call(append(floodmark, "t", 0)) is ErrorCode.NONE
+    mark = (tmp_path / ".kafka_cleanshutdown").read_bytes()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        listeners = f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(OSError, match="in use"):
+            BrokerThread(tmp_path, {"listeners": listeners}).start()
+    assert (tmp_path / ".kafka_cleanshutdown").read_bytes() == mark
+
+    with BrokerThread(tmp_path) as floodmark:
+        assert floodmark.broker.logs.was_clean
+        assert not (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_a_folder_comes_back_whose_topic_was_made_again_meanwhile(tmp_path: Path):
+    first, second = tmp_path / "a", tmp_path / "b"
+    settings = {"log.dirs": f"{first},{second}"}
+    with BrokerThread(tmp_path, settings) as floodmark:
+        floodmark.create_topic("t", partitions=2)
+        for partition in range(2):
+            floodmark.call(append(floodmark, "t", partition))
+    checkpoint = second / "recovery-point-offset-checkpoint"
+    checkpoint.write_text("garbage\n")
+    with BrokerThread(tmp_path, settings) as floodmark:
+        floodmark.call(floodmark.broker.controller.delete_topics([TopicRef("t")]))
+        floodmark.create_topic("t", partitions=2)
+    checkpoint.unlink()
+
+    with BrokerThread(tmp_path, settings) as floodmark:
+        logs = {r.key: r.log for r in floodmark.broker.replicas.replicas}
+        assert {key: log.log_end_offset for key, log in logs.items()} == {("t", 0): 0, ("t", 1): 0}
+        assert {log.directory.parent for log in logs.values()} == {first}

@@ -77,6 +77,7 @@ class LogManager:
         self._producer_expiration_ms = producer_expiration_ms
         self._recovery_threads = recovery_threads
         self._logs: dict[TopicPartition, PartitionLog] = {}
+        self._logs_opened = False
         self._checkpoint_lock = threading.Lock()
         self.topic_ids: dict[TopicPartition, UUID] = {}
         self.dirs: dict[Path, LogDir] = {}
@@ -169,6 +170,7 @@ class LogManager:
     ) -> None:
         """Open the logs that were found, several at a time, and recover those of unclean
         folders."""
+        self._logs_opened = True
         with ThreadPoolExecutor(self._recovery_threads, "floodmark-load") as pool:
             jobs = [(item, pool.submit(self._load, item, config_for, now_ms)) for item in found]
             for item, job in jobs:
@@ -263,6 +265,7 @@ class LogManager:
         key = (topic, partition)
         log = self._logs.get(key)
         if log is None:
+            self._logs_opened = True
             log_dir = self._dir_of(key, topic_id if is_new else None)
             if log_dir is not None:
                 log = self._open_found(key, config, now_ms, log_dir)
@@ -444,6 +447,9 @@ class LogManager:
         for path, log_dir in self.dirs.items():
             if clean and path not in failed:
                 self._mark_clean(path, broker_epoch)
+            elif log_dir.clean and not self._logs_opened:
+                # A start that came to nothing, perhaps because its port was taken.
+                self._write_mark(path, log_dir.broker_epoch)
             log_dir.lock.close()
         self._logs.clear()
         self.dirs.clear()
@@ -452,6 +458,13 @@ class LogManager:
         try:
             self.checkpoint_recovery_points(path)
             self.checkpoint_log_start_offsets(path)
+        except StorageError as error:
+            _log.error("%s is not marked as stopped cleanly: %s", path, error)
+        else:
+            self._write_mark(path, broker_epoch)
+
+    def _write_mark(self, path: Path, broker_epoch: int) -> None:
+        try:
             checkpoints.write_clean_shutdown(self._files, path, broker_epoch)
-        except (StorageError, OSError) as error:
+        except OSError as error:
             _log.error("%s is not marked as stopped cleanly: %s", path, error)
