@@ -33,7 +33,7 @@ TRANSACTION_SIZE = 10
 KILLS = 6
 PROGRESS = 200
 LONGEST_LIFE_S = 0.5
-# The copier asks for its offsets before it ends its predecessor's transaction, so it waits for this.
+# The copier asks for its offsets before it ends its predecessor's transaction: it waits for this.
 SETTINGS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
 
 
