@@ -8,25 +8,16 @@ import pytest
 
 from group_kit.member import Member
 from group_kit.programs import PROGRAMS
+from group_kit.settings import SETTINGS
 from kit.broker import Broker
 from kit.target import broker_under_test
-
-# Heartbeats and sessions of the members' own settings, and of KIP-848's, where the broker decides.
-_SETTINGS = {
-    "group.initial.rebalance.delay.ms": "0",
-    "group.min.session.timeout.ms": "1000",
-    "group.consumer.min.session.timeout.ms": "1000",
-    "group.consumer.session.timeout.ms": "3000",
-    "group.consumer.min.heartbeat.interval.ms": "500",
-    "group.consumer.heartbeat.interval.ms": "500",
-}
 
 Join = Callable[[str, str], Member]
 
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    with broker_under_test(tmp_path_factory.mktemp("broker"), _SETTINGS) as running:
+    with broker_under_test(tmp_path_factory.mktemp("broker"), SETTINGS) as running:
         yield running
 
 
