@@ -20,10 +20,16 @@ class VerifiableConsumer:
     """One member of a group. SIGTERM lets it leave in order, kill does not."""
 
     def __init__(
-        self, bootstrap: str, topic: str, group: str, log_path: Path, *options: str
+        self,
+        bootstrap: str,
+        topic: str,
+        group: str,
+        log_path: Path,
+        *options: str,
+        version: str = KAFKA_4,
     ) -> None:
         arguments = ["--bootstrap-server", bootstrap, "--topic", topic, "--group-id", group]
-        command = tool_command(KAFKA_4, _MAIN, *arguments, "--verbose", *options)
+        command = tool_command(version, _MAIN, *arguments, "--verbose", *options)
         self.process = ServerProcess(command, log_path)
 
     def __enter__(self) -> Self:

@@ -9,6 +9,7 @@ from confluent_kafka import Producer
 
 from conformance_kit.verifiable_consumer import VerifiableConsumer
 from kit.broker import Broker
+from kit.jars import KAFKA_3, KAFKA_4
 from kit.kafka_tools import dump_segments, kafka_tool
 from kit.waiting import wait_for
 
@@ -28,21 +29,29 @@ _PROTOCOLS = {
 _TYPE_AND_ASSIGNOR = {"eager": ("classic", "range"), "consumer": ("consumer", "uniform")}
 
 
-@pytest.mark.parametrize("protocol", list(_PROTOCOLS))
+@pytest.mark.parametrize(
+    ("protocol", "version"),
+    # 3.9.1 has the first version of KIP-848's heartbeat: there the broker names the members.
+    [*((protocol, KAFKA_4) for protocol in _PROTOCOLS), ("consumer", KAFKA_3)],
+)
 def test_members_share_the_partitions_and_hand_them_over(
-    broker: Broker, topic: str, tmp_path: Path, protocol: str
+    broker: Broker, topic: str, tmp_path: Path, protocol: str, version: str
 ) -> None:
     create(broker, topic)
     group, options = f"{topic}-group", _PROTOCOLS[protocol]
+    has_checks = protocol in _TYPE_AND_ASSIGNOR and version == KAFKA_4
 
     def member(name: str) -> VerifiableConsumer:
-        return VerifiableConsumer(broker.bootstrap, topic, group, tmp_path / name, *options)
+        log_path = tmp_path / name
+        return VerifiableConsumer(
+            broker.bootstrap, topic, group, log_path, *options, version=version
+        )
 
     with member("first") as first, member("second") as second:
         wait_for(lambda: share_evenly(first, second))
         produce(broker, topic)
         wait_for(lambda: total(first, second).total() >= RECORDS)
-        if protocol in _TYPE_AND_ASSIGNOR:
+        if has_checks:
             check_living_group(broker, topic, group, *_TYPE_AND_ASSIGNOR[protocol])
         first.leave()
         wait_for(lambda: second.owned() == PARTITIONS)
@@ -52,7 +61,7 @@ def test_members_share_the_partitions_and_hand_them_over(
     assert set(total(first, second).values()) == {1}, "a record was consumed twice"
     assert not first.failed_commits()
     assert not second.failed_commits()
-    if protocol in _TYPE_AND_ASSIGNOR:
+    if has_checks:
         check_empty_group(broker, topic, group)
         check_offsets_log(broker, group, *_TYPE_AND_ASSIGNOR[protocol])
         check_deletion(broker, topic, group)
