@@ -135,8 +135,14 @@ def _record_positions(data: bytes, batches: Sequence[Packed]) -> Ints:
     batch_end = 0
     for batch in batches:
         batch_end += len(batch.data)
+        count = batch.header.records_count
         try:
-            for _ in range(batch.header.records_count):
+            # The length grows with the width of the offset, so equal runs come one after another.
+            while alike := _equal_records(data, p, batch_end, count):
+                positions += alike[:-1]
+                p = alike[-1]
+                count -= len(alike) - 1
+            for _ in range(count):
                 add(p)
                 # Lengths are never negative, so the sign bit of the zigzag is shifted away.
                 n = data[p]
@@ -147,7 +153,7 @@ def _record_positions(data: bytes, batches: Sequence[Packed]) -> Ints:
                 if byte < 0x80:
                     p += 2 + ((n & 0x7F | byte << 7) >> 1)
                 else:
-                    n, p = _long_varint(data, p + 2, n & 0x7F | (byte & 0x7F) << 7)
+                    n, p = _long_varint(data, p + 2, n & 0x7F | (byte & 0x7F) << 7, 14)
                     p += n >> 1
         except IndexError:
             raise _broken(batch) from None
@@ -156,13 +162,48 @@ def _record_positions(data: bytes, batches: Sequence[Packed]) -> Ints:
     return np.array(positions, np.int64)
 
 
+# Below this many records a look ahead costs more than it may save.
+_WORTH_A_LOOK: Final = 64
+
+
+def _equal_records(data: bytes, start: int, end: int, count: int) -> list[int]:
+    """Where the first records begin, as far as all of them have the length of the first one.
+
+    Machines often write records of one size, and then no loop is needed. If every place at that
+    distance holds the same length, each is where the one before it ends, so none is guessed.
+    """
+    if count < _WORTH_A_LOOK:
+        return []
+    length, behind = _varint(data, start)
+    stride = behind - start + length
+    if length <= 0 or stride * 2 > end - start:
+        return []
+    places = np.arange(start, min(start + stride * count, end - (behind - start)), stride)
+    buffer = np.frombuffer(data, np.uint8)
+    same = np.ones(len(places), np.bool_)
+    for index in range(behind - start):
+        same &= buffer[places + index] == data[start + index]
+    first_other = len(places) if same.all() else int(same.argmin())
+    # The one behind the last equal record begins there too, whatever its length.
+    known: list[int] = places[: first_other + 1].tolist()
+    return known if len(known) > _WORTH_A_LOOK // 2 else []
+
+
+def _varint(data: bytes, p: int) -> tuple[int, int]:
+    n = data[p]
+    if n < 0x80:
+        return n >> 1, p + 1
+    n, p = _long_varint(data, p + 1, n & 0x7F, 7)
+    return n >> 1, p
+
+
 def _broken(batch: Packed) -> CorruptRecord:
     return CorruptRecord(f"broken record in the batch at offset {batch.header.base_offset}")
 
 
-def _long_varint(data: bytes, p: int, n: int) -> tuple[int, int]:
-    """The third byte and those behind it of a varint whose first two gave n; still zigzagged."""
-    for shift in range(14, 7 * _MAX_VARINT_BYTES, 7):
+def _long_varint(data: bytes, p: int, n: int, read_bits: int) -> tuple[int, int]:
+    """The rest of a varint whose first bytes gave n; still zigzagged."""
+    for shift in range(read_bits, 7 * _MAX_VARINT_BYTES, 7):
         byte = data[p]
         p += 1
         n |= (byte & 0x7F) << shift

@@ -38,7 +38,6 @@ from pyspark.sql.types import (
 )
 
 from floodmark.client.errors import KafkaError
-from floodmark.client.group_offsets import GroupMetadata, commit_offsets
 from floodmark.client.offsets import OffsetSpec
 from floodmark.client.view import TopicPartition
 from floodmark.clock import SystemClock
@@ -46,7 +45,6 @@ from floodmark.pipeline.errors import DataLossError
 from floodmark.pipeline.offsets import Positions, from_document, to_document
 from floodmark.pipeline.options import Options, ReadOptions, parse_read_options
 from floodmark.pipeline.planning import OffsetRange, Planner, limit_evenly, split_ranges
-from floodmark.pipeline.reading import read_range
 
 T = TypeVar("T")
 Document = dict[str, dict[str, int]]
@@ -131,8 +129,7 @@ class TopicReader(DataSourceReader):
         return _input_partitions(ranges, options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, RangePartition)
-        return read_range(self._options, partition.wanted)
+        return _read(self._options, partition)
 
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -175,8 +172,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._on_driver.ranges(start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, RangePartition)
-        return read_range(self._options, partition.wanted)
+        return _read(self._options, partition)
 
     def commit(self, end: Document) -> None:
         self._on_driver.commit(end)
@@ -288,6 +284,8 @@ class _StreamDriver:
         offsets = from_document(end_document)
         if not offsets:
             return
+        from floodmark.client.group_offsets import GroupMetadata, commit_offsets
+
         try:
             group = GroupMetadata(self._options.group_id)
             self._run(commit_offsets(self._planner.cluster, group, offsets))
@@ -297,6 +295,14 @@ class _StreamDriver:
                     "the position of group %s is not shown: %s", self._options.group_id, error
                 )
             self._warned = True
+
+
+def _read(options: ReadOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    # Imported by the workers alone: a query waits for the driver's new process to be ready.
+    from floodmark.pipeline.reading import read_range
+
+    assert isinstance(partition, RangePartition)
+    return read_range(options, partition.wanted)
 
 
 def _input_partitions(ranges: Sequence[OffsetRange], options: ReadOptions) -> list[InputPartition]:

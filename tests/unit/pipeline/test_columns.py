@@ -137,3 +137,17 @@ def test_a_wrong_checksum_is_an_error_unless_checks_are_off() -> None:
         VisibleBatches(memoryview(bytes(data)), 0)
     assert VisibleBatches(memoryview(bytes(data)), 0, check_crcs=False).batches
     assert len(list(iter_headers(bytes(data)))) == 1
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_long_runs_of_equal_records_and_others_among_them_are_read_alike(seed: int) -> None:
+    generator = random.Random(seed)
+    others = set(generator.sample(range(9000), seed * 3))
+    group = [
+        Record(0, 5, None, b"x" * (generator.randrange(400) if i in others else 60), [])
+        for i in range(9000)
+    ]
+    batch = bytes(encode_batch(group))
+    rows = rows_of(batch, batch_two := bytes(encode_batch(group[:200], base_offset=9000)))
+    expected = decode_records(batch) + decode_records(batch_two)
+    assert [(r["offset"], r["value"]) for r in rows] == [(e.offset, e.value) for e in expected]
