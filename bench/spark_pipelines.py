@@ -29,7 +29,9 @@ from kit.topics import make_topic
 
 FORMATS = ("kafka", "floodmark")
 SECTION = "## Pipelines on Spark"
-BOUNDS = {"count": 1.5, "from_json with groupBy": 1.0, "streaming, availableNow": 1.0, "sink": 1.0}
+STREAM = "streaming, availableNow"
+STREAM_BATCH = "streaming, the batch alone"
+BOUNDS = {"count": 1.5, "from_json with groupBy": 1.0, STREAM: 1.0, "sink": 1.0}
 
 
 def session(folder: Path) -> SparkSession:
@@ -58,6 +60,8 @@ class Bench:
         self._folder = folder
         self._rows = rows
         self.topic = "bench"
+        # What Spark's own report says of the last stream, without the start of the query.
+        self.batch_seconds = 0.0
 
     def fill(self) -> None:
         """JSON values that make records of 124 bytes, without a key."""
@@ -106,6 +110,7 @@ class Bench:
         query = writer.option("checkpointLocation", str(checkpoint)).start()
         query.awaitTermination()
         assert sum(p["numInputRows"] for p in query.recentProgress) == self._rows
+        self.batch_seconds = sum(p["durationMs"]["addBatch"] for p in query.recentProgress) / 1000
         shutil.rmtree(checkpoint)
 
     def sink(self, source: str) -> None:
@@ -151,12 +156,13 @@ def measure(bench: Bench, rounds: int, rows: int) -> dict[str, dict[str, float]]
     cases: dict[str, Callable[[str], None]] = {
         "count": bench.count,
         "from_json with groupBy": bench.json,
-        "streaming, availableNow": bench.stream,
+        STREAM: bench.stream,
         "sink": bench.sink,
     }
     results: dict[str, dict[str, float]] = {}
     for name, case in cases.items():
         rates: dict[str, list[float]] = {source: [] for source in FORMATS}
+        batch_rates: dict[str, list[float]] = {source: [] for source in FORMATS}
         for turn in range(rounds + 1):
             for source in FORMATS:
                 begin = time.monotonic()
@@ -165,6 +171,10 @@ def measure(bench: Bench, rounds: int, rows: int) -> dict[str, dict[str, float]]
                 print(f"{name:24} {source:10} {rate:12,.0f} rows/s", file=sys.stderr, flush=True)
                 if turn:  # the first one warms the JVM
                     rates[source].append(rate)
+                    if name == STREAM:
+                        batch_rates[source].append(rows / bench.batch_seconds)
+        if name == STREAM:
+            results[STREAM_BATCH] = {s: statistics.median(batch_rates[s]) for s in FORMATS}
         results[name] = {source: statistics.median(rates[source]) for source in FORMATS}
     return results
 
@@ -185,13 +195,22 @@ def markdown(
     ]
     for name, rates in results.items():
         ratio = rates["floodmark"] / rates["kafka"]
-        kept = "yes" if ratio >= BOUNDS[name] else "**no**"
-        lines.append(
-            f"| {name} | {rates['kafka']:,.0f} | {rates['floodmark']:,.0f} | {ratio:.2f} "
-            f"| >= {BOUNDS[name]:g} | {kept} |"
-        )
+        bound = BOUNDS.get(name)
+        judged = " |  |" if bound is None else f" >= {bound:g} | {_kept(ratio >= bound)} |"
+        numbers = f"| {name} | {rates['kafka']:,.0f} | {rates['floodmark']:,.0f} | {ratio:.2f} |"
+        lines.append(numbers + judged)
+    lines += [
+        "",
+        "A stream of ours begins with a new Python process, which Spark starts once per query; it",
+        "takes most of a second, and this stream lasts about two. The batch alone is Spark's own",
+        "time for `addBatch`: what counts for a query that goes on.",
+    ]
     lines += ["", f"Largest Python worker: {memory.peak_bytes / 2**20:,.0f} MiB resident.", ""]
     return "\n".join(lines)
+
+
+def _kept(is_kept: bool) -> str:
+    return "yes" if is_kept else "**no**"
 
 
 def write_section(section: str) -> None:
