@@ -47,3 +47,10 @@ def topic() -> str:
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> str:
     return str(tmp_path / "checkpoint")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """More time than other tests get: a busy machine takes long to start Spark's processes."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(400))
