@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+FRAMES_PER_TURN = 16
+"""A client that sends a thousand requests at once must not keep the others waiting for all."""
+
 
 @dataclass(slots=True)
 class Peer:
@@ -170,11 +173,14 @@ class Connection(asyncio.BufferedProtocol):
             self._advance()
 
     def _advance(self) -> None:
-        """Submits frames until one has to wait, the peer stops taking answers, or none is left."""
+        """Submits frames until one has to wait, the peer stops taking answers, none is left, or it
+        is the others' turn."""
         self._in_loop = True
         try:
             frames, processor = self._frames, self._processor
-            while not self._muted and not self._paused_writing and self._transport is not None:
+            for _ in range(FRAMES_PER_TURN):
+                if self._muted or self._paused_writing or self._transport is None:
+                    return
                 frame = frames.next_frame()
                 if frame is None:
                     if self._paused_reading:
@@ -184,6 +190,8 @@ class Connection(asyncio.BufferedProtocol):
                 processor.responses_under_way += 1
                 self._muted = True
                 self._submit(frame)
+            if not self._muted:
+                asyncio.get_running_loop().call_soon(self._go_on)
         except FrameTooLarge as problem:
             self.abort(str(problem))
         finally:
