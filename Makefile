@@ -33,7 +33,7 @@ test: setup
 
 # Real clients in other languages, and Kafka's own tools: wants mvn, go, npm and kcat.
 test-clients: setup
-	$(PYTEST) -q --ignore=tests/clients/python tests/clients
+	$(PYTEST) -q -n 2 --ignore=tests/clients/python tests/clients
 
 # 100 rounds of kill -9 under idempotent load, 30 under exactly-once load.
 test-crash: setup

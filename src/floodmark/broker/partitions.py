@@ -24,7 +24,7 @@ from floodmark.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
 
-SLICE_MS = 10.0
+SLICE_MS = 5.0
 """Making the files of many partitions lets other requests in after this long."""
 
 
