@@ -14,6 +14,19 @@ Results = dict[str, dict[str, list[dict[str, float]]]]
 _TITLES = {"kafka": "Apache Kafka 4.3.0", "floodmark": "Floodmark"}
 
 
+SECTION = "## The broker"
+PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+
+
+def write_section(heading: str, section: str) -> None:
+    """Puts a section into docs/benchmarks.md in place of the one with its heading."""
+    text = PAGE.read_text() if PAGE.exists() else "# Benchmarks\n"
+    before, found, after = text.partition(heading)
+    _, following, rest = after.partition("\n## ") if found else ("", "", "")
+    tail = f"\n## {rest}" if following else ""
+    PAGE.write_text(before.rstrip() + "\n\n" + section.rstrip() + "\n" + tail)
+
+
 def print_progress(case: str, target: str, outcome: dict[str, float]) -> None:
     numbers = "  ".join(f"{name} {value:.4g}" for name, value in outcome.items())
     print(f"{case:7} {target:10} {numbers}", file=sys.stderr, flush=True)
@@ -24,7 +37,7 @@ def markdown(results: Results, targets: list[str], rounds: int, command: str) ->
     compared = {"kafka", "floodmark"} <= set(targets)
     columns = ["case", "measure", *heads, *(["ratio", "bound", "kept"] if compared else [])]
     lines = [
-        "# Benchmarks",
+        SECTION,
         "",
         f"Made by `{command}` in one run on one machine: {_machine()}.",
         f"Median of {rounds} rounds after unmeasured ones; the brokers took turns.",

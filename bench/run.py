@@ -11,10 +11,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from cases import CASES
-from report import Results, markdown, print_progress
+from report import SECTION, Results, markdown, print_progress, write_section
 from servers import TARGETS, Server, running
-
-_REPORT = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 
 
 def main() -> int:
@@ -30,7 +28,7 @@ def main() -> int:
     table = markdown(results, arguments.target, arguments.rounds, command.strip())
     print(table)
     if arguments.write:
-        _REPORT.write_text(table)
+        write_section(SECTION, table)
     return 0
 
 

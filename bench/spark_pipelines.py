@@ -26,6 +26,7 @@ from pyspark.sql.streaming import DataStreamReader
 from kit.broker import floodmark_broker
 from kit.spark_jars import connector_jars
 from kit.topics import make_topic
+from report import write_section
 
 FORMATS = ("kafka", "floodmark")
 SECTION = "## Pipelines on Spark"
@@ -213,15 +214,6 @@ def _kept(is_kept: bool) -> str:
     return "yes" if is_kept else "**no**"
 
 
-def write_section(section: str) -> None:
-    path = Path(__file__).parent.parent / "docs" / "benchmarks.md"
-    text = path.read_text() if path.exists() else "# Benchmarks\n"
-    before, found, after = text.partition(SECTION)
-    _, following, rest = after.partition("\n## ") if found else ("", "", "")
-    tail = f"\n## {rest}" if following else ""
-    path.write_text(before.rstrip() + "\n\n" + section + tail)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=2_000_000)
@@ -243,7 +235,7 @@ def main() -> None:
         section = markdown(results, arguments.rows, arguments.rounds, memory)
     print(section)
     if arguments.write:
-        write_section(section)
+        write_section(SECTION, section)
 
 
 if __name__ == "__main__":
