@@ -22,11 +22,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamReader
+from report import write_section
 
 from kit.broker import floodmark_broker
 from kit.spark_jars import connector_jars
 from kit.topics import make_topic
-from report import write_section
 
 FORMATS = ("kafka", "floodmark")
 SECTION = "## Pipelines on Spark"
