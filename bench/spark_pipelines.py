@@ -42,7 +42,7 @@ def session(folder: Path) -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.jars", connector_jars())
         .config("spark.driver.memory", "2g")
-        .config("spark.python.unix.domain.socket.enabled", "true")  # as our sessions have it
+        .config("spark.python.unix.domain.socket.enabled", "true")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.local.dir", str(folder / "local"))
@@ -189,7 +189,7 @@ def markdown(
         f"Made by `python bench/spark_pipelines.py`: {rows:,} records of 124 bytes in 4 partitions",
         f"of a Floodmark broker, Spark 4.2.0 on local[2], median of {rounds} rounds after an",
         "unmeasured one, the two data sources taking turns in one session. The broker shares the",
-        "two cores.",
+        "two cores; spark.python.unix.domain.socket.enabled is true.",
         "",
         "| case | Spark's connector (rows/s) | floodmark (rows/s) | ratio | bound | kept |",
         "|---|---|---|---|---|---|",

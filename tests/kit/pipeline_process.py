@@ -29,6 +29,8 @@ class PipelineProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                # What a killed driver leaves behind goes with the test's own folder.
+                env={**os.environ, "TMPDIR": str(log_path.parent)},
                 start_new_session=True,
             )
 

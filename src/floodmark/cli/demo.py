@@ -86,9 +86,9 @@ class _Watcher:
                 click.echo(f"  {item.line()}")
         if self._latest_end_ms is None:
             return
-        caught_up = all(item.batch is not None and item.lag == 0 for item in outputs)
+        caught_up = all(item.position >= self._shop.sent for item in outputs)
         late = self._clock.monotonic_ms() > self._latest_end_ms
-        if late or (self._shop.has_closed and caught_up and self._shop.is_processed()):
+        if late or (self._shop.has_closed and caught_up):
             self._runner.stop()
 
 

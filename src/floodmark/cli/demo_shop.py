@@ -11,9 +11,7 @@ from typing import Self
 
 from floodmark.client.admin import Admin
 from floodmark.client.admin_types import NewTopic
-from floodmark.client.cluster import Cluster
 from floodmark.client.consumer import Consumer, ConsumerRecord
-from floodmark.client.group_offsets import committed_offsets
 from floodmark.client.producer import Producer
 from floodmark.client.settings import ConsumerSettings
 from floodmark.clock import SystemClock
@@ -65,10 +63,6 @@ class Shop:
     def has_closed(self) -> bool:
         return self._thread is not None and not self._thread.is_alive()
 
-    def is_processed(self) -> bool:
-        """Whether the position of the revenue query is behind the last order."""
-        return asyncio.run(self._is_processed())
-
     def read(self, topic: str) -> list[ConsumerRecord]:
         return asyncio.run(self._read(topic))
 
@@ -109,17 +103,6 @@ class Shop:
             "ordered_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
         }
         return json.dumps(order).encode()
-
-    async def _is_processed(self) -> bool:
-        async with Consumer(self._bootstrap) as consumer:
-            partitions = await consumer.partitions_of("orders")
-            ends = await consumer.end_offsets(partitions)
-        async with Cluster(self._bootstrap) as cluster:
-            for output in ("revenue", "order_archive", "orders_dead_letters"):
-                done = await committed_offsets(cluster, f"shop.{output}")
-                if any(p not in done or done[p].offset < end for p, end in ends.items()):
-                    return False
-        return True
 
     async def _read(self, topic: str) -> list[ConsumerRecord]:
         settings = ConsumerSettings(isolation_level="read_committed")

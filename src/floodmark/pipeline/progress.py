@@ -29,6 +29,8 @@ class OutputProgress:
     watermark: str | None = None
     state_rows: int = 0
     batch_ms: int = 0
+    # The sum of the offsets behind the last batch, over all sources and partitions.
+    position: int = 0
 
     @classmethod
     def of(cls, name: str, query: StreamingQuery) -> OutputProgress:
@@ -57,6 +59,7 @@ class OutputProgress:
             watermark=report.get("eventTime", {}).get("watermark"),
             state_rows=sum(operator["numRowsTotal"] for operator in report["stateOperators"]),
             batch_ms=batch_ms,
+            position=sum(_position(source) for source in latest["sources"]),
         )
 
     def line(self) -> str:
@@ -105,6 +108,11 @@ def _observed(report: dict[str, Any]) -> int:
 def offsets_in(source: dict[str, Any], name: str) -> dict[str, dict[str, int]]:
     """Offsets of a report, which Spark gives as JSON; before the first batch it writes null."""
     return json.loads(source.get(name) or "null") or {}
+
+
+def _position(source: dict[str, Any]) -> int:
+    topics = offsets_in(source, "endOffset").values()
+    return sum(offset for partitions in topics for offset in partitions.values())
 
 
 def _lag(source: dict[str, Any]) -> int:

@@ -31,8 +31,6 @@ _DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "1g",
     "spark.sql.session.timeZone": "UTC",
-    # Rows pass between the JVM and Python on the way in and out: the shorter way costs less.
-    "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
