@@ -52,7 +52,8 @@ demo: .venv/spark
 soak: .venv/spark
 	FLOODMARK_CRASH_ROUNDS=3000 FLOODMARK_EOS_ROUNDS=1000 FLOODMARK_FUZZ_REQUESTS=2000000 \
 	FLOODMARK_SIM_SCHEDULES=20000 $(PYTEST) -q --timeout=0 tests/crash tests/fuzz tests/simulation
-	FLOODMARK_SPARK_KILLS=20 $(PYTEST) -q --timeout=0 tests/spark/test_exactly_once.py
+	FLOODMARK_SPARK_KILLS=20 FLOODMARK_SPARK_OUTAGE_SECONDS=60 \
+	$(PYTEST) -q --timeout=0 tests/spark/test_exactly_once.py tests/spark/test_bad_input.py
 
 # A structure-aware fuzz run of 200,000 requests against one broker, watching its memory.
 fuzz: setup

@@ -1,5 +1,6 @@
 """What goes wrong says what, why and what next; what can be survived is survived."""
 
+import os
 import threading
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from floodmark.pipeline.runner import Runner
 from kit.broker import Broker, start_floodmark
 from kit.topics import fill_topic, make_topic, read_topic
 from kit.waiting import wait_for
+
+# A minute with make soak.
+OUTAGE_SECONDS = float(os.environ.get("FLOODMARK_SPARK_OUTAGE_SECONDS", "5"))
 
 HEAD = """from pyspark.sql import functions as F
 from floodmark.pipeline import Pipeline
@@ -99,7 +103,7 @@ def test_a_broker_that_goes_away_is_waited_for(
         wait_for(lambda: _count(broker, out) == 1, 120)
         broker.process.kill()
         # Long enough for the running query to meet the hole: it asks at least once a second.
-        threading.Event().wait(5)
+        threading.Event().wait(OUTAGE_SECONDS)
         broker = start_floodmark(tmp_path / "broker", port=broker.port)
         fill_topic(broker.bootstrap, topic, [(None, b'{"id":"after","amount":2}')])
         wait_for(lambda: _count(broker, out) == 2 or bool(failures), 120)
