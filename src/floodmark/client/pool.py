@@ -59,6 +59,7 @@ class ConnectionPool:
         oldest = asyncio.get_running_loop().time() - self._max_idle_ms / 1000
         for key, connection in list(self._open.items()):
             idle = connection.in_flight == 0 and connection.last_used < oldest
-            if idle or not connection.is_open:
-                await connection.close()
+            if (idle or not connection.is_open) and self._open.get(key) is connection:
+                # Taken out before the wait: another task may put a new one there meanwhile.
                 del self._open[key]
+                await connection.close()
