@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
@@ -27,6 +26,7 @@ from floodmark.records.batch import (
 )
 from floodmark.records.control import EndTransactionMarker, decode_marker
 from floodmark.records.errors import CorruptRecord
+from floodmark.storage.compaction_swap import rename_swapped
 from floodmark.storage.errors import (
     DiskFull,
     LogClosed,
@@ -40,17 +40,19 @@ from floodmark.storage.errors import (
 from floodmark.storage.files import Files, FileSlice
 from floodmark.storage.leader_epochs import EpochEndOffset
 from floodmark.storage.log_config import LogConfig
-from floodmark.storage.producer_replay import note_batch, rebuild_producers, replay_batch
-from floodmark.storage.producer_snapshot import encode_snapshot, snapshot_offsets, snapshot_path
+from floodmark.storage.log_reader import LogReader
+from floodmark.storage.log_segments import LogSegments
+from floodmark.storage.producer_replay import note_batch, replay_batch
+from floodmark.storage.producer_snapshot import ProducerSnapshots
 from floodmark.storage.producer_state import AppendOrigin
-from floodmark.storage.recovery import DELETED_SUFFIX, SWAP_SUFFIX, LoadedLog, load_log
+from floodmark.storage.recovery import LoadedLog, load_log
+from floodmark.storage.retired_segments import RetiredSegments
 from floodmark.storage.segment import MAX_RELATIVE_OFFSET, Segment, TimestampedOffset
 from floodmark.storage.transaction_index import AbortedTransaction
+from floodmark.storage.truncation import cut_batches, cut_state, drop_segments
 
 # Base offset, length and leader epoch: what a leader stamps, in front of the checksum.
 _FRONT: Final = Struct(">qii")
-# Consumers and followers at the end of a log: each offset they wait at is remembered.
-_TAIL_POSITIONS_KEPT: Final = 32
 
 
 class AppendResult(NamedTuple):
@@ -68,18 +70,17 @@ class PartitionLog:
     written."""
 
     __slots__ = (
-        "_base_offsets",
         "_closed",
         "_directory_dirty",
         "_files",
         "_finished",
         "_lock",
         "_name_dirty",
+        "_reader",
+        "_segments",
         "_snapshots",
         "_sync_lock",
-        "_tail_positions",
         "_truncations",
-        "active",
         "config",
         "directory",
         "last_flush_ms",
@@ -89,7 +90,6 @@ class PartitionLog:
         "partition",
         "producers",
         "recovery_point",
-        "segments",
         "topic",
     )
 
@@ -106,17 +106,15 @@ class PartitionLog:
         self.directory = directory
         self.topic, self.partition = parse_directory_name(directory.name)
         self.config = config
-        self.segments = loaded.segments
-        self._base_offsets = [segment.base_offset for segment in loaded.segments]
-        self.active = loaded.segments[-1]
+        self._segments = LogSegments(loaded.segments)
+        self._reader = LogReader(self._segments)
         self.producers = loaded.producers
         self.leader_epochs = loaded.leader_epochs
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
         self.recovery_point = loaded.recovery_point
         self.last_flush_ms = now_ms
-        self._snapshots = snapshot_offsets(files, directory)
-        self._tail_positions: dict[int, int] = {}
+        self._snapshots = ProducerSnapshots(files, directory)
         # Guards the recovery point against a truncation while fsync runs in its thread.
         self._lock = threading.Lock()
         self._truncations = 0
@@ -164,6 +162,15 @@ class PartitionLog:
             # Below the recovery point, where nothing is cut: all that comes behind is whole.
             raise StorageError(f"{directory} has changed on the disk: {error}") from error
         return cls(files, directory, config, loaded, now_ms)
+
+    @property
+    def segments(self) -> list[Segment]:
+        return self._segments.all
+
+    @property
+    def active(self) -> Segment:
+        """The segment that is appended to."""
+        return self._segments.active
 
     # -- appending
 
@@ -263,7 +270,7 @@ class PartitionLog:
     ) -> Segment:
         """The active segment, after a roll if this append does not fit into it by size, time or
         index."""
-        segment = self.active
+        segment = self._segments.active
         config = self.config
         if (
             segment.size_bytes + size_bytes <= config.segment_bytes
@@ -274,7 +281,7 @@ class PartitionLog:
         ) or segment.size_bytes == 0 == self.log_end_offset - segment.base_offset:
             return segment
         self.roll(now_ms)
-        return self.active
+        return self._segments.active
 
     def _jittered_ms(self) -> int:
         """segment.ms less a share of segment.jitter.ms that is fixed per segment: what began
@@ -299,7 +306,7 @@ class PartitionLog:
         When the disk refuses, the old segment stays the active one and the roll is tried again with
         the next append.
         """
-        old = self.active
+        old = self._segments.active
         if old.size_bytes == 0 and old.base_offset == self.log_end_offset:
             return
         try:
@@ -334,78 +341,27 @@ class PartitionLog:
             )
         if offset >= end_offset or offset == log_end_offset:
             if offset == log_end_offset:
-                self._remember_tail(offset, self.active.size_bytes)
+                self._reader.remember_tail(offset, self._segments.active.size_bytes)
             return None
         try:
-            return self._read(offset, max_bytes, min(end_offset, log_end_offset), min_one_batch)
+            return self._reader.read(
+                offset, max_bytes, min(end_offset, log_end_offset), log_end_offset, min_one_batch
+            )
         except OSError as error:
             if self._closed:
                 raise LogClosed(f"{self.directory.name} is closed") from error
             raise storage_failure(error, self.directory.parent, self.directory.name) from error
 
-    def _read(
-        self, offset: int, max_bytes: int, end_offset: int, min_one_batch: bool
-    ) -> FileSlice | None:
-        slot = bisect_right(self._base_offsets, offset) - 1
-        for segment in self.segments[max(slot, 0) :]:
-            if segment.base_offset >= end_offset:
-                return None
-            start = self._position_of(segment, offset)
-            if start >= segment.size_bytes:
-                # Compaction may leave nothing at the end of a segment: the next one has it.
-                continue
-            available = self._end_position(segment, end_offset) - start
-            if available <= 0:
-                return None
-            size_bytes = min(available, max_bytes)
-            if size_bytes < available and min_one_batch:
-                size_bytes = min(available, max(size_bytes, segment.batch_size_at(start)))
-            elif size_bytes == available and segment is self.active:
-                self._remember_tail(end_offset, start + size_bytes)
-            return FileSlice(segment.file, start, size_bytes) if size_bytes > 0 else None
-        return None
-
-    def _position_of(self, segment: Segment, offset: int) -> int:
-        if segment is self.active:
-            position = self._tail_positions.get(offset)
-            if position is not None:
-                return position
-        return segment.position_of(offset)
-
-    def _end_position(self, segment: Segment, end_offset: int) -> int:
-        """Where end_offset lies in this segment: reads stop before it."""
-        if segment is not self.active:
-            next_base = self._base_offsets[bisect_right(self._base_offsets, segment.base_offset)]
-            if end_offset >= next_base:
-                return segment.size_bytes
-        elif end_offset >= self.log_end_offset:
-            return segment.size_bytes
-        return self._position_of(segment, end_offset)
-
-    def _remember_tail(self, offset: int, position: int) -> None:
-        """Those who read to the end come back for what follows: spare them the search."""
-        tail = self._tail_positions
-        if offset not in tail and len(tail) >= _TAIL_POSITIONS_KEPT:
-            del tail[next(iter(tail))]
-        tail[offset] = position
-
     def offset_for_timestamp(self, timestamp: int, end_offset: int) -> TimestampedOffset | None:
         """The first record below end_offset whose timestamp is not below this one."""
-        for segment in self.segments:
-            if segment.largest_timestamp >= timestamp:
-                found = segment.find_timestamp(timestamp, self.log_start_offset)
-                if found is not None:
-                    return found if found.offset < end_offset else None
-        return None
+        found = self._segments.find_timestamp(timestamp, self.log_start_offset)
+        return found if found is not None and found.offset < end_offset else None
 
     def max_timestamp_offset(self, end_offset: int) -> TimestampedOffset | None:
         """The first record that has the largest timestamp of the log."""
         if self.log_start_offset == self.log_end_offset:
             return None
-        newest = max(self.segments, key=lambda segment: segment.largest_timestamp)
-        if newest.largest_timestamp < 0:
-            return None
-        found = newest.find_timestamp(newest.largest_timestamp, self.log_start_offset)
+        found = self._segments.find_largest_timestamp(self.log_start_offset)
         return found if found is not None and found.offset < end_offset else None
 
     def end_offset_for_epoch(self, leader_epoch: int) -> EpochEndOffset:
@@ -426,59 +382,32 @@ class PartitionLog:
 
         Told by the index, not by the batches: the next entry, or the next segment's beginning.
         """
-        slot = max(bisect_right(self._base_offsets, first_offset) - 1, 0)
-        for position, segment in enumerate(self.segments[slot:], slot + 1):
-            if segment.is_of(records):
-                after = segment.offset_index.first_offset_at(records.position + records.size_bytes)
-                if after is not None:
-                    return after
-                if position < len(self.segments):
-                    return self.segments[position].base_offset
-        return self.log_end_offset
+        return self._reader.end_of_slice(first_offset, records, self.log_end_offset)
 
     def aborted_transactions(self, first_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Aborted transactions with records in a range that is handed to a read_committed
         consumer."""
-        found: list[AbortedTransaction] = []
-        slot = bisect_right(self._base_offsets, first_offset) - 1
-        for segment in self.segments[max(slot, 0) :]:
-            if segment.transaction_index.collect(first_offset, end_offset, found):
-                break
-        return found
+        return self._segments.aborted_transactions(first_offset, end_offset)
 
     def batches(
         self, first_offset: int, end_offset: int
     ) -> Iterator[tuple[Segment, int, BatchHeader]]:
         """Every batch that holds an offset of the range: its segment, position and header."""
-        slot = bisect_right(self._base_offsets, first_offset) - 1
-        for segment in self.segments[max(slot, 0) :]:
-            if segment.base_offset >= end_offset:
-                return
-            start = segment.position_of(first_offset)
-            for position, header in segment.headers(start, segment.size_bytes):
-                if header.base_offset >= end_offset:
-                    return
-                yield segment, position, header
+        return self._segments.batches(first_offset, end_offset)
 
     @property
     def size_bytes(self) -> int:
-        return sum(segment.size_bytes for segment in self.segments)
+        return self._segments.size_bytes
 
     # -- producer snapshots
 
     def take_snapshot(self) -> None:
         """Write producer state as of the log end, so that a restart need not replay the log."""
-        offset = self.log_end_offset
-        if not self._snapshot_due():
-            return
-        data = encode_snapshot(self.producers.entries.values())
-        self._files.write_file_atomic(snapshot_path(self.directory, offset), data, sync=False)
-        self._snapshots.append(offset)
+        if self._snapshot_due():
+            self._snapshots.take(self.producers, self.log_end_offset)
 
     def _snapshot_due(self) -> bool:
-        """Whether the log has grown since the last snapshot; a log without records needs none."""
-        last = self._snapshots[-1] if self._snapshots else self._base_offsets[0]
-        return self.log_end_offset > last
+        return self._snapshots.is_due(self.log_end_offset, self._segments.base_offsets[0])
 
     # -- cutting
 
@@ -486,8 +415,8 @@ class PartitionLog:
         """Before a truncation: nothing from the segment of this offset on counts as synced."""
         with self._lock:
             self._truncations += 1
-            slot = max(bisect_right(self._base_offsets, offset) - 1, 0)
-            self.recovery_point = min(self.recovery_point, self._base_offsets[slot])
+            slot = self._segments.slot_of(offset)
+            self.recovery_point = min(self.recovery_point, self._segments.base_offsets[slot])
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Drop the batch that holds this offset and all after: a follower that has diverged.
@@ -499,14 +428,12 @@ class PartitionLog:
             # An epoch that wrote nothing may still begin there, and contradict the leader's.
             self._forget_epochs_from(offset)
             return
-        if offset <= self._base_offsets[0]:
+        if offset <= self._segments.base_offsets[0]:
             self.truncate_fully_and_start_at(offset, now_ms)
             return
         try:
             with self._sync_lock, self._lock:
-                self._drop_segments(bisect_right(self._base_offsets, offset))
-                self.active.truncate_to(offset)
-                self.log_end_offset = max(self.active.next_offset(), self.active.base_offset)
+                self.log_end_offset = cut_batches(self._segments, offset)
                 self._after_truncation(now_ms)
         except OSError as error:
             raise LogDirFailure(self.directory.parent, f"truncation: {error}") from error
@@ -522,7 +449,7 @@ class PartitionLog:
         needs."""
         try:
             with self._sync_lock, self._lock:
-                self._drop_segments(0)
+                drop_segments(self._segments, 0)
                 self._add_segment(
                     Segment.create(self._files, self.directory, offset, self.config, now_ms)
                 )
@@ -533,42 +460,27 @@ class PartitionLog:
             raise LogDirFailure(self.directory.parent, f"truncation: {error}") from error
 
     def _after_truncation(self, now_ms: int) -> None:
-        end_offset = self.log_end_offset
         self._truncations += 1
-        self._tail_positions.clear()
-        self.recovery_point = min(self.recovery_point, end_offset)
-        self.leader_epochs.truncate_from_end(end_offset)
-        for offset in self._snapshots:
-            if offset > end_offset or offset <= self.log_start_offset:
-                self._files.remove(snapshot_path(self.directory, offset))
-        # A snapshot of the dropped future must not come back after a power loss.
-        self._files.fsync_dir(self.directory)
-        rebuild_producers(
+        self._reader.forget_tail()
+        self.recovery_point = min(self.recovery_point, self.log_end_offset)
+        segments = self._segments
+        self._finished = [old for old in self._finished if old in segments.all[:-1]]
+        cut_state(
             self._files,
             self.directory,
-            self.segments,
+            segments,
+            self.leader_epochs,
             self.producers,
-            first_offset=self.log_start_offset,
-            end_offset=end_offset,
+            self._snapshots,
+            log_start_offset=self.log_start_offset,
+            log_end_offset=self.log_end_offset,
             now_ms=now_ms,
         )
-        self._snapshots = snapshot_offsets(self._files, self.directory)
-
-    def _drop_segments(self, keep: int) -> None:
-        for segment in self.segments[keep:]:
-            segment.close_file()
-            segment.remove_files()
-        del self.segments[keep:], self._base_offsets[keep:]
-        self._finished = [segment for segment in self._finished if segment in self.segments[:-1]]
-        if self.segments:
-            self.active = self.segments[-1]
 
     def _add_segment(self, segment: Segment) -> None:
         self._directory_dirty = True
-        self._tail_positions.clear()
-        self.segments.append(segment)
-        self._base_offsets.append(segment.base_offset)
-        self.active = segment
+        self._reader.forget_tail()
+        self._segments.add(segment)
 
     def advance_log_start(self, offset: int) -> None:
         """Records below this offset are gone for readers (DeleteRecords, or the leader said so).
@@ -606,17 +518,15 @@ class PartitionLog:
         try:
             with self._sync_lock:
                 retired = RetiredSegments(self._files, self.segments[:count])
-                del self.segments[:count], self._base_offsets[:count]
+                self._segments.forget_first(count)
                 self._finished = [old for old in self._finished if old in self.segments]
         except OSError as error:
             raise LogDirFailure(self.directory.parent, f"deletion: {error}") from error
-        first_offset = self._base_offsets[0]
+        first_offset = self._segments.base_offsets[0]
         if first_offset > self.log_start_offset:
             self.log_start_offset = first_offset
             self._forget_old_epochs()
-        for offset in [old for old in self._snapshots if old < first_offset]:
-            self._snapshots.remove(offset)
-            self._files.remove(snapshot_path(self.directory, offset))
+        self._snapshots.keep_from(first_offset)
         return retired
 
     # -- compaction
@@ -624,40 +534,20 @@ class PartitionLog:
     def swap_in(self, cleaned: Segment, replaced: list[Segment]) -> bool:
         """Let a compacted segment take the place of those it was made from, for all reads from now
         on; False when they are no longer there. Its files get their names in `finish_swap`."""
-        first = bisect_right(self._base_offsets, replaced[0].base_offset) - 1
-        place = slice(max(first, 0), max(first, 0) + len(replaced))
-        if self.segments[place] != replaced:
+        if not self._segments.replace(replaced, cleaned):
             return False
-        self.segments[place] = [cleaned]
-        self._base_offsets[place] = [cleaned.base_offset]
-        self._tail_positions.clear()
+        self._reader.forget_tail()
         return True
 
     def finish_swap(self, cleaned: Segment, replaced: list[Segment]) -> RetiredSegments:
-        """After `swap_in`, make it so on the disk; blocks, and is called from a thread.
-
-        Each step is safe before the next: a crash leaves the old segments, or new ones marked as
-        swaps which the next start completes.
-        """
-        files = self._files
+        """After `swap_in`, make it so on the disk; blocks, and is called from a thread."""
         try:
             with self._sync_lock:
-                is_current = any(segment is cleaned for segment in self.segments)
-                if is_current:
-                    cleaned.rename(SWAP_SUFFIX)
-                    files.fsync_dir(self.directory)
-                # A truncation may have begun a segment at the place of an old one meanwhile.
-                others = {s.base_offset for s in self.segments if s is not cleaned}
-                retired = RetiredSegments(
-                    files, [s for s in replaced if s.base_offset not in others]
+                return rename_swapped(
+                    self._files, self.directory, self._segments, cleaned, replaced
                 )
-                files.fsync_dir(self.directory)
-                if is_current:
-                    cleaned.rename("")
-                    files.fsync_dir(self.directory)
         except OSError as error:
             raise storage_failure(error, self.directory.parent, "compaction") from error
-        return retired
 
     # -- ending
 
@@ -716,13 +606,13 @@ class PartitionLog:
                 return self.log_end_offset
             truncations = self._truncations
             log_end_offset = self.log_end_offset
-            segments = list(self.segments)
-            base_offsets = [segment.base_offset for segment in segments]
-            first = max(bisect_right(base_offsets, self.recovery_point) - 1, 0)
+            # A copy, because the loop may roll meanwhile.
+            segments = LogSegments(list(self.segments))
+            first = segments.slot_of(self.recovery_point)
             directory_dirty, self._directory_dirty = self._directory_dirty, False
             finished, self._finished = self._finished, []
             try:
-                for segment in segments[first:]:
+                for segment in segments.all[first:]:
                     segment.fsync()
                 for segment in finished:
                     segment.fsync_indexes()
@@ -747,34 +637,6 @@ class PartitionLog:
             if now_ms is not None:
                 self.last_flush_ms = now_ms
             return log_end_offset
-
-
-class RetiredSegments:
-    """Segments that have left the log; their files are renamed and may still be read for a
-    while."""
-
-    __slots__ = ("_files", "_paths", "_segments")
-
-    def __init__(self, files: Files, segments: list[Segment]) -> None:
-        self._files = files
-        self._segments = segments
-        self._paths: list[Path] = []
-        for segment in segments:
-            for path in segment.paths():
-                if files.exists(path):
-                    target = path.with_name(path.name + DELETED_SUFFIX)
-                    files.rename(path, target)
-                    self._paths.append(target)
-
-    def __len__(self) -> int:
-        return len(self._segments)
-
-    def remove(self) -> None:
-        """Close and remove the files; blocks, so not on the loop."""
-        for segment in self._segments:
-            segment.close_file()
-        for path in self._paths:
-            self._files.remove(path)
 
 
 def parse_directory_name(name: str) -> tuple[str, int]:

@@ -14,7 +14,7 @@ from typing import Final
 from fastcrc import crc32
 
 from floodmark.storage.files import Files
-from floodmark.storage.producer_state import BatchMetadata, ProducerEntry
+from floodmark.storage.producer_state import BatchMetadata, ProducerEntry, ProducerState
 
 SUFFIX: Final = ".snapshot"
 _VERSION: Final = 1
@@ -86,3 +86,39 @@ def _entry(fields: tuple[int, ...]) -> ProducerEntry:
         batch = BatchMetadata(last_sequence, last_offset, offset_delta, entry.last_timestamp)
         entry.batches.append(batch)
     return entry
+
+
+class ProducerSnapshots:
+    """The snapshots of one log, by their offsets; PartitionLog says when to take one."""
+
+    __slots__ = ("_directory", "_files", "_offsets")
+
+    def __init__(self, files: Files, directory: Path) -> None:
+        self._files = files
+        self._directory = directory
+        self._offsets = snapshot_offsets(files, directory)
+
+    def is_due(self, log_end_offset: int, first_offset: int) -> bool:
+        """Whether the log has grown since the last one; a log without records needs none."""
+        return log_end_offset > (self._offsets[-1] if self._offsets else first_offset)
+
+    def take(self, producers: ProducerState, offset: int) -> None:
+        """Write the state as of this offset, so that a restart need not replay the log."""
+        data = encode_snapshot(producers.entries.values())
+        self._files.write_file_atomic(snapshot_path(self._directory, offset), data, sync=False)
+        self._offsets.append(offset)
+
+    def keep_between(self, log_start_offset: int, log_end_offset: int) -> None:
+        """After a truncation: the others tell of what is gone."""
+        for offset in self._offsets:
+            if offset > log_end_offset or offset <= log_start_offset:
+                self._files.remove(snapshot_path(self._directory, offset))
+
+    def keep_from(self, first_offset: int) -> None:
+        """After retention."""
+        for offset in [old for old in self._offsets if old < first_offset]:
+            self._offsets.remove(offset)
+            self._files.remove(snapshot_path(self._directory, offset))
+
+    def reload(self) -> None:
+        self._offsets = snapshot_offsets(self._files, self._directory)

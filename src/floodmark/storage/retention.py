@@ -6,7 +6,8 @@ the high watermark go.
 
 from __future__ import annotations
 
-from floodmark.storage.partition_log import PartitionLog, RetiredSegments
+from floodmark.storage.partition_log import PartitionLog
+from floodmark.storage.retired_segments import RetiredSegments
 
 
 def apply_retention(log: PartitionLog, now_ms: int, high_watermark: int) -> RetiredSegments | None:

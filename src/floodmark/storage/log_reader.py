@@ -1,0 +1,101 @@
+"""Finds what a read of one log gets: which stretch of which file.
+
+Called by partition_log.py, which has checked the range. Nothing but headers is read here; the slice
+itself is read when it goes to the socket.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Final
+
+from floodmark.storage.files import FileSlice
+from floodmark.storage.log_segments import LogSegments
+from floodmark.storage.segment import Segment
+
+# Consumers and followers at the end of a log: each offset they wait at is remembered.
+_TAIL_POSITIONS_KEPT: Final = 32
+
+
+class LogReader:
+    """Positions by the sparse index and a short walk; at the tail, by memory."""
+
+    __slots__ = ("_segments", "_tail_positions")
+
+    def __init__(self, segments: LogSegments) -> None:
+        self._segments = segments
+        # Of the active segment.
+        self._tail_positions: dict[int, int] = {}
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        end_offset: int,
+        log_end_offset: int,
+        min_one_batch: bool,
+    ) -> FileSlice | None:
+        """What PartitionLog.read promises, for an offset within the log."""
+        segments = self._segments
+        # Not `holding`: this is the hot path, and a call is what it would cost.
+        slot = bisect_right(segments.base_offsets, offset) - 1
+        for segment in segments.all[max(slot, 0) :]:
+            if segment.base_offset >= end_offset:
+                return None
+            start = self._position_of(segment, offset)
+            if start >= segment.size_bytes:
+                # Compaction may leave nothing at the end of a segment: the next one has it.
+                continue
+            available = self._end_position(segment, end_offset, log_end_offset) - start
+            if available <= 0:
+                return None
+            size_bytes = min(available, max_bytes)
+            if size_bytes < available and min_one_batch:
+                size_bytes = min(available, max(size_bytes, segment.batch_size_at(start)))
+            elif size_bytes == available and segment is segments.active:
+                self.remember_tail(end_offset, start + size_bytes)
+            return FileSlice(segment.file, start, size_bytes) if size_bytes > 0 else None
+        return None
+
+    def end_of_slice(self, first_offset: int, records: FileSlice, log_end_offset: int) -> int:
+        """An offset at or after the end of what `read` returned for this offset.
+
+        Told by the index, not by the batches: the next entry, or the next segment's beginning.
+        """
+        for segment in self._segments.holding(first_offset):
+            if segment.is_of(records):
+                after = segment.offset_index.first_offset_at(records.position + records.size_bytes)
+                if after is not None:
+                    return after
+                return self._segments.end_of(segment, log_end_offset)
+        return log_end_offset
+
+    def _position_of(self, segment: Segment, offset: int) -> int:
+        if segment is self._segments.active:
+            position = self._tail_positions.get(offset)
+            if position is not None:
+                return position
+        return segment.position_of(offset)
+
+    def _end_position(self, segment: Segment, end_offset: int, log_end_offset: int) -> int:
+        """Where end_offset lies in this segment: reads stop before it."""
+        segments = self._segments
+        segment_end = (
+            log_end_offset
+            if segment is segments.active
+            else segments.end_of(segment, log_end_offset)
+        )
+        if end_offset >= segment_end:
+            return segment.size_bytes
+        return self._position_of(segment, end_offset)
+
+    def remember_tail(self, offset: int, position: int) -> None:
+        """Those who read to the end come back for what follows: spare them the search."""
+        tail = self._tail_positions
+        if offset not in tail and len(tail) >= _TAIL_POSITIONS_KEPT:
+            del tail[next(iter(tail))]
+        tail[offset] = position
+
+    def forget_tail(self) -> None:
+        """Positions are others now, or belong to another segment."""
+        self._tail_positions.clear()
