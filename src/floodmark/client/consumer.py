@@ -65,8 +65,10 @@ class Consumer:
         )
         self._group: ConsumerGroup | None = None
         self._committer: Committer | None = None
-        # Where an iteration stands in partitions of which a poll gave more than it has handed out.
+        # Of partitions of which a poll gave more than an iteration has handed out: up to where they
+        # count as read, and what is to be handed out next.
         self._unread: dict[TopicPartition, int] = {}
+        self._resume: dict[TopicPartition, int] = {}
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -138,6 +140,7 @@ class Consumer:
         if self._group is not None:
             await self._group.close()
             self._group = None
+        self._forget_iteration()
         self._fetcher.assign([])
 
     @property
@@ -215,6 +218,7 @@ class Consumer:
                 raise KafkaError(
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition} does not exist"
                 )
+        self._take_back()
         self._fetcher.assign(wanted)
         if self.settings.group_id is not None:
             self._required_committer()
@@ -289,6 +293,7 @@ class Consumer:
         self, timeout_ms: float = 500, *, max_records: int | None = None
     ) -> dict[TopicPartition, list[Record]]:
         """Records by partition as soon as there are some; nothing when the time is over."""
+        self._take_back()
         limit = max_records or self.settings.max_poll_records
         deadline_ms = self.cluster.clock.monotonic_ms() + timeout_ms
         while True:
@@ -315,11 +320,29 @@ class Consumer:
         while True:
             polled = await self.poll()
             self._unread = {partition: records[0].offset for partition, records in polled.items()}
+            self._resume = dict(self._unread)
             for partition, records in polled.items():
                 for offset, timestamp, key, value, headers in records:
+                    if partition not in self._resume:
+                        # A seek, or a poll beside this loop: the rest comes from elsewhere.
+                        break
+                    self._resume[partition] = offset + 1
                     yield ConsumerRecord(*partition, offset, timestamp, key, value, headers)
-                    self._unread[partition] = offset + 1
+                    if partition in self._unread:
+                        self._unread[partition] = offset + 1
                 self._unread.pop(partition, None)
+                self._resume.pop(partition, None)
+
+    def _take_back(self) -> None:
+        """What an iteration was given and left behind, by `break` for example, comes again."""
+        for partition, offset in self._resume.items():
+            if partition in self._fetcher.assigned:
+                self._fetcher.assigned[partition].go_to(position=offset)
+        self._forget_iteration()
+
+    def _forget_iteration(self) -> None:
+        self._unread.clear()
+        self._resume.clear()
 
     def _check(self) -> None:
         if self._closed:
@@ -330,6 +353,7 @@ class Consumer:
         self, partition: TopicPartition, *, position: int | None = None, target: int | None = None
     ) -> None:
         self._unread.pop(partition, None)
+        self._resume.pop(partition, None)
         self._state(partition).go_to(position=position, target=target)
 
     def _state(self, partition: TopicPartition) -> AssignedPartition:

@@ -38,19 +38,26 @@ class FetchedRecords:
         self._aborting: set[int] = set()
         self._records: Iterator[Record] = iter(())
         self._after_batch = position
+        self._error: KafkaError | None = None
         self.exhausted = False
 
     def take(self, limit: int) -> list[Record]:
-        """The next records, at most this many; `exhausted` is set when none are left."""
+        """The next records, at most this many; `exhausted` is set when none are left.
+
+        What cannot be read raises when it is next in turn, and again with every call: what came
+        before it is not lost, and nothing behind it is given out as if it were not there.
+        """
         taken: list[Record] = []
-        while len(taken) < limit:
+        while len(taken) < limit and self._error is None:
             some = list(islice(self._records, limit - len(taken)))
             taken += some
             if some:
                 self.position = some[-1].offset + 1
             elif not self._next_batch():
-                self.exhausted = True
+                self.exhausted = self._error is None
                 break
+        if self._error is not None and not taken:
+            raise self._error
         return taken
 
     def _next_batch(self) -> bool:
@@ -65,7 +72,8 @@ class FetchedRecords:
         except StopIteration:
             return False
         except CorruptRecord as error:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+            self._error = KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error))
+            return False
         return True
 
     def _from_position(self, records: list[Record]) -> list[Record]:

@@ -115,9 +115,17 @@ class Fetcher:
                 break
             if state.fetched is None or state.paused:
                 continue
-            records = state.fetched.take(limit)
-            state.position = state.fetched.position
-            if state.fetched.exhausted:
+            fetched = state.fetched
+            try:
+                records = fetched.take(limit)
+            except KafkaError as error:
+                if not taken:
+                    raise _unreadable(partition, fetched.position, error) from error
+                # Those before it go to the end of the line, so that it will be the first.
+                break
+            finally:
+                state.position = fetched.position
+            if fetched.exhausted:
                 state.fetched = None
             if records:
                 taken[partition] = records
@@ -246,7 +254,11 @@ class Fetcher:
     def _refused(
         self, partition: TopicPartition, state: AssignedPartition, error: KafkaError
     ) -> None:
-        if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+        if error.code == ErrorCode.CORRUPT_MESSAGE:
+            # A producer may try again, but what is broken on the disk stays so.
+            self._error = _unreadable(partition, state.position, error)
+            self._failed(state, error)
+        elif error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
             self._failed(state, error)
         elif self._settings.auto_offset_reset == "none":
             self._error = KafkaError(
@@ -272,3 +284,11 @@ class Fetcher:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _unreadable(partition: TopicPartition, offset: int | None, error: KafkaError) -> KafkaError:
+    return KafkaError(
+        error.code,
+        f"{partition} cannot be read at offset {offset}: {error.text}; "
+        "seek to a later offset to go on without what is broken",
+    )

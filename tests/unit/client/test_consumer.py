@@ -31,6 +31,8 @@ class Leader:
         self.start = {0: 0, 1: 0}
         self.end = {0: 5, 1: 0}
         self.errors: list[ErrorCode] = []
+        # Partitions whose batches arrive with a flipped bit.
+        self.broken: set[int] = set()
         scripted.on[ApiKey.FETCH] = self.fetch
         scripted.on[ApiKey.LIST_OFFSETS] = self.list_offsets
 
@@ -55,11 +57,14 @@ class Leader:
             Record(0, FIRST_TIMESTAMP + n, None, b"%d" % n, [])
             for n in range(offset, self.end[index])
         ]
+        data = encode_batch(records, base_offset=offset) if records else bytearray()
+        if index in self.broken:
+            data[-1] ^= 1
         return PartitionData(
             partition_index=index,
             high_watermark=self.end[index],
             last_stable_offset=self.end[index],
-            records=bytes(encode_batch(records, base_offset=offset)) if records else b"",
+            records=bytes(data),
         )
 
     def list_offsets(self, request: Any, _version: int) -> ListOffsetsResponse:
@@ -207,3 +212,70 @@ async def test_records_can_be_iterated_without_end(scripted, leader: Leader) -> 
             if len(seen) == 5:
                 break
     assert seen == [("t", 0, n, b"%d" % n) for n in range(5)]
+
+
+async def test_an_iteration_that_was_left_is_taken_up_again_without_a_gap(
+    scripted, leader: Leader
+) -> None:
+    leader.end[1] = 3
+    async with Consumer(scripted.address, quick(auto_offset_reset="earliest")) as consumer:
+        await consumer.assign([T0, T1])
+        seen: dict[int, list[int]] = {0: [], 1: []}
+        while sum(map(len, seen.values())) < 8:
+            async for record in consumer:
+                seen[record.partition].append(record.offset)
+                break
+        assert seen == {0: [0, 1, 2, 3, 4], 1: [0, 1, 2]}
+
+
+async def test_a_poll_after_an_iteration_gives_what_it_left(scripted, leader: Leader) -> None:
+    async with Consumer(scripted.address, quick(auto_offset_reset="earliest")) as consumer:
+        await consumer.assign([T0])
+        async for record in consumer:
+            if record.offset == 1:
+                break
+        assert await offsets(consumer) == [2, 3, 4]
+
+
+async def test_a_seek_inside_an_iteration_counts_at_once(scripted, leader: Leader) -> None:
+    async with Consumer(scripted.address, quick(auto_offset_reset="earliest")) as consumer:
+        await consumer.assign([T0])
+        seen = []
+        async for record in consumer:
+            seen.append(record.offset)
+            if seen == [0, 1]:
+                consumer.seek(T0, 3)
+            if len(seen) == 4:
+                break
+        assert seen == [0, 1, 3, 4]
+
+
+async def test_what_is_broken_on_the_brokers_disk_is_an_error_with_every_poll(
+    scripted, leader: Leader
+) -> None:
+    leader.errors = [ErrorCode.CORRUPT_MESSAGE] * 2
+    async with Consumer(scripted.address, quick(auto_offset_reset="earliest")) as consumer:
+        await consumer.assign([T0])
+        for _ in range(2):
+            with pytest.raises(KafkaError, match=r"t-0 cannot be read at offset 0.*seek") as caught:
+                await offsets(consumer)
+            assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
+        assert await offsets(consumer) == [0, 1, 2, 3, 4]
+
+
+async def test_a_partition_that_cannot_be_read_costs_the_others_nothing(
+    scripted, leader: Leader
+) -> None:
+    leader.end[1] = 3
+    leader.broken = {1}
+    async with Consumer(scripted.address, quick(auto_offset_reset="earliest")) as consumer:
+        await consumer.assign([T0, T1])
+        read: list[int] = []
+        failures = 0
+        while len(read) < 5 or failures < 2:
+            try:
+                read += await offsets(consumer)
+            except KafkaError as error:
+                assert "t-1 cannot be read at offset 0" in error.text
+                failures += 1
+        assert read == [0, 1, 2, 3, 4]

@@ -84,3 +84,14 @@ def test_a_wrong_checksum_is_an_error_unless_it_is_not_checked() -> None:
         FetchedRecords(data, 0).take(1)
     assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
     assert values(FetchedRecords(data, 0, check_crcs=False)) != [b"abc"]
+
+
+def test_records_before_a_broken_batch_are_given_and_none_behind_it() -> None:
+    broken = batch(2, b"broken")
+    broken[-2] ^= 1
+    fetched = FetchedRecords(batch(0, b"a", b"b") + broken + batch(3, b"c"), 0)
+    assert values(fetched) == [b"a", b"b"]
+    for _ in range(2):
+        with pytest.raises(KafkaError):
+            fetched.take(1)
+    assert (fetched.position, fetched.exhausted) == (2, False)
