@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from floodmark.client.errors import KafkaError
 from floodmark.client.view import TopicPartition
-from floodmark.records.batch import HEADER_BYTES
+from floodmark.records.batch import HEADER_BYTES, add_sequence
 from floodmark.records.record import Header, Record
 
 # Length, attributes, time and offset deltas, lengths of key and value, number of headers: what a
@@ -45,6 +45,7 @@ class ProducerBatch:
 
     __slots__ = (
         "_callbacks",
+        "_halves",
         "_log_append_time_ms",
         "attempts",
         "base_offset",
@@ -73,6 +74,7 @@ class ProducerBatch:
         self.base_offset = UNKNOWN_OFFSET
         self._log_append_time_ms = -1
         self._callbacks: list[Callable[[], object]] = []
+        self._halves: tuple[ProducerBatch, ProducerBatch] | None = None
 
     def add(self, record: Record, size_bytes: int) -> Delivery:
         self.records.append(record)
@@ -95,6 +97,10 @@ class ProducerBatch:
             self._callbacks.append(callback)
 
     def metadata(self, index: int) -> RecordMetadata:
+        if self._halves is not None:
+            first, second = self._halves
+            begin = len(first.records)
+            return first.metadata(index) if index < begin else second.metadata(index - begin)
         if self.error is not None:
             raise self.error
         known = self.base_offset != UNKNOWN_OFFSET
@@ -105,10 +111,13 @@ class ProducerBatch:
         return RecordMetadata(*self.partition, offset, timestamp)
 
     def split(self) -> tuple[ProducerBatch, ProducerBatch]:
-        """Two halves that together take this batch's place and, if it had one, its sequences."""
+        """Two halves that together take this batch's place and, if it had one, its sequences.
+
+        This batch is done when both are; each record ends as its half does.
+        """
         middle = len(self.records) // 2
-        halves = (ProducerBatch(self.partition, self.created_ms) for _ in range(2))
-        first, second = halves
+        first = ProducerBatch(self.partition, self.created_ms)
+        second = ProducerBatch(self.partition, self.created_ms)
         first.records, second.records = self.records[:middle], self.records[middle:]
         for half in (first, second):
             half.size_bytes = HEADER_BYTES + sum(
@@ -116,21 +125,15 @@ class ProducerBatch:
             )
         if self.base_sequence is not None:
             first.base_sequence = self.base_sequence
-            second.base_sequence = (self.base_sequence + middle) & 0x7FFFFFFF
-        second.on_done(lambda: self._finish_from(first, second))
-        first.on_done(lambda: self._finish_from(first, second))
+            second.base_sequence = add_sequence(self.base_sequence, middle)
+        self._halves = first, second
+        first.on_done(self._half_done)
+        second.on_done(self._half_done)
         return first, second
 
-    def _finish_from(self, first: ProducerBatch, second: ProducerBatch) -> None:
-        """Offsets of the halves follow each other unless something else came between."""
-        if not (first.is_done and second.is_done):
-            return
-        self.error = first.error or second.error
-        self.base_offset = first.base_offset
-        if second.base_offset != first.base_offset + len(first.records):
-            self.base_offset = UNKNOWN_OFFSET
-        self._log_append_time_ms = first._log_append_time_ms
-        self._finish()
+    def _half_done(self) -> None:
+        if self._halves is not None and all(half.is_done for half in self._halves):
+            self._finish()
 
     def _finish(self) -> None:
         self.is_done = True

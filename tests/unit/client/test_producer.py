@@ -158,6 +158,18 @@ async def test_a_batch_too_large_for_the_broker_is_split(scripted, leader: Leade
     assert [header.records_count for header in leader.headers] == [4, 2, 2]
 
 
+async def test_each_record_of_a_split_batch_ends_as_its_half_does(scripted, leader: Leader) -> None:
+    leader.errors = [ErrorCode.MESSAGE_TOO_LARGE, None, ErrorCode.INVALID_RECORD]
+    async with Producer(scripted.address, quick(linger_ms=10_000)) as producer:
+        deliveries = [await producer.send("t", b"%d" % number) for number in range(4)]
+        await producer.flush()
+        assert [(await delivery).offset for delivery in deliveries[:2]] == [0, 1]
+        for delivery in deliveries[2:]:
+            with pytest.raises(KafkaError):
+                await delivery
+    assert leader.logs[0] == [b"0", b"1"]
+
+
 async def test_a_record_too_large_for_the_producer_is_refused_at_once(
     scripted, leader: Leader
 ) -> None:
