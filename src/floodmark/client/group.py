@@ -114,6 +114,9 @@ class ConsumerGroup:
         self._follow_topics()
         if self._joining is not None and self._joining.done():
             joining, self._joining = self._joining, None
+            if joining.exception() is not None:
+                # The poll raises it; whoever polls again wants to try again.
+                self._needs_join = True
             await self._settle(joining.result())
         if self._needs_join and self._joining is None:
             await self._start_join()
