@@ -47,7 +47,8 @@ def software_version() -> str:
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        return version("floodmark")
+        # None, whatever its type says, where the metadata of the package is damaged.
+        return version("floodmark") or "unknown"
     except PackageNotFoundError:
         return "unknown"
 
