@@ -3,6 +3,7 @@
 import random
 import struct
 import time
+from collections.abc import Sequence
 from typing import Final
 
 import lz4.frame
@@ -16,10 +17,12 @@ _BODY = struct.Struct(">hiqqqhii")  # attributes .. record count: what the crc c
 BATCH_HEADER_BYTES: Final = _PREFIX.size + _BODY.size
 _CRC_AT = 17
 _COVERED_FROM = 21
+_PRODUCER_AT = 43
 _SEQUENCE_AT = 53
 
 NO_PRODUCER: Final = (-1, -1)
 LZ4: Final = 3
+TRANSACTIONAL: Final = 16
 
 
 def make_batch(
@@ -28,15 +31,38 @@ def make_batch(
     producer: tuple[int, int] = NO_PRODUCER,
 ) -> bytearray:
     """`count` records of 124 bytes each (their encoded size), text-like so that lz4 has work."""
-    timestamp_ms = int(time.time() * 1000)  # an old one would fall to retention in mid-run
     chooser = random.Random(7)
     records = b"".join(_record(delta, chooser) for delta in range(count))
     if codec == LZ4:
         records = lz4.frame.compress(records, block_linked=False)
+    return _batch(codec, count, records, producer)
+
+
+def make_transactional_batch() -> bytearray:
+    """One record of 124 bytes; `patch_producer` says whose."""
+    return _batch(TRANSACTIONAL, 1, _record(0, random.Random(7)), (0, 0))
+
+
+def make_keyed_batch(keys: Sequence[bytes]) -> bytearray:
+    """A record of 124 bytes for each key; the keys have the same length, under 64 bytes."""
+    chooser = random.Random(7)
+    records = b"".join(_record(delta, chooser, key) for delta, key in enumerate(keys))
+    return _batch(0, len(keys), records, NO_PRODUCER)
+
+
+def _batch(attributes: int, count: int, records: bytes, producer: tuple[int, int]) -> bytearray:
+    timestamp_ms = int(time.time() * 1000)  # an old one would fall to retention in mid-run
     producer_id, producer_epoch = producer
     sequence = 0 if producer_id >= 0 else -1
     body = _BODY.pack(
-        codec, count - 1, timestamp_ms, timestamp_ms, producer_id, producer_epoch, sequence, count
+        attributes,
+        count - 1,
+        timestamp_ms,
+        timestamp_ms,
+        producer_id,
+        producer_epoch,
+        sequence,
+        count,
     )
     covered = body + records
     length = _PREFIX.size - 12 + len(covered)
@@ -46,6 +72,12 @@ def make_batch(
 def patch_sequence(batch: memoryview, sequence: int) -> None:
     """Give a ready batch its base sequence; the checksum covers it and is made anew."""
     struct.pack_into(">i", batch, _SEQUENCE_AT, sequence)
+    struct.pack_into(">I", batch, _CRC_AT, crc32.iscsi(batch[_COVERED_FROM:]))
+
+
+def patch_producer(batch: memoryview, producer_id: int, producer_epoch: int) -> None:
+    """Make a ready batch the first of this producer and epoch."""
+    struct.pack_into(">qhi", batch, _PRODUCER_AT, producer_id, producer_epoch, 0)
     struct.pack_into(">I", batch, _CRC_AT, crc32.iscsi(batch[_COVERED_FROM:]))
 
 
@@ -64,15 +96,16 @@ def offsets_in(records: memoryview) -> tuple[int, int]:
     return first, end
 
 
-def _record(delta: int, chooser: random.Random) -> bytes:
+def _record(delta: int, chooser: random.Random, key: bytes | None = None) -> bytes:
     words = ["level", "station", "river", "gauge", "metre", "rising", "falling", "warning", "clear"]
     text = f'{{"id":{chooser.randrange(10**9)},"note":"'
     while len(text) < RECORD_BYTES:
         text += chooser.choice(words) + " "
     # length, attributes, timestamp delta, offset delta, key length, value length, headers: with
     # deltas under 64 a value of 115 bytes makes 124, above that 114 (the delta takes two bytes).
-    value = text.encode()[: 115 if delta < 64 else 114]
-    fields = b"\x00\x00" + _zigzag(delta) + b"\x01" + _zigzag(len(value)) + value + b"\x00"
+    key_field = b"\x01" if key is None else _zigzag(len(key)) + key
+    value = text.encode()[: (116 if delta < 64 else 115) - len(key_field)]
+    fields = b"\x00\x00" + _zigzag(delta) + key_field + _zigzag(len(value)) + value + b"\x00"
     return _zigzag(len(fields)) + fields
 
 

@@ -19,12 +19,14 @@ _CONNECTIONS = 4
 
 @dataclass(frozen=True)
 class Measure:
-    """One number of a case. A bound is a share of Kafka's (`ratio`) or a limit of our own."""
+    """One number of a case. A bound is a share of Kafka's that ours may take at most (`ratio`) or
+    must reach (`least_ratio`), or a limit of our own."""
 
     label: str
     unit: str
     ratio: float | None = None
     limit: float | None = None
+    least_ratio: float | None = None
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,25 @@ import os
 import platform
 import statistics
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from cases import CASES, Measure
+from cases import Case, Measure
 
 # case -> target -> rounds -> measure -> number
 Results = dict[str, dict[str, list[dict[str, float]]]]
 
 _TITLES = {"kafka": "Apache Kafka 4.3.0", "floodmark": "Floodmark"}
-
-
-SECTION = "## The broker"
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of docs/benchmarks.md: its heading, and what to know before reading the table."""
+
+    heading: str
+    notes: str
 
 
 def write_section(heading: str, section: str) -> None:
@@ -32,25 +39,27 @@ def print_progress(case: str, target: str, outcome: dict[str, float]) -> None:
     print(f"{case:7} {target:10} {numbers}", file=sys.stderr, flush=True)
 
 
-def markdown(results: Results, targets: list[str], rounds: int, command: str) -> str:
+def markdown(
+    section: Section, cases: Mapping[str, Case], results: Results, rounds: int, command: str
+) -> str:
+    targets = list(next(iter(results.values())))
     heads = [_TITLES[name] for name in targets]
     compared = {"kafka", "floodmark"} <= set(targets)
     columns = ["case", "measure", *heads, *(["ratio", "bound", "kept"] if compared else [])]
     lines = [
-        SECTION,
+        section.heading,
         "",
         f"Made by `{command}` in one run on one machine: {_machine()}.",
         f"Median of {rounds} rounds after unmeasured ones; the brokers took turns.",
-        "What the cases do is in bench/README.md. In P1, P1b and P1c Floodmark checks a batch's",
-        "header and CRC without decoding its records, which Kafka walks (docs/compatibility.md).",
+        section.notes,
         "",
         "| " + " | ".join(columns) + " |",
         "|" + "---|" * len(columns),
     ]
     for case, by_target in results.items():
-        for name, measure in CASES[case].measures.items():
+        for name, measure in cases[case].measures.items():
             medians = {t: statistics.median(r[name] for r in by_target[t]) for t in targets}
-            cells = [f"{case}: {CASES[case].title}", f"{measure.label} ({measure.unit})"]
+            cells = [f"{case}: {cases[case].title}", f"{measure.label} ({measure.unit})"]
             cells += [_number(medians[target]) for target in targets]
             if compared:
                 cells += _judged(measure, medians["kafka"], medians["floodmark"])
@@ -63,6 +72,9 @@ def _judged(measure: Measure, kafka: float, ours: float) -> list[str]:
     if measure.ratio is not None:
         kept = ours <= kafka * measure.ratio
         return [ratio, f"<= {measure.ratio:g} x", "yes" if kept else "**no**"]
+    if measure.least_ratio is not None:
+        kept = ours >= kafka * measure.least_ratio
+        return [ratio, f">= {measure.least_ratio:g} x", "yes" if kept else "**no**"]
     if measure.limit is not None:
         kept = ours <= measure.limit
         return [ratio, f"<= {measure.limit:g} {measure.unit}", "yes" if kept else "**no**"]

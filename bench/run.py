@@ -7,59 +7,69 @@
 import argparse
 import sys
 import tempfile
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from cases import CASES
-from report import SECTION, Results, markdown, print_progress, write_section
-from servers import TARGETS, Server, running
+from cases import CASES, Case
+from report import Results, Section, markdown, print_progress, write_section
+from servers import TARGETS, Server, Settings, running
+
+SECTION = Section(
+    "## The broker",
+    "What the cases do is in bench/README.md. In P1, P1b and P1c Floodmark checks a batch's\n"
+    "header and CRC without decoding its records, which Kafka walks (docs/compatibility.md).",
+)
 
 
-def main() -> int:
-    arguments = _arguments()
+def main(cases: Mapping[str, Case], section: Section, settings: Settings = None) -> int:
+    """Run the cases that the command line asks for; `settings` are those of both brokers."""
+    arguments = _arguments(cases)
     results: Results = {}
     with tempfile.TemporaryDirectory(prefix="floodmark-bench-") as folder, ExitStack() as stack:
         servers = [
-            stack.enter_context(running(name, Path(folder) / name)) for name in arguments.target
+            stack.enter_context(running(name, Path(folder) / name, settings))
+            for name in arguments.target
         ]
-        for case in arguments.case:
-            results[case] = _run_case(case, servers, arguments.rounds, arguments.scale)
-    command = "python bench/run.py " + " ".join(sys.argv[1:])
-    table = markdown(results, arguments.target, arguments.rounds, command.strip())
+        for name in arguments.case:
+            measured = _run_case(name, cases[name], servers, arguments.rounds, arguments.scale)
+            results[name] = measured
+    command = f"python bench/{Path(sys.argv[0]).name} " + " ".join(sys.argv[1:])
+    table = markdown(section, cases, results, arguments.rounds, command.strip())
     print(table)
     if arguments.write:
-        write_section(SECTION, table)
+        write_section(section.heading, table)
     return 0
 
 
 def _run_case(
-    case: str, servers: list[Server], rounds: int, scale: float
+    name: str, case: Case, servers: list[Server], rounds: int, scale: float
 ) -> dict[str, list[dict[str, float]]]:
     """The unmeasured rounds for each, then `rounds` in turn."""
     measured: dict[str, list[dict[str, float]]] = {server.name: [] for server in servers}
     for server in servers:
-        for _ in range(CASES[case].warm_up_rounds):
-            CASES[case].run(server, scale)
+        for _ in range(case.warm_up_rounds):
+            case.run(server, scale)
     for _ in range(rounds):
         for server in servers:
-            outcome = CASES[case].run(server, scale)
+            outcome = case.run(server, scale)
             measured[server.name].append(outcome)
-            print_progress(case, server.name, outcome)
+            print_progress(name, server.name, outcome)
     return measured
 
 
-def _arguments() -> argparse.Namespace:
+def _arguments(cases: Mapping[str, Case]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--case", action="append", choices=list(CASES), help="only this case")
+    parser.add_argument("--case", action="append", choices=list(cases), help="only this case")
     parser.add_argument("--target", action="append", choices=list(TARGETS), help="only this one")
     parser.add_argument("--rounds", type=int, default=3, help="measured rounds of each case")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full load")
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
     arguments = parser.parse_args()
-    arguments.case = arguments.case or list(CASES)
+    arguments.case = arguments.case or list(cases)
     arguments.target = arguments.target or list(TARGETS)
     return arguments
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(CASES, SECTION))

@@ -2,7 +2,7 @@
 
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,12 +16,13 @@ from kit.broker import up_command
 from kit.probe import broker_answers
 from kit.process import ServerProcess, free_port
 
-Prepare = Callable[[Path], tuple[list[str], int]]
+Settings = Mapping[str, str] | None
+Prepare = Callable[[Path, Settings], tuple[list[str], int]]
 
 
-def _prepare_floodmark(folder: Path) -> tuple[list[str], int]:
+def _prepare_floodmark(folder: Path, settings: Settings) -> tuple[list[str], int]:
     port = free_port()
-    return up_command(port, folder / "data"), port
+    return up_command(port, folder / "data", settings), port
 
 
 # Prepared (formatted, where it must be) in a folder; gives the start command and the port.
@@ -36,6 +37,7 @@ class Server:
     port: int
     process: ServerProcess
     folder: Path
+    settings: Settings = None
     _open: list[wire.Connection] = field(default_factory=list)
 
     def connect(self, count: int = 1) -> list[wire.Connection]:
@@ -44,11 +46,13 @@ class Server:
         return connections
 
     @contextmanager
-    def topic(self, partitions: int) -> Iterator[bytes]:
+    def topic(
+        self, partitions: int, name: str | None = None, configs: Settings = None
+    ) -> Iterator[bytes]:
         """A topic for one measurement: its id; deleted afterwards, so disks do not fill."""
-        name = f"bench-{uuid.uuid4().hex[:12]}"
+        name = name or new_name()
         (connection,) = self.connect()
-        topic_id = wire.create_topic(connection, name, partitions)
+        topic_id = wire.create_topic(connection, name, partitions, configs)
         try:
             yield topic_id
         finally:
@@ -58,16 +62,21 @@ class Server:
             self._open.clear()
 
 
-def launch(name: str, folder: Path) -> tuple[ServerProcess, int]:
+def new_name() -> str:
+    """For a topic or a group that was never there before."""
+    return f"bench-{uuid.uuid4().hex[:12]}"
+
+
+def launch(name: str, folder: Path, settings: Settings = None) -> tuple[ServerProcess, int]:
     """Start a broker without waiting for it; its process carries the time of the start."""
     folder.mkdir(parents=True, exist_ok=True)
-    command, port = TARGETS[name](folder)
+    command, port = TARGETS[name](folder, settings)
     return ServerProcess(command, folder / "server.out"), port
 
 
 @contextmanager
-def running(name: str, folder: Path) -> Iterator[Server]:
-    process, port = launch(name, folder)
+def running(name: str, folder: Path, settings: Settings = None) -> Iterator[Server]:
+    process, port = launch(name, folder, settings)
     with process:
         process.wait_until(lambda: broker_answers(port))
-        yield Server(name, port, process, folder)
+        yield Server(name, port, process, folder, settings)

@@ -15,6 +15,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
@@ -24,6 +25,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamReader
 from report import write_section
 
+from floodmark.pipeline.session import spark_session
 from kit.broker import floodmark_broker
 from kit.spark_jars import connector_jars
 from kit.topics import make_topic
@@ -35,23 +37,17 @@ STREAM_BATCH = "streaming, the batch alone"
 BOUNDS = {"count": 1.5, "from_json with groupBy": 1.0, STREAM: 1.0, "sink": 1.0}
 
 
-def session(folder: Path) -> SparkSession:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    built = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.jars", connector_jars())
-        .config("spark.driver.memory", "2g")
-        .config("spark.python.unix.domain.socket.enabled", "true")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.local.dir", str(folder / "local"))
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.ui.showConsoleProgress", "false")
-        .getOrCreate()
-    )
-    built.sparkContext.setLogLevel("OFF")
-    return built
+def session(folder: Path) -> AbstractContextManager[SparkSession]:
+    """The session of `floodmark pipeline run`, with the connector's jars."""
+    # Python keeps bytecode unless it is told not to, and so do the processes of a user's Spark.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    settings = {
+        "spark.jars": connector_jars(),
+        "spark.driver.memory": "2g",
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.local.dir": str(folder / "local"),
+    }
+    return spark_session("floodmark-bench", settings=settings)
 
 
 class Bench:
@@ -224,14 +220,11 @@ def main() -> None:
         tempfile.TemporaryDirectory() as name,
         floodmark_broker(Path(name) / "broker") as broker,
         WorkerMemory() as memory,
+        session(Path(name)) as spark,
     ):
-        spark = session(Path(name))
-        try:
-            bench = Bench(spark, broker.bootstrap, Path(name), arguments.rows)
-            bench.fill()
-            results = measure(bench, arguments.rounds, arguments.rows)
-        finally:
-            spark.stop()
+        bench = Bench(spark, broker.bootstrap, Path(name), arguments.rows)
+        bench.fill()
+        results = measure(bench, arguments.rounds, arguments.rows)
         section = markdown(results, arguments.rows, arguments.rounds, memory)
     print(section)
     if arguments.write:

@@ -1,19 +1,17 @@
 """P4 and P5: the cases about starting and about pauses, which need more than a load loop."""
 
-import multiprocessing
 import tempfile
 import time
-from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 
 import load
 import wire
 from batches import make_batch
+from pauses import second_client
 from servers import Server, launch
 
 _IDLE_SECONDS = 20.0
 _RETRY_SECONDS = 0.001
-_PROBE_EVERY_SECONDS = 0.003
 
 
 def p4_start(server: Server, scale: float) -> dict[str, float]:
@@ -56,11 +54,7 @@ def _first_acknowledgement(port: int, patience_s: float = 60.0) -> float:
 def p5_many_partitions(server: Server, scale: float) -> dict[str, float]:
     """A thousand partitions at once, while another process keeps asking for ApiVersions."""
     partitions = max(int(1_000 * scale), 10)
-    receiving, sending = multiprocessing.Pipe(duplex=False)
-    probe = multiprocessing.Process(target=_longest_answer, args=(server.port, sending))
-    probe.start()
-    receiving.recv()  # it is connected and asks
-    try:
+    with second_client(server.port) as longest_seconds:
         start = time.perf_counter()
         with server.topic(partitions) as topic_id:
             created = time.perf_counter()
@@ -68,13 +62,8 @@ def p5_many_partitions(server: Server, scale: float) -> dict[str, float]:
             frames = [wire.produce(topic_id, p, make_batch(1)) for p in range(partitions)]
             _write_each_once(connection, frames)
             written = time.perf_counter()
-    finally:
-        probe.terminate()
-        probe.join()
-    longest = 0.0
-    while receiving.poll():
-        longest = max(longest, receiving.recv())
-    return {"create": created - start, "write": written - created, "pause": longest * 1e3}
+        pause = longest_seconds()
+    return {"create": created - start, "write": written - created, "pause": pause * 1e3}
 
 
 def _write_each_once(connection: wire.Connection, frames: list[wire.Frame]) -> None:
@@ -87,20 +76,3 @@ def _write_each_once(connection: wire.Connection, frames: list[wire.Frame]) -> N
         if any(code and code not in wire.RETRIABLE for code in codes):
             raise wire.Refused(f"produce answered errors {sorted(set(codes))}")
         waiting = [frame for frame, code in zip(waiting, codes, strict=True) if code]
-
-
-def _longest_answer(port: int, report: Pipe) -> None:
-    """Runs in a process of its own until it is ended; reports each new longest answer time."""
-    connection = wire.Connection(port)
-    question = wire.api_versions()
-    connection.call(question)
-    report.send(0.0)
-    longest = 0.0
-    while True:
-        start = time.perf_counter()
-        connection.call(question)
-        took = time.perf_counter() - start
-        if took > longest:
-            longest = took
-            report.send(longest)
-        time.sleep(_PROBE_EVERY_SECONDS)

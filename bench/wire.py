@@ -6,6 +6,7 @@ Fetch 17, CreateTopics 7, DeleteTopics 6, InitProducerId 5, ApiVersions 0.
 
 import socket
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -132,9 +133,15 @@ def fetched(answer: memoryview) -> memoryview:
     return answer[position : position + max(size - 1, 0)]
 
 
-def create_topic(connection: Connection, name: str, partitions: int) -> bytes:
+def create_topic(
+    connection: Connection, name: str, partitions: int, configs: Mapping[str, str] | None = None
+) -> bytes:
     """Create a topic with one replica; returns its id."""
-    body = b"\x02" + compact(name) + struct.pack(">ih", partitions, 1) + b"\x01\x01\x00"
+    configs = configs or {}
+    body = b"\x02" + compact(name) + struct.pack(">ih", partitions, 1) + b"\x01"
+    body += uvarint(len(configs) + 1)
+    body += b"".join(compact(key) + compact(value) + b"\x00" for key, value in configs.items())
+    body += b"\x00"
     answer = connection.call(request(19, 7, body + struct.pack(">ib", 30_000, 0) + b"\x00"))
     at = 4 + 1 + 4 + 1 + len(compact(name))
     (error_code,) = struct.unpack_from(">h", answer, at + 16)
