@@ -17,12 +17,11 @@ from floodmark.apis import api_versions, produce_before_v3
 from floodmark.apis.context import RequestContext, Services
 from floodmark.network.connection import Connection
 from floodmark.network.request_channel import CloseConnection, Outcome, Parked, Response
-from floodmark.network.transfer import Part
 from floodmark.promise import Promise
 from floodmark.wire import messages
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.compiler import Encoder, decoder, encoder
-from floodmark.wire.headers import decode_request_header, encode_response_header
+from floodmark.wire.headers import decode_request_header, response_header_encoder
 from floodmark.wire.schema import DecodeError
 
 logger = logging.getLogger(__name__)
@@ -89,6 +88,9 @@ def advertised_versions() -> dict[int, tuple[int, int]]:
 Handle: TypeAlias = Callable[[RequestContext, Any], Any]
 
 
+_FETCH = ApiKey.FETCH
+
+
 class Route(NamedTuple):
     """All that one API in one version needs, looked up once."""
 
@@ -98,6 +100,13 @@ class Route(NamedTuple):
     decode: Callable[[memoryview, int], tuple[Any, int]]
     encode: Encoder
     response_class: type[Any]
+    encode_header: Callable[[int], bytes]
+
+    def answer(self, correlation_id: int, message: Any) -> Response:
+        """Only Fetch answers with pieces of files: what the others answer is bytes."""
+        parts: list[Any] = [self.encode_header(correlation_id)]
+        self.encode(message, parts)
+        return parts if self.api_key is _FETCH else b"".join(parts)
 
 
 class FaultSwitch:
@@ -143,8 +152,8 @@ class Dispatch:
         else:
             result = self._handle_watched(route, context, request)
         if type(result) is route.response_class:
-            return self._encode(route, context, result)
-        return self._outcome(route, context, result)
+            return route.answer(header.correlation_id, result)
+        return self._outcome(route, header.correlation_id, result)
 
     def _handle_watched(self, route: Route, context: RequestContext, request: Any) -> Any:
         """The handler with what is plugged in around it: a fault is timed like any other answer."""
@@ -157,26 +166,20 @@ class Dispatch:
 
         return handle() if self.timer is None else self.timer.time(route.api_key, handle)
 
-    def _outcome(self, route: Route, context: RequestContext, result: Any) -> Outcome:
+    def _outcome(self, route: Route, correlation_id: int, result: Any) -> Outcome:
         """What comes later, or never."""
         if result is None:
             return None
+
+        def answer(message: Any) -> Response:
+            return None if message is None else route.answer(correlation_id, message)
+
+        async def finish(work: Coroutine[Any, Any, Any]) -> Response:
+            return answer(await work)
+
         if isinstance(result, (Promise, asyncio.Future)):
-            return Parked(result, lambda message: self._encode(route, context, message))
-        return self._finish(route, context, result)
-
-    async def _finish(
-        self, route: Route, context: RequestContext, work: Coroutine[Any, Any, Any]
-    ) -> Response:
-        return self._encode(route, context, await work)
-
-    def _encode(self, route: Route, context: RequestContext, message: Any) -> Response:
-        if message is None:
-            return None
-        header = encode_response_header(route.api_key, route.version, context.correlation_id)
-        parts: list[Part] = [header]
-        route.encode(message, parts)
-        return parts
+            return Parked(result, answer)
+        return finish(result)
 
     def _find_route(self, api_key: int, version: int) -> Route:
         try:
@@ -198,6 +201,7 @@ class Dispatch:
             decoder(messages.request_class(api_key), version),
             encoder(response_class, version),
             response_class,
+            response_header_encoder(api_key, version),
         )
         self._routes[(int(api_key), version)] = route
         return route
@@ -216,6 +220,7 @@ class Dispatch:
                 lambda frame, position: (None, position),
                 encoder(messages.response_class(api_key), 0),
                 messages.response_class(api_key),
+                response_header_encoder(api_key, 0),
             )
         if api_key is ApiKey.PRODUCE and version in produce_before_v3.VERSIONS:
             return Route(
@@ -225,5 +230,6 @@ class Dispatch:
                 produce_before_v3.decode,
                 produce_before_v3.encode,
                 produce_before_v3.Refused,
+                response_header_encoder(api_key, version),
             )
         raise CloseConnection(f"{api_key.name} v{version} is not served")

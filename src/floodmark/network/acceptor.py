@@ -222,7 +222,9 @@ def _bind(listener: Listener, backlog: int) -> socket.socket:
         bound.bind((listener.host, listener.port))
         bound.listen(backlog)
         bound.setblocking(False)
-    except OSError:
+    except OSError as error:
         bound.close()
-        raise
+        # The system says what went wrong, but not with which of several listeners.
+        text = f"cannot listen on {listener.host}:{listener.port}: {error.strerror}"
+        raise OSError(error.errno, text) from error
     return bound

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 
 from floodmark.network.framing import FrameBuffer, FrameTooLarge
 from floodmark.network.request_channel import RequestChannel, Response
-from floodmark.network.transfer import write_response
+from floodmark.network.transfer import Outbox
 
 if TYPE_CHECKING:
     from floodmark.network.processor import Processor
@@ -47,6 +47,7 @@ class Connection(asyncio.BufferedProtocol):
         "_frames",
         "_in_loop",
         "_muted",
+        "_outbox",
         "_paused_reading",
         "_paused_writing",
         "_processor",
@@ -65,6 +66,7 @@ class Connection(asyncio.BufferedProtocol):
         self._channel = channel
         self._frames = FrameBuffer(max_frame_bytes)
         self._transport: asyncio.Transport | None = None
+        self._outbox = Outbox()
         self._muted = False
         self._in_loop = False
         self._paused_reading = False
@@ -122,14 +124,18 @@ class Connection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
+        processor, in_loop = self._processor, self._in_loop
         if response is not None:
-            self._processor.bytes_out += write_response(transport, response)
-        self._processor.responses_under_way -= 1
+            outbox = self._outbox
+            processor.bytes_out += outbox.add(response)
+            if not in_loop or outbox.is_large:
+                outbox.write_to(transport)
+        processor.responses_under_way -= 1
         self._frames.release()
         self._muted = False
         self._abandon = None
         self.is_active = True
-        if self._in_loop:
+        if in_loop:
             return
         if self._frames.pending_bytes:
             # Not from here: who answered us may be in the middle of another connection's request.
@@ -159,6 +165,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         if self._transport is not None:
+            self._send_outbox()
             self._transport.abort()
 
     def give_back_memory(self) -> None:
@@ -196,6 +203,11 @@ class Connection(asyncio.BufferedProtocol):
             self.abort(str(problem))
         finally:
             self._in_loop = False
+            self._send_outbox()
+
+    def _send_outbox(self) -> None:
+        if self._outbox and self._transport is not None and not self._transport.is_closing():
+            self._outbox.write_to(self._transport)
 
     def _submit(self, frame: memoryview) -> None:
         if not self._channel.submit(self, frame):

@@ -8,7 +8,7 @@ there is room: back-pressure instead of memory.
 
 What a handler returns says who owns the time until the answer:
 
-- a list of parts: the answer, now;
+- bytes, or a list of parts with pieces of files: the answer, now;
 - None: there is no answer (a produce with acks=0);
 - `Parked`: the request waits for an event. Its slot is free again, its connection stays muted;
 - a coroutine: the request is to be worked on, and has a slot from its first step to its end.
@@ -23,13 +23,13 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from floodmark.clock import Clock
-from floodmark.network.transfer import Part
+from floodmark.network.transfer import Answer
 from floodmark.occurrences import Occurrences
 from floodmark.promise import Promise
 
 logger = logging.getLogger(__name__)
 
-Response: TypeAlias = "list[Part] | None"
+Response: TypeAlias = "Answer | None"
 
 
 class Parked(NamedTuple):
@@ -102,25 +102,11 @@ class RequestChannel:
         if len(self._queue) >= self._capacity:
             self._refused.append(requester)
             return False
-        self._run(requester, frame)
-        return True
-
-    async def close(self) -> None:
-        """Ends what runs; what is queued is never begun."""
-        for _, work in self._queue:
-            work.close()
-        self._queue.clear()
-        self._refused.clear()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def _run(self, requester: Requester, frame: memoryview) -> None:
         self.requests_total += 1
         begin = self._monotonic_ms()
         try:
             outcome = self._handler(requester, frame)
-            if outcome is None or isinstance(outcome, list):
+            if outcome is None or isinstance(outcome, (bytes, list)):
                 requester.respond(outcome)
             elif isinstance(outcome, Parked):
                 self._park(requester, outcome)
@@ -132,8 +118,18 @@ class RequestChannel:
             requester.abort(str(problem))
         except Exception as problem:  # noqa: BLE001 - the supervisor of requests
             self._fail(requester, problem)
-        finally:
-            self._busy_ms += self._monotonic_ms() - begin
+        self._busy_ms += self._monotonic_ms() - begin
+        return True
+
+    async def close(self) -> None:
+        """Ends what runs; what is queued is never begun."""
+        for _, work in self._queue:
+            work.close()
+        self._queue.clear()
+        self._refused.clear()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _park(self, requester: Requester, parked: Parked) -> None:
         def answer(value: Any) -> None:

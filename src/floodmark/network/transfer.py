@@ -1,7 +1,7 @@
 """The one place where file bytes go to a socket.
 
-A response is a list of parts: bytes, memoryviews, and slices of log files that have not been read
-yet. `write_response` adds Kafka's length prefix and writes all of it. A slice is read with one
+An answer is bytes, or a list of parts among which are slices of log files that have not been read
+yet. An `Outbox` adds Kafka's length prefix and writes all of it. A slice is read with one
 positioned read just before it is written, so file data exists in memory only between page cache and
 socket (uvloop has no sendfile).
 """
@@ -9,11 +9,10 @@ socket (uvloop has no sendfile).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Protocol
 
 SMALL_BYTES = 16 * 1024
-"""Below this, joining parts into one write is cheaper than a write for each."""
+"""Below this, joining pieces into one write is cheaper than a vectored write."""
 
 
 class Slice(Protocol):
@@ -23,24 +22,59 @@ class Slice(Protocol):
     def read(self) -> bytes: ...
 
 
-Part = bytes | bytearray | memoryview | Slice
+Bytes = bytes | bytearray | memoryview
+Part = Bytes | Slice
+Answer = bytes | list[Part]
 
 
 class ShortRead(OSError):
     """A file holds less than was announced: nothing has been sent yet, and nothing may be."""
 
 
-def write_response(transport: asyncio.WriteTransport, parts: Sequence[Part]) -> int:
-    """Writes one framed response and returns its size without the length prefix."""
-    size_bytes = sum(map(len, parts))
-    chunks: list[bytes | bytearray | memoryview] = [size_bytes.to_bytes(4, "big")]
-    for part in parts:
-        chunks.append(part if isinstance(part, (bytes, bytearray, memoryview)) else _read(part))
-    if size_bytes <= SMALL_BYTES:
-        transport.write(b"".join(chunks))
-    else:
-        transport.writelines(chunks)
-    return size_bytes
+class Outbox:
+    """The responses of one connection that are not with the transport yet.
+
+    A client that has several requests under way gets the answers of one turn in one write: a write
+    to a socket costs as much as all the rest of a small request.
+    """
+
+    __slots__ = ("_chunks", "_size_bytes")
+
+    def __init__(self) -> None:
+        self._chunks: list[Bytes] = []
+        self._size_bytes = 0
+
+    def add(self, answer: Answer) -> int:
+        """Takes in one answer, framed; returns its size without the length prefix."""
+        if isinstance(answer, bytes):
+            size_bytes = len(answer)
+            self._chunks.append(size_bytes.to_bytes(4, "big") + answer)
+        else:
+            size_bytes = sum(map(len, answer))
+            chunks = [part if isinstance(part, Bytes) else _read(part) for part in answer]
+            self._chunks.append(size_bytes.to_bytes(4, "big"))
+            self._chunks += chunks
+        self._size_bytes += size_bytes
+        return size_bytes
+
+    def __bool__(self) -> bool:
+        return bool(self._chunks)
+
+    @property
+    def is_large(self) -> bool:
+        """Waiting for more would only cost memory."""
+        return self._size_bytes > SMALL_BYTES
+
+    def write_to(self, transport: asyncio.WriteTransport) -> None:
+        chunks = self._chunks
+        if len(chunks) == 1:
+            transport.write(chunks[0])
+        elif self._size_bytes <= SMALL_BYTES:
+            transport.write(b"".join(chunks))
+        else:
+            transport.writelines(chunks)
+        chunks.clear()
+        self._size_bytes = 0
 
 
 def _read(part: Slice) -> bytes:

@@ -77,9 +77,21 @@ def validate_produce(buffer: Buffer, rules: ProduceRules, now_ms: int) -> BatchH
     if size_bytes < HEADER_BYTES:
         _refuse_short(buffer)
     header = BatchHeader._make(HEADER.unpack_from(buffer))
-    _, length, _, magic, _, attributes, last_delta, _, max_timestamp, producer_id, _, _, count = (
-        header
-    )
+    (
+        _,
+        length,
+        _,
+        magic,
+        crc,
+        attributes,
+        last_delta,
+        _,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
+    ) = header
     # Every produce passes here: one expression for a header with nothing remarkable in it. When
     # there is, the checks say whether it is an error, and which.
     if not (
@@ -89,13 +101,13 @@ def validate_produce(buffer: Buffer, rules: ProduceRules, now_ms: int) -> BatchH
         and count == last_delta + 1
         and count > 0
         and 0 <= attributes <= _LAST_COMPRESSION
-        and producer_id == NO_PRODUCER_ID
+        and (producer_id == NO_PRODUCER_ID or (producer_epoch >= 0 and base_sequence >= 0))
         and max_timestamp - now_ms <= rules.timestamp_after_max_ms
     ):
         _check_shape(header, size_bytes, rules)
         _check_header(header)
         _check_timestamps(header, rules, now_ms)
-    if compute_crc(buffer, 0, size_bytes) != header.crc:
+    if compute_crc(buffer, 0, size_bytes) != crc:
         raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, "the batch does not match its checksum")
     if rules.needs_records:
         _check_records(buffer, header, rules, now_ms)

@@ -11,6 +11,7 @@ always (KIP-511): its client does not know yet what the broker speaks.
 
 import dataclasses
 import struct
+from collections.abc import Callable
 
 from floodmark.wire.api_keys import FIRST_FLEXIBLE_VERSION, NEVER_FLEXIBLE, ApiKey
 from floodmark.wire.compiler import Buffer
@@ -98,10 +99,15 @@ def encode_request_header(header: RequestHeader) -> bytes:
         raise EncodeError(f"the request header cannot be written: {error}") from error
 
 
-def encode_response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
+def response_header_encoder(api_key: int, api_version: int) -> Callable[[int], bytes]:
+    """What makes the header of each response of this kind out of its correlation id."""
     if response_header_version(api_key, api_version):
-        return _CORRELATION_ID_AND_TAGS.pack(correlation_id)
-    return _CORRELATION_ID.pack(correlation_id)
+        return _CORRELATION_ID_AND_TAGS.pack
+    return _CORRELATION_ID.pack
+
+
+def encode_response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
+    return response_header_encoder(api_key, api_version)(correlation_id)
 
 
 def decode_response_header(buffer: Buffer, header_version: int) -> tuple[int, int]:

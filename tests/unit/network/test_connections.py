@@ -51,8 +51,8 @@ async def ports() -> AsyncIterator[Ports]:
     await ports.close()
 
 
-def echo(_: Any, frame: memoryview) -> list[bytes]:
-    return [bytes(frame)]
+def echo(_: Any, frame: memoryview) -> bytes:
+    return bytes(frame)
 
 
 def framed(body: bytes) -> bytes:
@@ -93,6 +93,18 @@ async def test_requests_sent_at_once_are_answered_in_their_order(ports: Ports) -
     await asyncio.sleep(0.01)
     waiting.set_result(b"first")
     assert [await read_frame(reader) for _ in range(3)] == [b"first", b"\x01", b"\x02"]
+
+
+async def test_answers_given_before_a_bad_request_of_the_same_turn_arrive(ports: Ports) -> None:
+    def closes_on_zero(_: Any, frame: memoryview) -> bytes:
+        if frame[0] == 0:
+            raise CloseConnection("a zero came")
+        return bytes(frame)
+
+    reader, writer = await ports.connect(ports.serve(closes_on_zero))
+    writer.write(framed(b"\x01") + framed(b"\x02") + framed(b"\x00"))
+    assert [await read_frame(reader) for _ in range(2)] == [b"\x01", b"\x02"]
+    assert await is_closed(reader)
 
 
 async def test_a_connection_has_one_request_under_way_at_a_time(ports: Ports) -> None:
