@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from floodmark.pipeline.errors import PipelineError
 from floodmark.pipeline.java import java_home
+from floodmark.pipeline.worker_python import worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,17 +70,20 @@ def spark_session(
         raise PipelineError(
             f"PySpark is not installed ({error}): pip install 'floodmark[spark]'"
         ) from error
-    with tempfile.TemporaryDirectory(prefix="floodmark-spark-") as folder:
-        _prepare_environment(Path(folder))
+    master = master or DEFAULT_MASTER
+    is_local = master.startswith("local")
+    with (
+        tempfile.TemporaryDirectory(prefix="floodmark-spark-") as folder,
+        _environment(_needed(Path(folder), is_local=is_local)),
+    ):
         logging = Path(folder) / "log4j2.properties"
         logging.write_text(_LOGGING.format(level=log_level))
-        master = master or DEFAULT_MASTER
         builder = SparkSession.builder.appName(name).master(master)
         given = dict(settings or {})
         flags = [f"-Dlog4j2.configurationFile=file:{logging}", *(_SHORT if is_short else [])]
         flags.append(given.pop(_JAVA_OPTIONS, ""))
         builder = builder.config(_JAVA_OPTIONS, " ".join(flags).strip())
-        if master.startswith("local"):
+        if is_local:
             # A laptop that changes networks must not lose its own driver.
             builder = builder.config("spark.driver.host", "127.0.0.1")
             builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
@@ -93,12 +97,31 @@ def spark_session(
             _stop(session)
 
 
-def _prepare_environment(scratch: Path) -> None:
+def _needed(scratch: Path, *, is_local: bool) -> dict[str, str]:
+    """The variables that Spark starts by."""
+    python = worker_python(os.environ, scratch) if is_local else sys.executable
+    variables = {
+        # Tasks run on the first; what Spark asks of a data source by itself, on the second.
+        name: os.environ.get(name, python)
+        for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+    }
     home = java_home(os.environ, scratch)
-    if home is not None:
-        os.environ["JAVA_HOME"] = home
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    return variables if home is None else variables | {"JAVA_HOME": home}
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Variables for the length of a block: some name files that are gone afterwards."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _create(builder: SparkSession.Builder, master: str) -> SparkSession:

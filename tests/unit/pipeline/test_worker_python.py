@@ -1,0 +1,42 @@
+"""The launcher that lets Spark's Python processes begin without compiling PySpark."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from floodmark.pipeline.worker_python import worker_python
+
+SHOW_PATH = "import os, sys; print(os.environ['PYTHONPATH'], sys.executable, sys.argv[1])"
+
+
+def spark_entries() -> list[str]:
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    jar = next(home.glob("jars/spark-core_*.jar"))
+    return [str(home / "python" / "lib" / "pyspark.zip"), str(jar)]
+
+
+def run(command: str, python_path: list[str]) -> list[str]:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(python_path)}
+    arguments = [command, "-c", SHOW_PATH, "two words"]
+    return subprocess.check_output(arguments, env=environment, text=True).strip().split(" ", 2)
+
+
+def test_the_zipped_pyspark_is_taken_off_the_path_and_the_users_entries_stay(
+    tmp_path: Path,
+) -> None:
+    launcher = worker_python({}, tmp_path)
+    own = [str(tmp_path / "one"), str(tmp_path / "two")]
+    shown = run(launcher, [*spark_entries(), *spark_entries(), *own])
+    assert shown == [os.pathsep.join(own), sys.executable, "two words"]
+
+
+def test_a_path_that_is_not_sparks_is_left_alone(tmp_path: Path) -> None:
+    launcher = worker_python({}, tmp_path)
+    assert run(launcher, [str(tmp_path)])[0] == str(tmp_path)
+
+
+def test_another_spark_than_the_installed_one_gets_plain_python(tmp_path: Path) -> None:
+    assert worker_python({"SPARK_HOME": "/opt/spark"}, tmp_path) == sys.executable
