@@ -97,7 +97,8 @@ class LogManager:
             except (OSError, CorruptCheckpoint) as error:
                 self._mark_offline(path, str(error))
         if not self.dirs:
-            raise StorageError(f"none of the log folders can be used: {self.offline_dirs}")
+            reasons = "; ".join(f"{path}: {why}" for path, why in self.offline_dirs.items())
+            raise StorageError(f"none of the log folders can be used: {reasons}")
 
     def _open_dir(self, path: Path) -> LogDir:
         files = self._files
