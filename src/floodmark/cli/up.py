@@ -120,11 +120,17 @@ def up(
         raise CliError(
             "the broker cannot start with these settings", why=error.explain()
         ) from error
-    except (OSError, StorageError) as error:
+    except StorageError as error:
         raise CliError(
             "the broker cannot start",
             why=str(error),
-            hint="choose another --port or --data-dir, or stop the broker that uses them",
+            hint="choose another --data-dir, or stop the broker that uses this one",
+        ) from error
+    except OSError as error:
+        raise CliError(
+            "the broker cannot start",
+            why=error.strerror or str(error),
+            hint="choose another --host, --port or --metrics-port, or stop what listens there",
         ) from error
 
 
@@ -135,6 +141,8 @@ def _read_file(path: str | None) -> dict[str, str]:
         text = Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not a text file in UTF-8: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
     return parse_toml(text) if path.endswith(".toml") else parse_properties(text)
 
 
@@ -146,11 +154,22 @@ def _broker_environment(environment: Mapping[str, str]) -> dict[str, str]:
 def _option_properties(
     host: str | None, port: int | None, data_dir: str | None, given: Mapping[str, str]
 ) -> dict[str, str]:
-    """The properties behind --host, --port and --data-dir, which win over all other sources."""
+    """The properties behind --host, --port and --data-dir, of which the last wins over all others.
+
+    Listeners have names, protocols and addresses, several of them perhaps: what one host or port
+    means for them nobody can guess.
+    """
     properties: dict[str, str] = {}
+    if "listeners" in given and (host is not None or port is not None):
+        raise ConfigError(
+            f"--host and --port ({_OPTION_VARIABLES['host']}, {_OPTION_VARIABLES['port']}) "
+            f"contradict listeners={given['listeners']}, which was given too",
+            name="listeners",
+            hint="Leave them out, or say all of it with --set listeners=PLAINTEXT://host:port",
+        )
     if data_dir is not None:
         properties["log.dirs"] = data_dir
-    if host is not None or port is not None or "listeners" not in given:
+    if "listeners" not in given:
         shown = host or DEFAULT_HOST
         if ":" in shown and not shown.startswith("["):
             shown = f"[{shown}]"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import NamedTuple
@@ -88,9 +89,16 @@ class MetricsServer:
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
-        self._server = await asyncio.start_server(
-            self._accept, host or None, port, limit=MAX_HEAD_BYTES
-        )
+        try:
+            self._server = await asyncio.start_server(
+                self._accept, host or None, port, limit=MAX_HEAD_BYTES
+            )
+        except OSError as error:
+            # asyncio puts a text of its own before the system's.
+            number = error.errno or 0
+            reason = os.strerror(number) if number > 0 else error.strerror
+            text = f"cannot serve metrics on {host}:{port}: {reason}"
+            raise OSError(error.errno, text) from error
         self.host, self.port = self._server.sockets[0].getsockname()[:2]
 
     async def close(self) -> None:

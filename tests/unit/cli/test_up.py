@@ -65,8 +65,21 @@ def test_later_sources_win(
         "b": "environment",
         "c": "set",
     }
-    assert run(["up", "--config", str(file), "--port", "7"]) == 0
-    assert started.properties["listeners"] == "PLAINTEXT://127.0.0.1:7"
+    assert run(["up", "--config", str(file), "--set", "listeners=PLAINTEXT://:7"]) == 0
+    assert started.properties["listeners"] == "PLAINTEXT://:7"
+
+
+@pytest.mark.parametrize("option", [["--port", "7"], ["--host", "0.0.0.0"]])
+def test_host_and_port_do_not_replace_listeners_in_silence(
+    started: Started, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: list[str]
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("listeners=PLAINTEXT://127.0.0.1:1,INTERNAL://127.0.0.1:2\n")
+    assert run(["up", "--config", str(file), *option]) == 1
+    said = capsys.readouterr().err
+    assert "contradict listeners=PLAINTEXT://127.0.0.1:1,INTERNAL://127.0.0.1:2" in said
+    assert "--set listeners=" in said
+    assert started.properties == {}
 
 
 def test_toml_files_are_read(started: Started, tmp_path: Path) -> None:
@@ -99,8 +112,8 @@ def test_it_says_where_it_listens_and_how_to_send_a_first_record(
     ("error", "text"),
     [
         (ConfigError("no such thing", hint="Use another"), "no such thing"),
-        (OSError(98, "Address already in use"), "Address already in use"),
-        (LogDirLocked("the folder is in use"), "the folder is in use"),
+        (OSError(98, "cannot listen on h:1: Address already in use"), "another --host, --port"),
+        (LogDirLocked("the folder is in use"), "another --data-dir"),
     ],
 )
 def test_a_failed_start_is_explained(
