@@ -31,6 +31,8 @@ from floodmark.clock import Clock, SystemClock
 
 # Delivery times of every record would cost more than the sending itself.
 SAMPLE_EVERY = 50
+# After the last send: what takes longer is lost, not late.
+REST_TIMEOUT_S = 30
 
 
 @click.group()
@@ -133,10 +135,16 @@ def _consumer(options: dict[str, Any]) -> Consumer:
 
 
 def _given(options: dict[str, Any], settings: type[ClientSettings]) -> dict[str, str]:
-    """The properties that this client knows: the same -X list serves producer and consumer."""
+    """The properties that this client knows: the same -X list serves producer and consumer.
+
+    One that neither knows is passed on, to be warned of.
+    """
     given = pairs(options["properties"])
+    others = ConsumerSettings if settings is ProducerSettings else ProducerSettings
     _, unknown = settings.from_properties(given)
-    return {name: value for name, value in given.items() if name not in unknown}
+    _, unknown_to_others = others.from_properties(given)
+    meant_for_others = set(unknown) - set(unknown_to_others)
+    return {name: value for name, value in given.items() if name not in meant_for_others}
 
 
 async def _bench_produce(options: dict[str, Any], topic: str, records: int) -> dict[str, Any]:
@@ -211,18 +219,33 @@ async def _bench_latency(
         for partition in partitions:
             await consumer.position(partition)
         receiving = asyncio.create_task(_receive(consumer, total, sent_ms, times_ms, clock))
-        started_ms = clock.monotonic_ms()
-        for number in range(total):
-            due_ms = started_ms + number * 1000 / rate
-            await asyncio.sleep(max(0.0, due_ms - clock.monotonic_ms()) / 1000)
-            key = number.to_bytes(8, "big")
-            sent_ms[key] = clock.monotonic_ms()
-            await producer.send(topic, key + padding)
-        await producer.flush()
-        async with asyncio.timeout(30):
-            await receiving
-        elapsed_ms = clock.monotonic_ms() - started_ms
+        try:
+            started_ms = clock.monotonic_ms()
+            for number in range(total):
+                due_ms = started_ms + number * 1000 / rate
+                await asyncio.sleep(max(0.0, due_ms - clock.monotonic_ms()) / 1000)
+                key = number.to_bytes(8, "big")
+                sent_ms[key] = clock.monotonic_ms()
+                await producer.send(topic, key + padding)
+            await producer.flush()
+            await _wait_for_rest(receiving, sent_ms)
+            elapsed_ms = clock.monotonic_ms() - started_ms
+        finally:
+            receiving.cancel()
+            await asyncio.gather(receiving, return_exceptions=True)
     return _result("latency", total, options["record_size"], elapsed_ms, times_ms)
+
+
+async def _wait_for_rest(receiving: asyncio.Task[None], missing: dict[bytes, float]) -> None:
+    try:
+        async with asyncio.timeout(REST_TIMEOUT_S):
+            await receiving
+    except TimeoutError:
+        raise CliError(
+            f"{len(missing)} records did not come back in {REST_TIMEOUT_S} s",
+            why="they were acknowledged, but the consumer was not given them",
+            hint="look at the broker's log, or lower --rate",
+        ) from None
 
 
 async def _receive(

@@ -22,7 +22,7 @@ from floodmark.cli.output import print_json
 from floodmark.cli.reading import ReadPlan, print_records
 from floodmark.cli.record_json import record_to_kcat_json
 from floodmark.cli.sending import LineParser, send_all
-from floodmark.cli.session import client_settings, run_client
+from floodmark.cli.session import check_partitions, client_settings, run_client
 from floodmark.cli.start_at import parse_offset
 from floodmark.client.admin import Admin
 from floodmark.client.consumer import Consumer
@@ -323,7 +323,7 @@ async def _query(options: CatOptions, config_file: str | None) -> None:
     if not wanted:
         raise click.UsageError("say what to ask for: -t topic:partition:timestamp")
     async with Admin(options.brokers, settings) as admin:
-        await admin.describe_topics({partition.topic for partition in wanted})
+        await check_partitions(admin, wanted)
         listed = await admin.list_offsets(wanted)
     found: dict[str, dict[str, Any]] = {}
     for partition in wanted:

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from floodmark.cli.options import client_options, output_option
+from floodmark.cli.options import output_option
 from floodmark.cli.output import JSON, print_json, print_table
-from floodmark.cli.session import client_settings, failure, run_client
+from floodmark.cli.session import admin_option, failure, run_client
 from floodmark.client.admin import Admin
 from floodmark.client.admin_types import (
     ConfigChange,
@@ -19,7 +19,6 @@ from floodmark.client.admin_types import (
     ResourceConfig,
     ResourceType,
 )
-from floodmark.client.settings import ClientSettings
 
 _UNCHANGED = frozenset({ConfigSource.DEFAULT_CONFIG, ConfigSource.STATIC_BROKER_CONFIG})
 _ENTITY_TYPES = {"topics": ResourceType.TOPIC, "brokers": ResourceType.BROKER}
@@ -75,20 +74,18 @@ def _resources(
 @entity_options
 @click.option("--all", "show_all", is_flag=True, help="Also what nobody has changed.")
 @output_option
-@client_options
+@admin_option
 def describe(
     show_all: bool,
     output: str,
-    bootstrap_server: str,
-    command_config: str | None,
+    admin: Admin,
     **entity: Any,
 ) -> None:
     """Show settings with where each value comes from."""
     resources = _resources(**entity)
 
     async def work() -> list[ResourceConfig]:
-        settings = client_settings(ClientSettings, command_config)
-        async with Admin(bootstrap_server, settings) as admin:
+        async with admin:
             return await admin.describe_configs(
                 resources, include_synonyms=True, include_documentation=output == JSON
             )
@@ -110,14 +107,13 @@ def describe(
 @click.option("--add-config", multiple=True, metavar="NAME=VALUE,...", help="Set; [a,b] for lists.")
 @click.option("--delete-config", multiple=True, metavar="NAME,...", help="Back to the default.")
 @click.option("--validate-only", is_flag=True, help="Only say whether it would work.")
-@client_options
+@admin_option
 def alter(
     assignments: tuple[str, ...],
     add_config: tuple[str, ...],
     delete_config: tuple[str, ...],
     validate_only: bool,
-    bootstrap_server: str,
-    command_config: str | None,
+    admin: Admin,
     **entity: Any,
 ) -> None:
     """Change settings; they take effect at once."""
@@ -133,8 +129,7 @@ def alter(
         raise click.UsageError("say what to change: NAME=VALUE, --add-config or --delete-config")
 
     async def work() -> None:
-        settings = client_settings(ClientSettings, command_config)
-        async with Admin(bootstrap_server, settings) as admin:
+        async with admin:
             outcomes = await admin.incremental_alter_configs(
                 dict.fromkeys(resources, changes), validate_only=validate_only
             )

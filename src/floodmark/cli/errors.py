@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
+
+if TYPE_CHECKING:
+    from floodmark.client.view import TopicPartition
 
 
 class CliError(click.ClickException):
@@ -22,3 +27,11 @@ class CliError(click.ClickException):
         if self.hint:
             lines.append(f"  try: {self.hint}")
         return "\n".join(lines)
+
+
+def no_such_partition(partition: TopicPartition, partition_count: int) -> CliError:
+    return CliError(
+        f"topic {partition.topic} has no partition {partition.partition}",
+        why=f"its partitions are 0 to {partition_count - 1}",
+        hint=f"floodmark topic describe {partition.topic} shows them",
+    )

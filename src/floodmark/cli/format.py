@@ -52,6 +52,8 @@ def compile_format(text: str, *, null: bytes = b"") -> Formatter:
 
 def unescape(text: str) -> bytes:
     """A delimiter as given on the command line: `\\t` and `\\x01` mean one byte."""
+    if not text:
+        raise click.UsageError("an empty delimiter separates nothing: give at least one character")
     result = b""
     position = 0
     while position < len(text):

@@ -8,21 +8,15 @@ import click
 
 from floodmark.cli.group_offsets import offset_rows
 from floodmark.cli.group_reset import reset
-from floodmark.cli.options import (
-    client_options,
-    names_of,
-    output_option,
-    parse_topics,
-)
+from floodmark.cli.options import names_option, output_option, parse_topics, require
 from floodmark.cli.output import JSON, print_json, print_table
-from floodmark.cli.session import admin_client, failure, run_client
+from floodmark.cli.session import admin_option, failure, run_client
 from floodmark.client.admin import Admin
 from floodmark.client.errors import KafkaError
 from floodmark.client.group_admin import GroupDescription, GroupListing
 from floodmark.client.view import TopicPartition
 
-group_arguments = click.argument("names", metavar="GROUP...", nargs=-1)
-group_option = click.option("--group", "group_option", multiple=True, help="Group name.")
+group_names = names_option("GROUP", "--group")
 
 
 @click.group()
@@ -43,18 +37,17 @@ group.add_command(reset)
     help="Only groups of this protocol.",
 )
 @output_option
-@client_options
+@admin_option
 def list_groups(
     states: tuple[str, ...],
     types: tuple[str, ...],
     output: str,
-    bootstrap_server: str,
-    command_config: str | None,
+    admin: Admin,
 ) -> None:
     """List groups."""
 
     async def work() -> list[GroupListing]:
-        async with admin_client(bootstrap_server, command_config) as admin:
+        async with admin:
             return await admin.list_groups(states=states, types=types)
 
     groups = run_client(work())
@@ -78,25 +71,20 @@ def list_groups(
 
 
 @group.command()
-@group_arguments
-@group_option
+@group_names
 @output_option
-@client_options
+@admin_option
 def describe(
-    names: tuple[str, ...],
-    group_option: tuple[str, ...],
+    names: list[str],
     output: str,
-    bootstrap_server: str,
-    command_config: str | None,
+    admin: Admin,
 ) -> None:
     """Show the state of groups and who reads which partition, with lag; all groups without
     names."""
 
     async def work() -> list[dict[str, Any]]:
-        async with admin_client(bootstrap_server, command_config) as admin:
-            wanted = [*names, *group_option]
-            if not wanted:
-                wanted = [listing.group_id for listing in await admin.list_groups()]
+        async with admin:
+            wanted = names or [listing.group_id for listing in await admin.list_groups()]
             return [
                 _summary(item) | {"partitions": await offset_rows(admin, item)}
                 for item in await _described(admin, wanted)
@@ -114,23 +102,20 @@ def describe(
 
 
 @group.command()
-@group_arguments
-@group_option
+@group_names
 @output_option
-@client_options
+@admin_option
 def members(
-    names: tuple[str, ...],
-    group_option: tuple[str, ...],
+    names: list[str],
     output: str,
-    bootstrap_server: str,
-    command_config: str | None,
+    admin: Admin,
 ) -> None:
     """Show the members of groups and what each is assigned."""
-    wanted = names_of(names, group_option, "group")
+    require(names, "group")
 
     async def work() -> list[GroupDescription]:
-        async with admin_client(bootstrap_server, command_config) as admin:
-            return await _described(admin, wanted)
+        async with admin:
+            return await _described(admin, names)
 
     described = run_client(work())
     documents = [
@@ -161,25 +146,22 @@ def members(
 
 
 @group.command()
-@group_arguments
-@group_option
+@group_names
 @output_option
-@client_options
+@admin_option
 def offsets(
-    names: tuple[str, ...],
-    group_option: tuple[str, ...],
+    names: list[str],
     output: str,
-    bootstrap_server: str,
-    command_config: str | None,
+    admin: Admin,
 ) -> None:
     """Show the committed offsets of groups, with lag and metadata."""
-    wanted = names_of(names, group_option, "group")
+    require(names, "group")
 
     async def work() -> list[dict[str, Any]]:
-        async with admin_client(bootstrap_server, command_config) as admin:
+        async with admin:
             return [
                 {"group": item.group_id} | row
-                for item in await _described(admin, wanted)
+                for item in await _described(admin, names)
                 for row in await offset_rows(admin, item)
                 if row["committed"] is not None
             ]
@@ -195,8 +177,7 @@ def offsets(
 
 
 @group.command()
-@group_arguments
-@group_option
+@group_names
 @click.option(
     "--topic",
     "topics",
@@ -205,24 +186,22 @@ def offsets(
     help="Delete only the offsets of this topic.",
 )
 @output_option
-@client_options
+@admin_option
 def delete(
-    names: tuple[str, ...],
-    group_option: tuple[str, ...],
+    names: list[str],
     topics: tuple[str, ...],
     output: str,
-    bootstrap_server: str,
-    command_config: str | None,
+    admin: Admin,
 ) -> None:
     """Delete groups without members, or the offsets of topics that no member reads."""
-    wanted = names_of(names, group_option, "group")
+    require(names, "group")
     scope = parse_topics(topics)
 
     async def work() -> dict[str, KafkaError | None]:
-        async with admin_client(bootstrap_server, command_config) as admin:
+        async with admin:
             if not scope:
-                return await admin.delete_groups(wanted)
-            return {name: await _delete_offsets(admin, name, scope) for name in wanted}
+                return await admin.delete_groups(names)
+            return {name: await _delete_offsets(admin, name, scope) for name in names}
 
     outcomes = run_client(work())
     errors = {name: error for name, error in outcomes.items() if error is not None}
@@ -235,8 +214,9 @@ def delete(
             ]
         )
     else:
-        for name in outcomes.keys() - errors.keys():
-            click.echo(f"{what} {name} deleted")
+        for name in outcomes:
+            if name not in errors:
+                click.echo(f"{what} {name} deleted")
     for position, (name, error) in enumerate(errors.items(), 1):
         failed = failure(error, f"{what} {name} {'were' if scope else 'was'} not deleted")
         if position == len(errors):

@@ -17,14 +17,9 @@ import click
 
 from floodmark.cli.errors import CliError
 from floodmark.cli.group_offsets import known_offsets
-from floodmark.cli.options import (
-    client_options,
-    names_of,
-    output_option,
-    parse_topics,
-)
+from floodmark.cli.options import names_option, output_option, parse_topics, require
 from floodmark.cli.output import JSON, print_json, print_table
-from floodmark.cli.session import admin_client, failure, run_client
+from floodmark.cli.session import admin_option, failure, run_client
 from floodmark.client.admin import Admin
 from floodmark.client.errors import KafkaError
 from floodmark.client.offsets import OffsetSpec
@@ -65,8 +60,7 @@ class Move:
 
 
 @click.command()
-@click.argument("names", metavar="GROUP...", nargs=-1)
-@click.option("--group", "group_option", multiple=True, help="Group name.")
+@names_option("GROUP", "--group")
 @click.option("--all-groups", is_flag=True, help="Every group.")
 @click.option("--topic", "topics", multiple=True, metavar="TOPIC[:0,1]", help="Only this topic.")
 @click.option("--all-topics", is_flag=True, help="All topics that the group has committed.")
@@ -88,10 +82,9 @@ class Move:
 @click.option("--execute", is_flag=True, help="Do it.")
 @click.option("--export", is_flag=True, help="Print CSV that --from-file reads.")
 @output_option
-@client_options
+@admin_option
 def reset(
-    names: tuple[str, ...],
-    group_option: tuple[str, ...],
+    names: list[str],
     all_groups: bool,
     topics: tuple[str, ...],
     all_topics: bool,
@@ -99,8 +92,7 @@ def reset(
     execute: bool,
     export: bool,
     output: str,
-    bootstrap_server: str,
-    command_config: str | None,
+    admin: Admin,
     **where: Any,
 ) -> None:
     """Set the committed offsets of groups that have no members.
@@ -111,13 +103,14 @@ def reset(
         raise click.UsageError("--dry-run and --execute contradict each other")
     target = parse_target(where)
     scope = _parse_scope(topics, target, all_topics=all_topics)
-    if all_groups and (names or group_option):
+    if all_groups and names:
         raise click.UsageError("name groups or say --all-groups, not both")
-    wanted = [] if all_groups else names_of(names, group_option, "group")
+    if not all_groups:
+        require(names, "group")
 
     async def work() -> list[Move]:
-        async with admin_client(bootstrap_server, command_config) as admin:
-            groups = wanted or [listing.group_id for listing in await admin.list_groups()]
+        async with admin:
+            groups = names or [listing.group_id for listing in await admin.list_groups()]
             await _refuse_active(admin, groups)
             moves = [m for name in groups for m in await plan(admin, name, target, scope)]
             if execute:
@@ -126,7 +119,7 @@ def reset(
             return moves
 
     moves = run_client(work())
-    _print_moves(moves, output, export=export, with_group=all_groups or len(wanted) > 1)
+    _print_moves(moves, output, export=export, with_group=all_groups or len(names) > 1)
     if not execute:
         click.echo("nothing was changed: add --execute to do it", err=True)
 
@@ -149,7 +142,7 @@ def parse_target(where: Mapping[str, Any]) -> Target:
         now_ms = SystemClock().now_ms()
         return Target(spec=max(0, now_ms - parse_duration_ms(where["by_duration"])))
     if where["from_file"] is not None:
-        return Target(rows=read_rows(Path(where["from_file"]).read_text(encoding="utf-8")))
+        return Target(rows=_read_file(Path(where["from_file"])))
     return Target(offset=where["to_offset"], shift=where["shift_by"], current=where["to_current"])
 
 
@@ -172,6 +165,17 @@ def parse_duration_ms(text: str) -> int:
             f"'{text}' is not a duration: write PnDTnHnMnS, such as P1D or PT1H30M"
         )
     return int(sum(float(n) * _UNIT_MS[unit] for unit, n in found.groupdict().items() if n))
+
+
+def _read_file(path: Path) -> dict[str | None, dict[TopicPartition, int]]:
+    try:
+        return read_rows(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise CliError(
+            f"{path} cannot be used",
+            why=f"it is no text in UTF-8 with commas: {error}",
+            hint="floodmark group reset --export writes such a file",
+        ) from error
 
 
 def read_rows(text: str) -> dict[str | None, dict[TopicPartition, int]]:

@@ -37,13 +37,19 @@ def dump(
     running broker. Exit code 1 when something in them is broken.
     """
     found = _files([*paths, *(name for text in files_option for name in text.split(","))])
-    documents = [dump_file(path, deep=deep, check_crc=not skip_crc) for path in found]
+    documents = []
+    broken = []
+    for path in found:
+        document = dump_file(path, deep=deep, check_crc=not skip_crc)
+        if document["error"]:
+            broken.append(document["file"])
+        if output == JSON:
+            documents.append(document)
+        else:
+            # At once, and forgotten: a folder may hold many gigabytes.
+            _print(document)
     if output == JSON:
         print_json(documents)
-    else:
-        for document in documents:
-            _print(document)
-    broken = [document["file"] for document in documents if document["error"]]
     if broken:
         raise CliError(f"{len(broken)} of {len(found)} files are broken", why=", ".join(broken))
 

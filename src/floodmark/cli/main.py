@@ -75,4 +75,8 @@ def run(arguments: list[str]) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
+    except OSError as error:
+        # A full disk behind stdout, a file that has gone: what the system says is all there is.
+        click.echo(f"Error: {error}", err=True)
+        return 1
     return result if isinstance(result, int) else 0

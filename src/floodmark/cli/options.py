@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -62,12 +63,31 @@ def pairs(values: tuple[str, ...]) -> dict[str, str]:
     return parsed
 
 
-def names_of(arguments: tuple[str, ...], option: tuple[str, ...], noun: str) -> list[str]:
-    """Things may be named as arguments or, as with Kafka's tools, by an option."""
-    names = list(dict.fromkeys([*arguments, *option]))
+def names_option(noun: str, option: str, *, separator: str | None = None) -> Callable[[F], F]:
+    """Things are named as arguments or, as with Kafka's tools, by an option: the command gets the
+    list `names`. With a separator one option may name several.
+    """
+
+    def decorate(function: F) -> F:
+        @click.argument("arguments", metavar=f"{noun}...", nargs=-1)
+        @click.option(option, "named", multiple=True, metavar=noun, help="The same by an option.")
+        @wraps(function)
+        def command(*, arguments: tuple[str, ...], named: tuple[str, ...], **rest: Any) -> Any:
+            listed = [name for text in named for name in _parts(text, separator) if name]
+            return function(names=list(dict.fromkeys([*arguments, *listed])), **rest)
+
+        return cast(F, command)
+
+    return decorate
+
+
+def _parts(text: str, separator: str | None) -> list[str]:
+    return [text] if separator is None else text.split(separator)
+
+
+def require(names: list[str], noun: str) -> None:
     if not names:
         raise click.UsageError(f"name a {noun}")
-    return names
 
 
 def parse_topics(values: tuple[str, ...]) -> dict[str, list[int] | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
-from floodmark.cli.errors import CliError
+from floodmark.cli.errors import no_such_partition
 from floodmark.cli.format import Formatter
 from floodmark.cli.progress import Progress
 from floodmark.cli.start_at import StartAt, seek_to
@@ -72,10 +72,7 @@ async def _assign(consumer: Consumer, plan: ReadPlan) -> list[TopicPartition]:
         chosen = [p for p in partitions if not plan.partitions or p.partition in plan.partitions]
         missing = set(plan.partitions) - {p.partition for p in partitions}
         if missing:
-            raise CliError(
-                f"topic {topic} has no partition {min(missing)}",
-                why=f"its partitions are 0 to {len(partitions) - 1}",
-            )
+            raise no_such_partition(TopicPartition(topic, min(missing)), len(partitions))
         wanted += chosen
     await consumer.assign(wanted)
     return wanted

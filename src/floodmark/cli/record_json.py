@@ -16,6 +16,10 @@ import click
 from floodmark.client.view import TopicPartition
 from floodmark.records.record import Header, Record
 
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+NO_TIMESTAMP = -1
+
 
 class Outgoing(NamedTuple):
     """A record that is about to be sent; None leaves the choice to producer and broker."""
@@ -68,8 +72,8 @@ def record_from_json(line: bytes) -> Outgoing:
             from_json(document.get("key")),
             from_json(document.get("value", document.get("payload"))),
             _headers(document.get("headers") or []),
-            document.get("partition"),
-            document.get("timestamp"),
+            _whole_number(document, "partition", 0, INT32_MAX),
+            _whole_number(document, "timestamp", NO_TIMESTAMP, INT64_MAX),
         )
     except (ValueError, TypeError, binascii.Error) as error:
         shown = line[:60].decode(errors="replace")
@@ -94,6 +98,15 @@ def from_json(item: Any) -> bytes | None:
     if isinstance(item, dict) and item.keys() == {"base64"}:
         return base64.b64decode(item["base64"], validate=True)
     return json.dumps(item, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _whole_number(document: dict[str, Any], name: str, lowest: int, highest: int) -> int | None:
+    number = document.get(name)
+    if number is None:
+        return None
+    if not isinstance(number, int) or isinstance(number, bool) or not lowest <= number <= highest:
+        raise ValueError(f"{name} is not a whole number from {lowest} to {highest}")
+    return number
 
 
 def _headers(items: Any) -> list[Header]:

@@ -6,15 +6,20 @@ Every command that talks to a broker goes through `run_client`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+import signal
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from floodmark.cli.errors import CliError
+from floodmark.cli.errors import CliError, no_such_partition
+from floodmark.cli.options import client_options
 from floodmark.client.errors import ClientClosed, ConnectionFailed, KafkaError, UnsupportedApi
 from floodmark.client.settings import ClientSettings, SettingsError
+from floodmark.client.view import TopicPartition
 from floodmark.config.errors import ConfigError
 from floodmark.config.loaders import parse_properties
 from floodmark.wire.errors import ErrorCode
@@ -23,7 +28,11 @@ if TYPE_CHECKING:
     from floodmark.client.admin import Admin
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 S = TypeVar("S", bound=ClientSettings)
+
+TERMINATED = 128 + signal.SIGTERM
+"""The exit code that a shell gives to what SIGTERM ended."""
 
 _HINTS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "floodmark topic list shows what there is",
@@ -61,18 +70,34 @@ def client_settings(
     return settings
 
 
-def admin_client(bootstrap_server: str, command_config: str | None) -> Admin:
-    """What the `client_options` of a command say, ready to be entered."""
+def admin_option(function: F) -> F:
+    """How to reach the cluster: the command gets an `admin`, to be entered."""
+
+    @client_options
+    @wraps(function)
+    def command(*, bootstrap_server: str, command_config: str | None, **rest: Any) -> Any:
+        return function(admin=admin_client(bootstrap_server, command_config), **rest)
+
+    return cast(F, command)
+
+
+def admin_client(bootstrap_server: str, settings_file: str | None) -> Admin:
     # Imported here because commands that only produce or consume do without it.
     from floodmark.client.admin import Admin
 
-    return Admin(bootstrap_server, client_settings(ClientSettings, command_config))
+    settings = client_settings(ClientSettings, settings_file)
+    try:
+        return Admin(bootstrap_server, settings)
+    except ValueError as error:
+        raise CliError(str(error)) from error
 
 
 def run_client(work: Coroutine[Any, Any, T]) -> T:
     """Run to the end; failures become errors for people, Ctrl-C ends quietly in `main`."""
     try:
-        return asyncio.run(work)
+        return asyncio.run(_until_terminated(work))
+    except asyncio.CancelledError:
+        raise click.exceptions.Exit(TERMINATED) from None
     except ConnectionFailed as error:
         raise CliError(
             "the broker cannot be reached",
@@ -83,6 +108,24 @@ def run_client(work: Coroutine[Any, Any, T]) -> T:
         raise failure(error) from error
     except (ClientClosed, SettingsError, ValueError) as error:
         raise CliError(str(error)) from error
+
+
+async def _until_terminated(work: Coroutine[Any, Any, T]) -> T:
+    """SIGTERM ends it as Ctrl-C does: a consumer commits what it has read and leaves its group."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    if task is not None and threading.current_thread() is threading.main_thread():
+        loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    return await work
+
+
+async def check_partitions(admin: Admin, partitions: Iterable[TopicPartition]) -> None:
+    """One that does not exist is an error at once; asked for it, a client waits for it to come."""
+    wanted = list(partitions)
+    topics = {topic.name: topic for topic in await admin.describe_topics({p.topic for p in wanted})}
+    for partition in wanted:
+        known = topics[partition.topic].partitions
+        if partition.partition not in known:
+            raise no_such_partition(partition, len(known))
 
 
 def failure(error: KafkaError, what: str | None = None) -> CliError:

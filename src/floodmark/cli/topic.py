@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from floodmark.cli.errors import CliError
-from floodmark.cli.options import client_options, output_option, pairs
+from floodmark.cli.options import names_option, output_option, pairs, require
 from floodmark.cli.output import JSON, print_json, print_table
-from floodmark.cli.session import admin_client, failure, run_client
+from floodmark.cli.session import admin_option, failure, run_client
 from floodmark.client.admin import Admin
 from floodmark.client.admin_types import (
     ConfigChange,
@@ -32,21 +32,11 @@ def topic() -> None:
     """Create, list, describe, alter and delete topics."""
 
 
-def _names(arguments: tuple[str, ...], option: tuple[str, ...]) -> list[str]:
-    """Topics may be given as arguments or, as with Kafka's tools, with --topic a,b."""
-    names = [*arguments, *(name for text in option for name in text.split(",") if name)]
-    if not names:
-        raise click.UsageError("name a topic")
-    return list(dict.fromkeys(names))
-
-
-topic_arguments = click.argument("names", nargs=-1)
-topic_option = click.option("--topic", "topic_option", multiple=True, help="Topic name.")
+topic_names = names_option("TOPIC", "--topic", separator=",")
 
 
 @topic.command()
-@topic_arguments
-@topic_option
+@topic_names
 @click.option("--partitions", type=int, default=-1, help="Number of partitions.")
 @click.option("--replication-factor", type=int, default=-1, help="Replicas of each partition.")
 @click.option(
@@ -56,10 +46,9 @@ topic_option = click.option("--topic", "topic_option", multiple=True, help="Topi
 @click.option("--if-not-exists", is_flag=True, help="An existing topic is no error.")
 @click.option("--validate-only", is_flag=True, help="Only say whether it would work.")
 @output_option
-@client_options
+@admin_option
 def create(
-    names: tuple[str, ...],
-    topic_option: tuple[str, ...],
+    names: list[str],
     partitions: int,
     replication_factor: int,
     replica_assignment: str | None,
@@ -67,10 +56,10 @@ def create(
     if_not_exists: bool,
     validate_only: bool,
     output: str,
-    bootstrap_server: str,
-    command_config: str | None,
+    admin: Admin,
 ) -> None:
     """Create topics; numbers that are left out are the broker's defaults."""
+    require(names, "topic")
     assignments = _parse_assignment(replica_assignment)
     if assignments and (partitions != -1 or replication_factor != -1):
         raise click.UsageError(
@@ -78,11 +67,11 @@ def create(
         )
     wanted = [
         NewTopic(name, partitions, replication_factor, assignments, pairs(configs))
-        for name in _names(names, topic_option)
+        for name in names
     ]
 
     async def work() -> list[CreatedTopic]:
-        async with admin_client(bootstrap_server, command_config) as admin:
+        async with admin:
             return await admin.create_topics(wanted, validate_only=validate_only)
 
     created = run_client(work())
@@ -100,14 +89,12 @@ def create(
 @topic.command("list")
 @click.option("--exclude-internal", is_flag=True, help="Leave out the broker's own topics.")
 @output_option
-@client_options
-def list_topics(
-    exclude_internal: bool, output: str, bootstrap_server: str, command_config: str | None
-) -> None:
+@admin_option
+def list_topics(exclude_internal: bool, output: str, admin: Admin) -> None:
     """List topics."""
 
     async def work() -> list[TopicView]:
-        async with admin_client(bootstrap_server, command_config) as admin:
+        async with admin:
             return await admin.list_topics(include_internal=not exclude_internal)
 
     topics = run_client(work())
@@ -121,33 +108,29 @@ def list_topics(
 
 
 @topic.command()
-@topic_arguments
-@topic_option
+@topic_names
 @click.option(
     "--under-replicated-partitions", is_flag=True, help="Only those with replicas behind."
 )
 @click.option("--unavailable-partitions", is_flag=True, help="Only those without a leader.")
 @output_option
-@client_options
+@admin_option
 def describe(
-    names: tuple[str, ...],
-    topic_option: tuple[str, ...],
+    names: list[str],
     under_replicated_partitions: bool,
     unavailable_partitions: bool,
     output: str,
-    bootstrap_server: str,
-    command_config: str | None,
+    admin: Admin,
 ) -> None:
     """Show partitions, leaders, replicas, offsets and changed settings; all topics without
     names."""
-    wanted = _names(names, topic_option) if names or topic_option else None
 
     async def work() -> list[dict[str, Any]]:
-        async with admin_client(bootstrap_server, command_config) as admin:
-            if wanted is None:
-                topics = await admin.list_topics(include_internal=True)
+        async with admin:
+            if names:
+                topics = await admin.describe_topics(names)
             else:
-                topics = await admin.describe_topics(wanted)
+                topics = await admin.list_topics(include_internal=True)
             return [await _describe(admin, item) for item in topics]
 
     def is_shown(partition: dict[str, Any]) -> bool:
@@ -160,6 +143,8 @@ def describe(
     described = run_client(work())
     for item in described:
         item["partitions"] = [p for p in item["partitions"] if is_shown(p)]
+    if under_replicated_partitions or unavailable_partitions:
+        described = [item for item in described if item["partitions"]]
     if output == JSON:
         print_json(described)
         return
@@ -168,88 +153,79 @@ def describe(
 
 
 @topic.command()
-@topic_arguments
-@topic_option
+@topic_names
 @click.option("--partitions", type=int, help="Grow to this number of partitions.")
 @click.option("--config", "configs", multiple=True, metavar="NAME=VALUE", help="Change a setting.")
 @click.option("--delete-config", multiple=True, metavar="NAME", help="Back to the default.")
-@client_options
+@admin_option
 def alter(
-    names: tuple[str, ...],
-    topic_option: tuple[str, ...],
+    names: list[str],
     partitions: int | None,
     configs: tuple[str, ...],
     delete_config: tuple[str, ...],
-    bootstrap_server: str,
-    command_config: str | None,
+    admin: Admin,
 ) -> None:
     """Change settings of topics, or their number of partitions."""
-    wanted = _names(names, topic_option)
+    require(names, "topic")
     changes = [ConfigChange(name, value) for name, value in pairs(configs).items()]
     changes += [ConfigChange(name, None, ConfigOperation.DELETE) for name in delete_config]
     if not changes and partitions is None:
         raise click.UsageError("say what to change: --config, --delete-config or --partitions")
 
     async def work() -> None:
-        async with admin_client(bootstrap_server, command_config) as admin:
+        async with admin:
             if changes:
-                resources = {ConfigResource.topic(name): changes for name in wanted}
+                resources = {ConfigResource.topic(name): changes for name in names}
                 for outcome in await admin.incremental_alter_configs(resources):
                     if outcome.error is not None:
                         name = outcome.resource.name
                         raise failure(outcome.error, f"topic {name} was not altered")
             if partitions is not None:
-                _raise_for(await admin.add_partitions(dict.fromkeys(wanted, partitions)), "altered")
+                _raise_for(await admin.add_partitions(dict.fromkeys(names, partitions)), "altered")
 
     run_client(work())
-    for name in wanted:
+    for name in names:
         click.echo(f"topic {name} altered")
 
 
 @topic.command("add-partitions")
-@topic_arguments
-@topic_option
+@topic_names
 @click.option("--partitions", type=int, required=True, help="The new number in all.")
-@client_options
+@admin_option
 def add_partitions(
-    names: tuple[str, ...],
-    topic_option: tuple[str, ...],
+    names: list[str],
     partitions: int,
-    bootstrap_server: str,
-    command_config: str | None,
+    admin: Admin,
 ) -> None:
     """Grow topics to a number of partitions; they can never shrink."""
-    wanted = _names(names, topic_option)
+    require(names, "topic")
 
     async def work() -> None:
-        async with admin_client(bootstrap_server, command_config) as admin:
-            _raise_for(await admin.add_partitions(dict.fromkeys(wanted, partitions)), "grown")
+        async with admin:
+            _raise_for(await admin.add_partitions(dict.fromkeys(names, partitions)), "grown")
 
     run_client(work())
-    for name in wanted:
+    for name in names:
         click.echo(f"topic {name} has {_count(partitions, 'partition')} now")
 
 
 @topic.command()
-@topic_arguments
-@topic_option
+@topic_names
 @click.option("--if-exists", is_flag=True, help="A missing topic is no error.")
 @output_option
-@client_options
+@admin_option
 def delete(
-    names: tuple[str, ...],
-    topic_option: tuple[str, ...],
+    names: list[str],
     if_exists: bool,
     output: str,
-    bootstrap_server: str,
-    command_config: str | None,
+    admin: Admin,
 ) -> None:
     """Delete topics and all their records."""
-    wanted = _names(names, topic_option)
+    require(names, "topic")
 
     async def work() -> list[TopicOutcome]:
-        async with admin_client(bootstrap_server, command_config) as admin:
-            return await admin.delete_topics(wanted)
+        async with admin:
+            return await admin.delete_topics(names)
 
     outcomes = run_client(work())
     missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if if_exists else None

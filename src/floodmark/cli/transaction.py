@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from floodmark.cli.errors import CliError
-from floodmark.cli.options import client_options, names_of, output_option
+from floodmark.cli.options import names_option, output_option, require
 from floodmark.cli.output import JSON, print_json, print_table
-from floodmark.cli.session import admin_client, failure, run_client
+from floodmark.cli.session import admin_option, check_partitions, failure, run_client
 from floodmark.client.admin import Admin
 from floodmark.client.admin_types import ActiveProducer
 from floodmark.client.errors import KafkaError
@@ -17,8 +17,7 @@ from floodmark.client.transaction_admin import TransactionDescription, Transacti
 from floodmark.client.view import TopicPartition
 from floodmark.clock import SystemClock
 
-id_arguments = click.argument("names", metavar="TRANSACTIONAL_ID...", nargs=-1)
-id_option = click.option("--transactional-id", "id_option", multiple=True, help="Transactional id.")
+id_names = names_option("TRANSACTIONAL_ID", "--transactional-id")
 
 
 @click.group()
@@ -34,20 +33,19 @@ def transaction() -> None:
 )
 @click.option("--transactional-id-pattern", help="Only ids that match this RE2 pattern.")
 @output_option
-@client_options
+@admin_option
 def list_transactions(
     states: tuple[str, ...],
     producer_ids: tuple[int, ...],
     duration_filter: int,
     transactional_id_pattern: str | None,
     output: str,
-    bootstrap_server: str,
-    command_config: str | None,
+    admin: Admin,
 ) -> None:
     """List transactional ids and the state of their transactions."""
 
     async def work() -> list[TransactionListing]:
-        async with admin_client(bootstrap_server, command_config) as admin:
+        async with admin:
             return await admin.list_transactions(
                 states=states,
                 producer_ids=producer_ids,
@@ -74,23 +72,20 @@ def list_transactions(
 
 
 @transaction.command()
-@id_arguments
-@id_option
+@id_names
 @output_option
-@client_options
+@admin_option
 def describe(
-    names: tuple[str, ...],
-    id_option: tuple[str, ...],
+    names: list[str],
     output: str,
-    bootstrap_server: str,
-    command_config: str | None,
+    admin: Admin,
 ) -> None:
     """Show producer, state, age and partitions of transactions."""
-    wanted = names_of(names, id_option, "transactional id")
+    require(names, "transactional id")
 
     async def work() -> dict[str, TransactionDescription | KafkaError]:
-        async with admin_client(bootstrap_server, command_config) as admin:
-            return await admin.describe_transactions(wanted)
+        async with admin:
+            return await admin.describe_transactions(names)
 
     documents = []
     for name, found in run_client(work()).items():
@@ -105,26 +100,23 @@ def describe(
 
 
 @transaction.command()
-@id_arguments
-@id_option
+@id_names
 @click.option("--topic", help="Topic of a hanging transaction.")
 @click.option("--partition", type=int, help="Partition of a hanging transaction.")
 @click.option("--start-offset", type=int, help="Where the hanging transaction begins.")
 @click.option("--producer-id", type=int, help="Producer id of the hanging transaction.")
 @click.option("--producer-epoch", type=int, help="Producer epoch of the hanging transaction.")
 @click.option("--coordinator-epoch", type=int, help="Coordinator epoch to write; 0 if unknown.")
-@client_options
+@admin_option
 def abort(
-    names: tuple[str, ...],
-    id_option: tuple[str, ...],
+    names: list[str],
     topic: str | None,
     partition: int | None,
     start_offset: int | None,
     producer_id: int | None,
     producer_epoch: int | None,
     coordinator_epoch: int | None,
-    bootstrap_server: str,
-    command_config: str | None,
+    admin: Admin,
 ) -> None:
     """Abort the transaction of a transactional id, or one that hangs in a partition.
 
@@ -132,11 +124,10 @@ def abort(
     coordinator knows of hangs in a partition: give --topic and --partition, and either
     --start-offset or --producer-id and --producer-epoch.
     """
-    ids = [*names, *id_option]
-    if ids:
+    if names:
         if topic is not None or partition is not None:
             raise click.UsageError("give transactional ids or a partition, not both")
-        run_client(_fence(bootstrap_server, command_config, ids))
+        run_client(_fence(admin, names))
         return
     if topic is None or partition is None:
         raise click.UsageError("say what to abort: a transactional id, or --topic and --partition")
@@ -146,7 +137,8 @@ def abort(
     where = TopicPartition(topic, partition)
 
     async def work() -> None:
-        async with admin_client(bootstrap_server, command_config) as admin:
+        async with admin:
+            await check_partitions(admin, [where])
             hanging = (producer_id or 0, producer_epoch or 0, coordinator_epoch or 0)
             if start_offset is not None:
                 found = await _producer_at(admin, where, start_offset)
@@ -163,8 +155,8 @@ def abort(
     click.echo(f"the transaction in {where} was aborted")
 
 
-async def _fence(bootstrap_server: str, command_config: str | None, ids: list[str]) -> None:
-    async with admin_client(bootstrap_server, command_config) as admin:
+async def _fence(admin: Admin, ids: list[str]) -> None:
+    async with admin:
         # Fencing an id that nobody uses would make it: look first.
         for name, found in (await admin.describe_transactions(ids)).items():
             if isinstance(found, KafkaError):

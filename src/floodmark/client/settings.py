@@ -16,6 +16,7 @@ MIB = 1024 * 1024
 
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
+_WORDS: Mapping[type, str] = {bool: "true or false", int: "a whole number", float: "a number"}
 
 
 class SettingsError(ValueError):
@@ -167,7 +168,7 @@ def _parse(name: str, text: str, kind: type) -> int | float | bool | str:
         if kind is float:
             return float(text)
     except ValueError:
-        raise SettingsError(f"{name}={text} is not possible: a {kind.__name__} is needed") from None
+        raise SettingsError(f"{name}={text} is not possible: use {_WORDS[kind]}") from None
     return text
 
 

@@ -12,7 +12,6 @@ from floodmark.config.errors import ConfigError
 from floodmark.config.settings import BROKER_SETTINGS_BY_NAME
 
 ENVIRONMENT_PREFIX = "FLOODMARK_"
-# Variables of our own that are not settings of the broker.
 # Variables of the command line and of the test suite, which are no settings of a broker.
 _NOT_SETTINGS = (
     "FLOODMARK_CONFIG",
@@ -23,6 +22,8 @@ _NOT_SETTINGS = (
     "FLOODMARK_EOS_",
     "FLOODMARK_FUZZ_",
     "FLOODMARK_SIM_",
+    "FLOODMARK_SPARK_",
+    "FLOODMARK_CONFORMANCE_",
 )
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 

@@ -1,11 +1,14 @@
 """The command line as a whole: help, exit codes, what is imported when."""
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from floodmark.cli.main import COMMANDS, run
+from floodmark.testing.broker_thread import BrokerThread
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
@@ -54,6 +57,8 @@ def test_python_dash_m_is_the_same_command() -> None:
         ["config", "describe", "--entity-type", "brokers", "--entity-name", "abc"],
         ["produce"],
         ["produce", "t", "-D", "\\xzz"],
+        ["produce", "t", "-D", ""],
+        ["cat", "-P", "-t", "t", "-K", ""],
         ["consume"],
         ["consume", "t", "--offset", "soon"],
         ["consume", "t", "--from-time", "tomorrow"],
@@ -116,3 +121,75 @@ def test_interruption_is_quiet(
     captured = capsys.readouterr()
     # click ends the line on which the terminal echoed ^C.
     assert (captured.out, captured.err.strip()) == ("", "")
+
+
+def test_names_may_be_arguments_or_options_and_count_once(
+    capsys: pytest.CaptureFixture[str], floodmark: BrokerThread
+) -> None:
+    at = ["-b", floodmark.bootstrap_servers]
+    assert run(["topic", "create", "a", "--topic", "b,a", "--topic", "c", *at]) == 0
+    made = capsys.readouterr().out.splitlines()
+    assert made == [f"topic {name} created with 1 partition" for name in "abc"]
+    # Unlike a topic's name, a group's may have commas.
+    assert run(["group", "describe", "--group", "a,b", *at]) == 1
+    assert "group a,b does not exist" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["cat", "-Q", "-t", "made:9:0"],
+        ["transaction", "abort", "--topic", "made", "--partition", "9", "--start-offset", "0"],
+        ["consume", "made", "-p", "9"],
+    ],
+)
+def test_a_partition_that_is_not_there_is_no_reason_to_wait(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], floodmark: BrokerThread
+) -> None:
+    floodmark.create_topic("made", partitions=3)
+    assert run([*arguments, "-b", floodmark.bootstrap_servers]) == 1
+    said = capsys.readouterr().err
+    assert "topic made has no partition 9" in said
+    assert "its partitions are 0 to 2" in said
+
+
+def test_a_file_that_cannot_be_opened_is_an_error_and_no_traceback(
+    capsys: pytest.CaptureFixture[str], floodmark: BrokerThread, tmp_path: Path
+) -> None:
+    at = ["-b", floodmark.bootstrap_servers]
+    assert run(["cat", "-P", "-t", "t", str(tmp_path / "nowhere"), *at]) == 1
+    assert "No such file or directory" in capsys.readouterr().err
+    (tmp_path / "offsets.csv").write_bytes(b"\xff\xfe")
+    given = ["--from-file", str(tmp_path / "offsets.csv")]
+    assert run(["group", "reset", "g", *given, *at]) == 1
+    assert "is no text in UTF-8" in capsys.readouterr().err
+
+
+def test_a_setting_that_no_client_of_a_benchmark_knows_is_warned_of(
+    capsys: pytest.CaptureFixture[str], floodmark: BrokerThread
+) -> None:
+    given = ["-X", "no.such=1", "-X", "linger.ms=1", "-X", "fetch.min.bytes=1"]
+    at = ["-b", floodmark.bootstrap_servers]
+    assert run(["bench", "consume", "--records", "10", *given, *at]) == 0
+    assert set(capsys.readouterr().err.splitlines()) == {
+        "warning: client setting no.such has no effect here"
+    }
+
+
+def test_sigterm_ends_a_consumer_in_order(floodmark: BrokerThread, floodmark_topic: str) -> None:
+    """What was read is committed, so that the next one does not read it again."""
+    at = ["-b", floodmark.bootstrap_servers]
+    command = [sys.executable, "-m", "floodmark"]
+    subprocess.run([*command, "produce", floodmark_topic, *at], input=b"a\nb\n", check=True)
+    reading = ["consume", floodmark_topic, "--group", "g", "--from-beginning", *at]
+    with subprocess.Popen([*command, *reading], stdout=subprocess.PIPE) as consumer:
+        assert consumer.stdout is not None
+        assert [consumer.stdout.readline() for _ in range(2)] == [b"a\n", b"b\n"]
+        consumer.terminate()
+        assert consumer.wait(30) == 143
+    done = subprocess.run(
+        [*command, "group", "describe", "g", "-o", "json", *at], capture_output=True, check=True
+    )
+    (group,) = json.loads(done.stdout)
+    assert group["state"] == "Empty"
+    assert [row["committed"] for row in group["partitions"]] == [2]

@@ -68,7 +68,20 @@ def test_json_values_that_are_not_text_are_sent_in_their_json_form() -> None:
     assert outgoing.headers == [("h", b"x")]
 
 
-@pytest.mark.parametrize("line", [b"[]", b"{", b'{"key": {"base64": "?"}}', b'{"headers": [1]}'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[]",
+        b"{",
+        b'{"key": {"base64": "?"}}',
+        b'{"headers": [1]}',
+        b'{"partition": "0"}',
+        b'{"partition": -1}',
+        b'{"partition": true}',
+        b'{"timestamp": 1.5}',
+        b'{"timestamp": 9223372036854775808}',
+    ],
+)
 def test_lines_that_are_no_records_are_refused(line: bytes) -> None:
     with pytest.raises(click.ClickException, match="not a record"):
         record_from_json(line)
