@@ -6,7 +6,7 @@ Made by the broker when a topic is created or altered; the log reads plain field
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from floodmark.records.batch import TimestampType
@@ -18,7 +18,10 @@ UNLIMITED: Final = (1 << 63) - 1
 
 @dataclass(slots=True, frozen=True)
 class LogConfig:
-    """Field for field the topic settings of the same dotted names, with Kafka 4.3's defaults."""
+    """Field for field the topic settings of the same dotted names, with Kafka 4.3's defaults.
+
+    Only `segment_ms` may be less than the setting of its name: see `log_config_from`.
+    """
 
     segment_bytes: int = 1 << 30
     segment_ms: int = 604_800_000
@@ -73,7 +76,11 @@ def log_config_from(settings: Mapping[str, object]) -> LogConfig:
         fields["min_cleanable_dirty_ratio"] = float(str(settings["min.cleanable.dirty.ratio"]))
     if "cleanup.policy" in settings:
         fields["cleanup_policy"] = _names(settings["cleanup.policy"])
-    return LogConfig(**fields)  # type: ignore[arg-type]
+    config = LogConfig(**fields)  # type: ignore[arg-type]
+    if config.is_compacted and config.max_compaction_lag_ms < config.segment_ms:
+        # Only what is not in the active segment can be compacted (KIP-354).
+        return replace(config, segment_ms=config.max_compaction_lag_ms)
+    return config
 
 
 def produce_rules_from(

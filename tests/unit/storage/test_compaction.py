@@ -15,6 +15,7 @@ from floodmark.storage.cleanable import examine
 from floodmark.storage.compaction import CleanedGroup, compact
 from floodmark.storage.files import RealFiles
 from floodmark.storage.key_offsets import KeyOffsets
+from floodmark.storage.log_config import log_config_from
 from floodmark.testing.memory_files import MemoryFiles
 from kit.compaction import CompactionBench, swap
 
@@ -259,6 +260,21 @@ def test_young_records_wait_and_old_ones_do_not(tmp_path: Path) -> None:
     overdue = examine(bench.log, 1, None, bench.now_ms + 5001)
     assert overdue.is_overdue
     assert overdue.is_due
+
+
+@pytest.mark.parametrize(("policy", "segments"), [("compact", 2), ("delete", 1)])
+def test_the_active_segment_rolls_for_the_longest_compaction_lag(
+    tmp_path: Path, policy: str, segments: int
+) -> None:
+    bench = CompactionBench(RealFiles(), tmp_path)
+    bench.log.config = log_config_from({"cleanup.policy": policy, "max.compaction.lag.ms": "5000"})
+    bench.put(("a", "1"))
+    bench.now_ms += 5000
+    bench.put(("a", "2"))
+    assert len(bench.log.segments) == 1
+    bench.now_ms += 1
+    bench.put(("a", "3"))
+    assert len(bench.log.segments) == segments
 
 
 def test_a_log_is_due_by_its_dirty_share(tmp_path: Path) -> None:
