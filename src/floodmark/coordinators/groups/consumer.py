@@ -205,8 +205,10 @@ class ConsumerHeartbeats(ConsumerTimers):
             change.records.append(records_of.member_metadata(group.group_id, updated))
         must_bump = updated.topic_names != member.topic_names or (is_new and not group.group_epoch)
         is_stale = group.checked_version != self.surroundings.topics_version
-        if updated.topic_regex != member.topic_regex or (
-            is_stale and (group.regexes or updated.topic_regex)
+        if (
+            updated.topic_regex != member.topic_regex
+            or (is_stale and (group.regexes or updated.topic_regex))
+            or any(self._is_due(resolved, now_ms) for resolved in group.regexes.values())
         ):
             must_bump |= self._resolve_regexes(change, now_ms)
         if must_bump or is_stale:
@@ -234,17 +236,23 @@ class ConsumerHeartbeats(ConsumerTimers):
         for pattern in sorted(wanted):
             matched = matching_topics(pattern, topics)
             old = group.regexes.get(pattern)
-            if old is not None and old.topics == matched:
+            is_same = old is not None and old.topics == matched
+            if old is not None and is_same and not self._is_due(old, now_ms):
                 resolved[pattern] = old
                 continue
             resolved[pattern] = ResolvedRegex(matched, version, now_ms)
             change.records.append(records_of.regex(group.group_id, pattern, resolved[pattern]))
-            is_changed = True
+            is_changed |= not is_same
         for pattern in group.regexes:
             if pattern not in wanted:
                 change.records.append(records_of.regex(group.group_id, pattern, None))
         change.regexes = resolved
         return is_changed
+
+    def _is_due(self, resolved: ResolvedRegex, now_ms: int) -> bool:
+        """Whether the pattern must be matched again although no topic has come or gone."""
+        interval_ms = self.surroundings.settings.consumer_regex_refresh_interval_ms
+        return now_ms >= resolved.timestamp_ms + interval_ms
 
     def update_target(self, change: Change, now_ms: int) -> None:
         """A new target assignment when the group's epoch is ahead, but not too often."""

@@ -6,6 +6,7 @@ rebalance timeout, and (if it speaks the classic protocol) when it does not join
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from floodmark.coordinators.groups.consumer_group import ConsumerGroup
@@ -14,7 +15,7 @@ from floodmark.coordinators.groups.settings import Surroundings
 from floodmark.coordinators.shard import Timers, Write
 
 
-class ConsumerTimers:
+class ConsumerTimers(ABC):
     def __init__(self, groups: dict[str, Any], timers: Timers, surroundings: Surroundings) -> None:
         self.groups = groups
         self.timers = timers
@@ -24,10 +25,11 @@ class ConsumerTimers:
         group = self.groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
 
+    @abstractmethod
     def remove(
         self, members: list[ConsumerMember], group: ConsumerGroup, answer: Any, now_ms: int
     ) -> Write[Any]:
-        raise NotImplementedError
+        """What becomes of the group when these members are expelled; `answer` is passed on."""
 
     # Settings, of the group or of the broker
 

@@ -36,6 +36,7 @@ class GroupSettings:
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
     consumer_migration_policy: str = "bidirectional"
     consumer_assignment_interval_ms: int = 1_000
+    consumer_regex_refresh_interval_ms: int = 600_000
 
     @classmethod
     def of(cls, config: BrokerConfig) -> GroupSettings:
@@ -55,6 +56,7 @@ class GroupSettings:
             consumer_assignors=config.get_list("group.consumer.assignors"),
             consumer_migration_policy=config.get_str("group.consumer.migration.policy").lower(),
             consumer_assignment_interval_ms=number("group.consumer.assignment.interval.ms"),
+            consumer_regex_refresh_interval_ms=number("group.consumer.regex.refresh.interval.ms"),
         )
 
     @property

@@ -210,6 +210,22 @@ async def test_a_pattern_sees_new_topics(bench: GroupBench) -> None:
     assert list(bench.group("g").regexes) == ["ol.*"]
 
 
+async def test_a_pattern_is_matched_again_at_the_refresh_interval(bench: GroupBench) -> None:
+    consumer = Consumer(bench, "a", topics=None, pattern="t|n.*")
+    settle(consumer)
+    group_epoch = bench.group("g").group_epoch
+    first = bench.group("g").regexes["t|n.*"]
+    interval_ms = bench.settings.consumer_regex_refresh_interval_ms
+    while bench.clock.now_ms() < first.timestamp_ms + interval_ms:
+        assert bench.group("g").regexes["t|n.*"] == first
+        bench.advance(20_000)
+        consumer.beat()
+    again = bench.group("g").regexes["t|n.*"]
+    assert again.timestamp_ms >= first.timestamp_ms + interval_ms
+    assert again.topics == first.topics
+    assert bench.group("g").group_epoch == group_epoch, "the same topics are no reason to rebalance"
+
+
 async def test_a_pattern_that_cannot_be_read_is_refused(bench: GroupBench) -> None:
     for pattern in ("(", "a(?=b)", "x" * 5000):
         answer = Consumer(bench, "a", topics=None, pattern=pattern).send()
