@@ -257,12 +257,11 @@ class ConsumerHeartbeats(ConsumerTimers):
     def update_target(self, change: Change, now_ms: int) -> None:
         """A new target assignment when the group's epoch is ahead, but not too often."""
         group, updated = change.group, change.updated
-        settings = self.surroundings.settings
         change.target_epoch = group.assignment_epoch
         change.target = group.target_of(updated.member_id, updated.instance_id)
         if group.assignment_epoch >= change.group_epoch:
             return
-        interval_ms = settings.consumer_assignment_interval_ms
+        interval_ms = self.assignment_interval_ms(group.group_id)
         due_ms = group.assignment_timestamp_ms + interval_ms
         if group.assignment_timestamp_ms and interval_ms and now_ms < due_ms:
             return

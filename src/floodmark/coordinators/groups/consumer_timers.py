@@ -41,6 +41,10 @@ class ConsumerTimers(ABC):
         default = self.surroundings.settings.consumer_heartbeat_interval_ms
         return self._group_setting(group_id, "consumer.heartbeat.interval.ms", default)
 
+    def assignment_interval_ms(self, group_id: str) -> int:
+        default = self.surroundings.settings.consumer_assignment_interval_ms
+        return self._group_setting(group_id, "consumer.assignment.interval.ms", default)
+
     def _group_setting(self, group_id: str, name: str, default: int) -> int:
         text = self.surroundings.image.config("group", group_id).get(name)
         return default if text is None else int(text)
