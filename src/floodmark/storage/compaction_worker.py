@@ -3,14 +3,17 @@
 Started by cleaner.py as `python -m floodmark.storage.compaction_worker BYTES_PER_SECOND`. A job is
 a line of JSON on standard input; the answers are lines on standard output: a finished group of
 segments, the end of the job, or why it failed. The end of the input is the end of the broker, and
-of this process.
+of this process, whatever it is at: a broker that was killed may be back in a moment and clean the
+same log, into files of the same names.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from queue import SimpleQueue
+from threading import Thread
 from time import sleep
 from typing import BinaryIO, Final
 
@@ -65,7 +68,20 @@ def throttle(bytes_per_second: float, clock: Clock) -> Callable[[int], None]:
     return pace
 
 
-def serve(jobs: BinaryIO, answers: BinaryIO, bytes_per_second: float) -> None:
+def jobs_until_the_end(stream: BinaryIO) -> Iterable[bytes]:
+    """The lines of the stream; its end ends the process, even in the middle of a job."""
+    jobs: SimpleQueue[bytes] = SimpleQueue()
+
+    def read() -> None:
+        for line in stream:
+            jobs.put(line)
+        os._exit(0)
+
+    Thread(target=read, name="jobs", daemon=True).start()
+    return iter(jobs.get, b"")
+
+
+def serve(jobs: Iterable[bytes], answers: BinaryIO, bytes_per_second: float) -> None:
     files = RealFiles()
     clock = SystemClock()
     decoder = msgspec.json.Decoder(CompactionJob)
@@ -88,7 +104,7 @@ def serve(jobs: BinaryIO, answers: BinaryIO, bytes_per_second: float) -> None:
 
 def main() -> None:
     os.nice(NICENESS)
-    serve(sys.stdin.buffer, sys.stdout.buffer, float(sys.argv[1]))
+    serve(jobs_until_the_end(sys.stdin.buffer), sys.stdout.buffer, float(sys.argv[1]))
 
 
 if __name__ == "__main__":

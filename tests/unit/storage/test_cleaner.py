@@ -116,6 +116,20 @@ async def test_the_death_of_the_process_is_survived(kit: Kit) -> None:
     assert len(kit.bench.pairs()) < len(before)
 
 
+async def test_the_process_ends_with_its_broker_in_the_middle_of_a_job(kit: Kit) -> None:
+    kit.fill()
+    kit.cleaner.settings.io_bytes_per_second = 1  # this job would take hours
+    cleaning = asyncio.ensure_future(kit.cleaner.clean_one())
+    while (process := kit.cleaner._process) is None:  # noqa: ASYNC110 - nobody tells of it
+        await asyncio.sleep(0.01)
+    assert process.stdin is not None
+    await process.stdin.drain()
+    process.stdin.close()
+    assert await process.wait() == 0
+    assert await cleaning
+    assert len(kit.bench.pairs()) == 100, "the log is as it was"
+
+
 def test_the_cleaner_keeps_to_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = VirtualClock()
     monkeypatch.setattr(
