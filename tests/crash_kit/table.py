@@ -1,0 +1,153 @@
+"""A compacted topic as a table: a load that changes it through crashes, and a reader of its state.
+
+Called by tests/crash/test_compaction.py. Batches go out one after the other, and again when their
+answer is lost: a repeat at the end of the log leaves every key's last value as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from random import Random
+
+from floodmark.client.connection import Connection
+from floodmark.client.errors import KafkaError
+from floodmark.records.batch import crc_ok, iter_headers
+from floodmark.records.record import Record, decode_records, encode_batch
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from floodmark.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from floodmark.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+
+RECORDS_PER_BATCH = 100
+TOMBSTONE_SHARE = 0.1
+RETRY_S = 0.01
+LAST_BY_NAME = 12
+LATEST, EARLIEST = -1, -2
+RETRIABLE = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+class Table:
+    """What the topic's one partition must amount to, and the way to change it."""
+
+    def __init__(self, port: int, topic: str, keys: int, random: Random) -> None:
+        self.rows: dict[bytes, bytes] = {}
+        self._port = port
+        self._topic = topic
+        self._keys = [b"key-%06d" % number for number in range(keys)]
+        self._random = random
+        self._written = 0
+
+    async def change(self, records: int) -> None:
+        """Write so many records, whatever becomes of the broker meanwhile."""
+        connection: Connection | None = None
+        try:
+            for _ in range(records // RECORDS_PER_BATCH):
+                batch = self._next_batch()
+                while connection is None or not await self._appended(connection, batch):
+                    connection = await self._reconnected(connection)
+        finally:
+            if connection is not None:
+                await connection.close()
+
+    def _next_batch(self) -> bytearray:
+        now_ms = int(time.time() * 1000)
+        random = self._random
+        records = []
+        for key in random.choices(self._keys, k=RECORDS_PER_BATCH):
+            self._written += 1
+            value = None
+            if random.random() < TOMBSTONE_SHARE:
+                self.rows.pop(key, None)
+            else:
+                value = self.rows[key] = b"%s has value %d" % (key, self._written)
+            records.append(Record(0, now_ms, key, value, []))
+        return encode_batch(records)
+
+    async def _appended(self, connection: Connection, batch: bytearray) -> bool:
+        partition = PartitionProduceData(index=0, records=bytes(batch))
+        request = ProduceRequest(
+            acks=-1,
+            timeout_ms=30_000,
+            topic_data=[TopicProduceData(name=self._topic, partition_data=[partition])],
+        )
+        try:
+            answer = await connection.request(request, max_version=LAST_BY_NAME)
+        except KafkaError:
+            return False
+        error_code = ErrorCode(answer.responses[0].partition_responses[0].error_code)
+        assert error_code is ErrorCode.NONE or error_code in RETRIABLE, error_code.name
+        return error_code is ErrorCode.NONE
+
+    async def _reconnected(self, old: Connection | None) -> Connection:
+        if old is not None:
+            await old.close()
+        while True:
+            try:
+                return await Connection.open("127.0.0.1", self._port)
+            except KafkaError:
+                await asyncio.sleep(RETRY_S)
+
+
+class TableReader:
+    """Reads what is left of the log from its start to its end."""
+
+    def __init__(self, connection: Connection, topic: str) -> None:
+        self._connection = connection
+        self._topic = topic
+
+    async def rows(self) -> tuple[dict[bytes, bytes], int]:
+        """The last value of every key, and how many records that took."""
+        rows: dict[bytes, bytes] = {}
+        count, offset, end = 0, await self._offset_at(EARLIEST), await self._offset_at(LATEST)
+        while offset < end:
+            records, next_offset = await self._fetch(offset)
+            assert next_offset > offset, f"nothing at {offset} although the log ends at {end}"
+            offset = next_offset
+            count += len(records)
+            for record in records:
+                assert record.key is not None
+                if record.value is None:
+                    rows.pop(record.key, None)
+                else:
+                    rows[record.key] = record.value
+        return rows, count
+
+    async def _offset_at(self, timestamp: int) -> int:
+        partition = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+        request = ListOffsetsRequest(
+            topics=[ListOffsetsTopic(name=self._topic, partitions=[partition])]
+        )
+        answer = await self._connection.request(request)
+        result = answer.topics[0].partitions[0]
+        assert result.error_code == ErrorCode.NONE, ErrorCode(result.error_code).name
+        offset: int = result.offset
+        return offset
+
+    async def _fetch(self, offset: int) -> tuple[list[Record], int]:
+        """Whole batches from this offset on, which compaction may have left without records."""
+        partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+        request = FetchRequest(
+            max_wait_ms=100,
+            min_bytes=1,
+            topics=[FetchTopic(topic=self._topic, partitions=[partition])],
+        )
+        answer = await self._connection.request(request, max_version=LAST_BY_NAME)
+        result = answer.responses[0].partitions[0]
+        assert result.error_code == ErrorCode.NONE, ErrorCode(result.error_code).name
+        records: list[Record] = []
+        next_offset = offset
+        for position, header in iter_headers(result.records):
+            assert crc_ok(result.records, position, header), f"bad checksum at {offset}"
+            found = decode_records(result.records, position)
+            records += [record for record in found if record.offset >= offset]
+            next_offset = header.next_offset
+        return records, next_offset
