@@ -35,25 +35,33 @@ class Promise(Generic[T]):
     def abandon(self) -> None:
         """Nobody waits for it any more: who made it may forget it."""
         if self._state == "open":
-            self._state = "abandoned"
-            self._kept = self._failed = None
-            if self.on_abandoned is not None:
-                self.on_abandoned()
+            on_abandoned = self.on_abandoned
+            self._end("abandoned")
+            if on_abandoned is not None:
+                on_abandoned()
 
     def set(self, value: T) -> None:
         """The first value, or problem, counts."""
         if self._state != "open":
             return
-        self._state, self._value = "kept", value
-        if self._kept is not None:
-            self._kept(value)
+        kept, self._value = self._kept, value
+        self._end("kept")
+        if kept is not None:
+            kept(value)
 
     def fail(self, problem: Exception) -> None:
         if self._state != "open":
             return
-        self._state, self._problem = "broken", problem
-        if self._failed is not None:
-            self._failed(problem)
+        failed, self._problem = self._failed, problem
+        self._end("broken")
+        if failed is not None:
+            failed(problem)
+
+    def _end(self, state: str) -> None:
+        """Whom it would call refers back to it: kept any longer, every long poll would be a cycle,
+        and the garbage collector would stop the loop for all of them at once."""
+        self._state = state
+        self._kept = self._failed = self.on_abandoned = None
 
     def then(self, kept: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
         """Calls one of the two when it is time, which may be now."""

@@ -49,7 +49,11 @@ class Purgatory(Generic[Key]):
         return self._waiting
 
     def next_deadline_ms(self) -> float | None:
-        return self._deadlines[0][0] if self._deadlines else None
+        """The earliest one that somebody still waits for."""
+        deadlines = self._deadlines
+        while deadlines and deadlines[0][2].operation is None:
+            heapq.heappop(deadlines)
+        return deadlines[0][0] if deadlines else None
 
     def watch(
         self, operation: Operation[Key], keys: Iterable[Key], deadline_ms: float

@@ -57,3 +57,13 @@ def test_ended_operations_do_not_pile_up_until_their_deadline():
         purgatory.watch(Wanted(needs=["a"]), ["a"], deadline_ms=1e9)
         purgatory.check("a")
     assert len(purgatory._deadlines) <= MINIMUM_SWEEP
+
+
+def test_the_next_deadline_is_one_that_somebody_still_waits_for():
+    purgatory = Purgatory()
+    purgatory.watch(Wanted(needs=["a"]), ["a"], deadline_ms=100)
+    purgatory.watch(Wanted(needs=["b"]), ["b"], deadline_ms=200)
+    purgatory.check("a")
+    assert purgatory.next_deadline_ms() == 200
+    purgatory.check("b")
+    assert purgatory.next_deadline_ms() is None
