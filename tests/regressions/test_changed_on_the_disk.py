@@ -67,7 +67,7 @@ def test_a_read_of_it_is_answered_as_corrupt_and_others_are_served(tmp_path: Pat
         assert codes == [ErrorCode.CORRUPT_MESSAGE, ErrorCode.NONE]
 
 
-def test_a_broker_starts_without_that_log_when_producer_snapshots_are_lost(tmp_path: Path):
+def test_the_rest_of_that_log_is_served_when_producer_snapshots_are_lost(tmp_path: Path):
     killed = tmp_path / "killed"
     with BrokerThread(tmp_path / "served") as floodmark:
         floodmark.create_topic("t")
@@ -81,6 +81,8 @@ def test_a_broker_starts_without_that_log_when_producer_snapshots_are_lost(tmp_p
     before = (killed / "t-0" / "00000000000000000000.log").read_bytes()
 
     with BrokerThread(killed) as floodmark:
-        assert floodmark.broker.replicas.offline == {("t", 0)}
-        assert floodmark.call(fetch(floodmark, {"u": 0})) == [ErrorCode.NONE]
+        assert not floodmark.broker.replicas.offline
+        assert floodmark.call(fetch(floodmark, {"u": 0, "t": 0})) == [ErrorCode.NONE] * 2
+        assert floodmark.call(fetch(floodmark, {"t": 1})) == [ErrorCode.CORRUPT_MESSAGE]
+        assert floodmark.call(fetch(floodmark, {"t": 2})) == [ErrorCode.NONE]
     assert (killed / "t-0" / "00000000000000000000.log").read_bytes() == before

@@ -135,6 +135,11 @@ class BrokerCollector(Collector):
             len(broker.replicas.offline),
         )
         yield _one(
+            "floodmark_log_damagedbatches",
+            "Batches that reads have found changed on the disk since the start.",
+            sum(replica.log.damaged_batches for replica in broker.replicas.replicas),
+        )
+        yield _one(
             name + "underreplicatedpartitions",
             "Led partitions of which a replica is not in sync.",
             sum(

@@ -38,9 +38,13 @@ def _entries(files: Files, path: Path) -> list[str] | None:
     if not files.exists(path):
         return None
     try:
-        lines = files.read_file(path).decode().splitlines()
-        if not lines:
+        text = files.read_file(path).decode()
+        if not text:
             return None
+        if not text.endswith("\n"):
+            # Half of a number reads like a number.
+            raise CorruptCheckpoint(f"{path.name} ends within a line")
+        lines = text.splitlines()
         if int(lines[0]) != 0:
             raise CorruptCheckpoint(f"{path.name} has version {lines[0]}, only 0 is known")
         if len(lines) < 2 or int(lines[1]) != len(lines) - 2:

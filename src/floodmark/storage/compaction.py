@@ -26,7 +26,8 @@ from floodmark.storage.cleaned_transactions import CleanedTransactions
 from floodmark.storage.files import File, Files
 from floodmark.storage.key_offsets import KeyOffsets
 from floodmark.storage.log_config import LogConfig
-from floodmark.storage.segment import MAX_RELATIVE_OFFSET, segment_path
+from floodmark.storage.offset_index import MAX_RELATIVE_OFFSET
+from floodmark.storage.segment import segment_path
 from floodmark.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 _READ_BYTES: Final = 1 << 20

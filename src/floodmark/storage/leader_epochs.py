@@ -8,6 +8,7 @@ log syncs this file before it moves that point.
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -55,11 +56,19 @@ class LeaderEpochs:
             pairs = read_pairs(self._files, self._path)
         except CorruptCheckpoint:
             return False
-        if pairs is None:
+        if pairs is None or not all(
+            earlier[0] < later[0] and earlier[1] < later[1] for earlier, later in pairwise(pairs)
+        ):
             return False
         self._set([epoch for epoch, _ in pairs], [start_offset for _, start_offset in pairs])
         self.latest_written = self.latest
         return True
+
+    def copy(self) -> LeaderEpochs:
+        """As they are now, to compare with."""
+        copied = LeaderEpochs(self._files, self._path.parent)
+        copied._set(list(self.epochs), list(self.start_offsets))
+        return copied
 
     def begin(self, leader_epoch: int, start_offset: int) -> None:
         """A new leader's epoch begins at the log's end, in memory: a full disk does not keep it

@@ -1,7 +1,8 @@
 """Finds what a read of one log gets: which stretch of which file.
 
-Called by partition_log.py, which has checked the range. Nothing but headers is read here; the slice
-itself is read when it goes to the socket.
+Called by partition_log.py, which has checked the range. Nothing but headers is read here, unless
+an earlier run has left the data: then it is checked once (verification.py). The slice itself is
+read when it goes to the socket.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Final
 from floodmark.storage.files import FileSlice
 from floodmark.storage.log_segments import LogSegments
 from floodmark.storage.segment import Segment
+from floodmark.storage.verification import DamagedBatch
 
 # Consumers and followers at the end of a log: each offset they wait at is remembered.
 _TAIL_POSITIONS_KEPT: Final = 32
@@ -20,12 +22,14 @@ _TAIL_POSITIONS_KEPT: Final = 32
 class LogReader:
     """Positions by the sparse index and a short walk; at the tail, by memory."""
 
-    __slots__ = ("_segments", "_tail_positions")
+    __slots__ = ("_segments", "_tail_positions", "damaged")
 
     def __init__(self, segments: LogSegments) -> None:
         self._segments = segments
         # Of the active segment.
         self._tail_positions: dict[int, int] = {}
+        # Base offset of the segment and position of each batch that was found damaged.
+        self.damaged: set[tuple[int, int]] = set()
 
     def read(
         self,
@@ -42,7 +46,7 @@ class LogReader:
         for segment in segments.all[max(slot, 0) :]:
             if segment.base_offset >= end_offset:
                 return None
-            start = self._position_of(segment, offset)
+            start = self._checked_position_of(segment, offset)
             if start >= segment.size_bytes:
                 # Compaction may leave nothing at the end of a segment: the next one has it.
                 continue
@@ -54,8 +58,33 @@ class LogReader:
                 size_bytes = min(available, max(size_bytes, segment.batch_size_at(start)))
             elif size_bytes == available and segment is segments.active:
                 self.remember_tail(end_offset, start + size_bytes)
-            return FileSlice(segment.file, start, size_bytes) if size_bytes > 0 else None
+            if size_bytes <= 0:
+                return None
+            if start < segment.verified.trusted_from:
+                size_bytes = self._checked_end(segment, start, start + size_bytes) - start
+            return FileSlice(segment.file, start, size_bytes)
         return None
+
+    def _checked_position_of(self, segment: Segment, offset: int) -> int:
+        try:
+            return self._position_of(segment, offset)
+        except DamagedBatch as damage:
+            self.damaged.add((segment.base_offset, damage.position))
+            raise
+
+    def _checked_end(self, segment: Segment, start: int, end: int) -> int:
+        """Where a slice has to end: at the first damaged batch, whose turn comes with the next
+        read. The batch at its start has been checked when it was found."""
+        if segment.verified.covers(start, end):
+            return end
+        try:
+            for position, header in segment.headers(start, segment.size_bytes):
+                if position + header.size_bytes >= end:
+                    break
+        except DamagedBatch as damage:
+            self.damaged.add((segment.base_offset, damage.position))
+            return min(damage.position, end)
+        return end
 
     def end_of_slice(self, first_offset: int, records: FileSlice, log_end_offset: int) -> int:
         """An offset at or after the end of what `read` returned for this offset.
@@ -87,7 +116,10 @@ class LogReader:
         )
         if end_offset >= segment_end:
             return segment.size_bytes
-        return self._position_of(segment, end_offset)
+        try:
+            return self._position_of(segment, end_offset)
+        except DamagedBatch as damage:
+            return damage.position
 
     def remember_tail(self, offset: int, position: int) -> None:
         """Those who read to the end come back for what follows: spare them the search."""

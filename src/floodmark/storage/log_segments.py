@@ -7,19 +7,30 @@ never touches the disk by itself, but for the questions that need a segment's he
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from floodmark.records.batch import BatchHeader
+from floodmark.storage.leader_epochs import LeaderEpochs
 from floodmark.storage.segment import Segment, TimestampedOffset
 from floodmark.storage.transaction_index import AbortedTransaction
+
+
+def introduce(segments: Sequence[Segment], leader_epochs: LeaderEpochs) -> None:
+    """Tell neighbours what their batches are checked against."""
+    for segment, following in zip_longest(segments, segments[1:]):
+        if following is not None:
+            segment.offset_limit = following.base_offset
+        segment.leader_epochs = leader_epochs
 
 
 class LogSegments:
     """Never empty but inside of a truncation; the last one is `active`, the one appended to."""
 
-    __slots__ = ("active", "all", "base_offsets")
+    __slots__ = ("_leader_epochs", "active", "all", "base_offsets")
 
-    def __init__(self, segments: list[Segment]) -> None:
+    def __init__(self, segments: list[Segment], leader_epochs: LeaderEpochs) -> None:
+        self._leader_epochs = leader_epochs
         self.all = segments
         # Beside the segments, because every read searches it.
         self.base_offsets = [segment.base_offset for segment in segments]
@@ -45,6 +56,7 @@ class LogSegments:
     # -- changing
 
     def add(self, segment: Segment) -> None:
+        introduce([*self.all[-1:], segment], self._leader_epochs)
         self.all.append(segment)
         self.base_offsets.append(segment.base_offset)
         self.active = segment
@@ -64,6 +76,8 @@ class LogSegments:
         place = slice(first, first + len(replaced))
         if self.all[place] != replaced:
             return False
+        cleaned.offset_limit = replaced[-1].offset_limit
+        cleaned.leader_epochs = self._leader_epochs
         self.all[place] = [cleaned]
         self.base_offsets[place] = [cleaned.base_offset]
         return True

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,8 @@ from floodmark.storage.files import Files
 from floodmark.storage.index_file import FLUSH_BYTES, CorruptIndex, IndexFile
 
 ENTRY_BYTES: Final = 8
+# Offsets are kept relative to the segment's base in four signed bytes.
+MAX_RELATIVE_OFFSET: Final = (1 << 31) - 1
 
 
 class OffsetIndex:
@@ -71,6 +74,26 @@ class OffsetIndex:
         if slot == len(self.positions):
             return None
         return self.base_offset + self.relative_offsets[slot]
+
+    def entries_back_from(self, position: int) -> Iterator[tuple[int, int]]:
+        """Positions and offsets of the entries up to this position, the last one first."""
+        for slot in range(bisect_right(self.positions, position) - 1, -1, -1):
+            yield self.positions[slot], self.base_offset + self.relative_offsets[slot]
+
+    def entries_after(self, position: int) -> Iterator[tuple[int, int]]:
+        for slot in range(bisect_right(self.positions, position), len(self.positions)):
+            yield self.positions[slot], self.base_offset + self.relative_offsets[slot]
+
+    def fits(self, position: int, end_position: int, last_offset: int) -> bool:
+        """Whether the entry of this batch, if it has one, points to its beginning and promises no
+        offset before its last. Kafka's may have the last of several batches that came together."""
+        slot = bisect_left(self.positions, position)
+        following = bisect_left(self.positions, end_position, slot)
+        return following == slot or (
+            following == slot + 1
+            and self.positions[slot] == position
+            and self.relative_offsets[slot] >= last_offset - self.base_offset
+        )
 
     def last_position(self) -> int:
         return self.positions[-1] if self.positions else 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
@@ -42,12 +43,13 @@ from floodmark.storage.leader_epochs import EpochEndOffset
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.log_reader import LogReader
 from floodmark.storage.log_segments import LogSegments
+from floodmark.storage.offset_index import MAX_RELATIVE_OFFSET
 from floodmark.storage.producer_replay import note_batch, replay_batch
 from floodmark.storage.producer_snapshot import ProducerSnapshots
 from floodmark.storage.producer_state import AppendOrigin
 from floodmark.storage.recovery import LoadedLog, load_log
 from floodmark.storage.retired_segments import RetiredSegments
-from floodmark.storage.segment import MAX_RELATIVE_OFFSET, Segment, TimestampedOffset
+from floodmark.storage.segment import Segment, TimestampedOffset
 from floodmark.storage.transaction_index import AbortedTransaction
 from floodmark.storage.truncation import cut_batches, cut_state, drop_segments
 
@@ -106,7 +108,7 @@ class PartitionLog:
         self.directory = directory
         self.topic, self.partition = parse_directory_name(directory.name)
         self.config = config
-        self._segments = LogSegments(loaded.segments)
+        self._segments = LogSegments(loaded.segments, loaded.leader_epochs)
         self._reader = LogReader(self._segments)
         self.producers = loaded.producers
         self.leader_epochs = loaded.leader_epochs
@@ -396,6 +398,11 @@ class PartitionLog:
         return self._segments.batches(first_offset, end_offset)
 
     @property
+    def damaged_batches(self) -> int:
+        """How many batches reads have found that the disk has changed."""
+        return len(self._reader.damaged)
+
+    @property
     def size_bytes(self) -> int:
         return self._segments.size_bytes
 
@@ -437,6 +444,8 @@ class PartitionLog:
                 self._after_truncation(now_ms)
         except OSError as error:
             raise LogDirFailure(self.directory.parent, f"truncation: {error}") from error
+        except CorruptRecord as error:
+            raise StorageError(f"{self.directory} cannot be truncated: {error}") from error
 
     def _forget_epochs_from(self, offset: int) -> None:
         try:
@@ -607,12 +616,13 @@ class PartitionLog:
             truncations = self._truncations
             log_end_offset = self.log_end_offset
             # A copy, because the loop may roll meanwhile.
-            segments = LogSegments(list(self.segments))
-            first = segments.slot_of(self.recovery_point)
+            segments = list(self.segments)
+            base_offsets = [segment.base_offset for segment in segments]
+            first = max(bisect_right(base_offsets, self.recovery_point) - 1, 0)
             directory_dirty, self._directory_dirty = self._directory_dirty, False
             finished, self._finished = self._finished, []
             try:
-                for segment in segments.all[first:]:
+                for segment in segments[first:]:
                     segment.fsync()
                 for segment in finished:
                     segment.fsync_indexes()

@@ -6,6 +6,7 @@ opens.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +22,9 @@ from floodmark.storage.producer_snapshot import (
 from floodmark.storage.producer_state import ProducerState
 from floodmark.storage.segment import Segment
 from floodmark.storage.transaction_index import AbortedTransaction
+from floodmark.storage.verification import DamagedBatch
+
+logger = logging.getLogger(__name__)
 
 
 def note_batch(
@@ -88,12 +92,35 @@ def rebuild_producers(
 
 
 def _replay_segment(segment: Segment, producers: ProducerState, end_offset: int) -> None:
-    start = segment.position_of(producers.end_offset)
-    for position, header in segment.headers(start, segment.size_bytes):
+    """A batch that the disk has changed has no part in it. The worst that it may have been is the
+    end of a transaction, which then stays open: read_committed waits there, and reads nothing
+    wrong."""
+    place: tuple[int, int | None] | None = (0, None)
+    while place is not None:
+        try:
+            if place[1] is None:
+                place = (segment.position_of(producers.end_offset), None)
+            _replay_from(segment, *place, producers, end_offset)
+            return
+        except DamagedBatch as damage:
+            logger.error("producer state is made without a batch: %s", damage)
+            place = damage.after
+
+
+def _replay_from(
+    segment: Segment,
+    position: int,
+    base_offset: int | None,
+    producers: ProducerState,
+    end_offset: int,
+) -> None:
+    for at, header in segment.headers(position, segment.size_bytes, base_offset):
         if header.base_offset >= end_offset:
             return
+        if header.next_offset <= producers.end_offset:
+            continue
         if header.attributes & CONTROL_BIT:
-            replay_batch(producers, segment.file.pread(header.size_bytes, position), header, None)
+            replay_batch(producers, segment.file.pread(header.size_bytes, at), header, None)
         else:
             replay_batch(producers, b"", header, None)
 

@@ -13,17 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from floodmark.records.batch import HEADER_BYTES, BatchHeader, crc_ok, iter_headers, read_header
-from floodmark.records.errors import CorruptRecord
+from floodmark.records.batch import HEADER_BYTES, read_header
 from floodmark.storage.errors import UnsupportedLogFormat
 from floodmark.storage.files import Files
 from floodmark.storage.index_file import CorruptIndex
 from floodmark.storage.leader_epochs import LeaderEpochs
 from floodmark.storage.log_config import LogConfig
+from floodmark.storage.log_segments import introduce
 from floodmark.storage.producer_replay import rebuild_producers, replay_batch
 from floodmark.storage.producer_snapshot import snapshot_offsets, snapshot_path
 from floodmark.storage.producer_state import ProducerState
-from floodmark.storage.segment import MAX_RELATIVE_OFFSET, SUFFIXES, Segment, segment_path
+from floodmark.storage.segment import SUFFIXES, Segment, segment_path
+from floodmark.storage.verification import BatchWalk, DamagedBatch, next_whole_batch
 
 _log = logging.getLogger(__name__)
 _CHUNK_BYTES: Final = 1 << 20
@@ -72,31 +73,45 @@ def load_log(
     producers = ProducerState(producer_expiration_ms)
     leader_epochs = LeaderEpochs(files, directory)
     epochs_known = leader_epochs.load()
+    introduce(segments, leader_epochs)
     if not clean:
         _recover(
             files,
             directory,
+            config,
             segments,
             producers,
             leader_epochs,
             recovery_point=recovery_point,
             now_ms=now_ms,
         )
+    if clean and segments and recovery_point > segments[-1].base_offset:
+        # A clean stop has left the end of the log there.
+        segments[-1].offset_limit = recovery_point
     try:
         log_end_offset = segments[-1].next_offset() if segments else log_start_offset
-    except CorruptRecord as error:
-        # A clean stop leaves no broken batch: the disk has changed what it was given.
-        _log.warning("%s: recovering the last segment: %s", directory.name, error)
-        _recover(
-            files,
-            directory,
-            segments,
-            producers,
-            leader_epochs,
-            recovery_point=segments[-1].base_offset + 1,
-            now_ms=now_ms,
-        )
-        log_end_offset = segments[-1].next_offset()
+    except DamagedBatch as damage:
+        _refuse_old_format(segments[-1], damage.position)
+        if damage.offset < recovery_point:
+            # All of this was on the disk as it should be, and a clean stop leaves nothing above the
+            # recovery point: so the end is known, though the way to it is not.
+            _log.error("%s", damage)
+            log_end_offset = recovery_point
+            segments.append(Segment.create(files, directory, log_end_offset, config, now_ms))
+            introduce(segments, leader_epochs)
+        else:
+            _log.warning("%s: recovering the last segment: %s", directory.name, damage)
+            _recover(
+                files,
+                directory,
+                config,
+                segments,
+                producers,
+                leader_epochs,
+                recovery_point=segments[-1].base_offset + 1,
+                now_ms=now_ms,
+            )
+            log_end_offset = segments[-1].next_offset()
     if segments and log_end_offset < log_start_offset:
         # DeleteRecords went further than what is left of the log.
         _drop(segments, 0)
@@ -106,6 +121,7 @@ def load_log(
         log_end_offset = log_start_offset
     log_start_offset = max(log_start_offset, segments[0].base_offset)
     log_end_offset = max(log_end_offset, segments[-1].base_offset)
+    segments[-1].offset_limit = log_end_offset
     if not epochs_known:
         _epochs_from_log(segments, leader_epochs)
     leader_epochs.truncate_from_end(log_end_offset)
@@ -197,6 +213,7 @@ def _swap_end(files: Files, path: Path, base_offset: int) -> int:
 def _recover(
     files: Files,
     directory: Path,
+    config: LogConfig,
     segments: list[Segment],
     producers: ProducerState,
     leader_epochs: LeaderEpochs,
@@ -216,6 +233,7 @@ def _recover(
         default=0,
     )
     start_offset = segments[first].base_offset
+    known_epochs = leader_epochs.copy()
     # After a truncation the disk may keep the new epochs and the old batches: what is about to be
     # checked says itself which epochs wrote it, or a follower would claim to agree with its leader.
     leader_epochs.truncate_from_end(start_offset)
@@ -234,7 +252,15 @@ def _recover(
     )
     for slot in range(first, len(segments)):
         segment = segments[slot]
-        whole = recover_segment(segment, producers, leader_epochs)
+        segment.leader_epochs = known_epochs
+        whole = recover_segment(
+            segment,
+            producers,
+            leader_epochs,
+            recovery_point,
+            holes_at_end=config.is_compacted,
+        )
+        segment.leader_epochs = leader_epochs
         next_offset = max(producers.end_offset, segment.base_offset)
         is_last = slot + 1 == len(segments)
         if not whole or (
@@ -248,87 +274,135 @@ def _recover(
             return
 
 
-def _is_hole(end_offset: int, next_base_offset: int, recovery_point: int) -> bool:
+def _is_hole(end_offset: int, offset_limit: int, recovery_point: int) -> bool:
     """Whether batches are missing between two segments because they never reached the disk.
 
     Below the recovery point all of them did: a gap there is the work of retention or compaction.
     """
-    return end_offset != next_base_offset and next_base_offset > recovery_point
+    return end_offset != offset_limit and offset_limit > recovery_point
 
 
 def recover_segment(
-    segment: Segment, producers: ProducerState, leader_epochs: LeaderEpochs
+    segment: Segment,
+    producers: ProducerState,
+    leader_epochs: LeaderEpochs,
+    recovery_point: int,
+    *,
+    holes_at_end: bool,
 ) -> bool:
     """Walk all batches with their checksums, rebuild the indexes, cut a broken tail; True when
-    there was none."""
-    file = segment.file
-    size_bytes = file.size()
+    there was none.
+
+    Below the recovery point nothing can be torn: what is broken there has been changed by the disk.
+    It stays where it is, for reads to find, and the walk goes on behind it.
+    """
+    size_bytes = segment.file.size()
+    indexed = _index_entries(segment)
     segment.start_over()
     segment.transaction_index.reset()
-    next_offset = segment.base_offset
-    position = 0
-    try:
-        while position < size_bytes:
-            chunk = file.pread(_chunk_size(segment, position, size_bytes), position)
-            for inside, header in iter_headers(chunk):
-                _check_batch(chunk, inside, header, segment, next_offset)
-                segment.note(header.last_offset, header.max_timestamp, header.size_bytes)
-                if header.partition_leader_epoch > leader_epochs.latest:
-                    leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
-                replay_batch(producers, memoryview(chunk)[inside:], header, segment)
-                next_offset = header.next_offset
-            if segment.size_bytes == position:
-                raise CorruptRecord("the last batch is not whole")
-            position = segment.size_bytes
-    except CorruptRecord as error:
-        _refuse_old_format(segment)
-        _log.warning(
-            "%s: cutting %d bytes at offset %d: %s",
-            segment.path,
-            size_bytes - segment.size_bytes,
-            next_offset,
-            error,
+    scan = _Scan(segment, producers, leader_epochs, size_bytes, holes_at_end=holes_at_end)
+    trusted_from = 0
+    while (fault := scan.run()) is not None:
+        _refuse_old_format(segment, segment.size_bytes)
+        after = (
+            next_whole_batch(segment, segment.size_bytes, size_bytes, scan.next_offset, indexed)
+            if scan.next_offset < recovery_point
+            else None
         )
-        file.truncate(segment.size_bytes)
+        if after is None and scan.next_offset < recovery_point:
+            _log.error("%s: %s; what follows cannot be found", segment.path, fault)
+            segment.size_bytes = trusted_from = size_bytes
+            segment.offset_limit = segment.offset_limit or recovery_point
+            producers.end_offset = recovery_point
+            break
+        if after is None:
+            _log.warning(
+                "%s: cutting %d bytes at offset %d: %s",
+                segment.path,
+                size_bytes - segment.size_bytes,
+                scan.next_offset,
+                fault,
+            )
+            segment.file.truncate(segment.size_bytes)
+            break
+        _log.error(
+            "%s: the disk has changed what lies between the offsets %d and %d: %s",
+            segment.path,
+            scan.next_offset,
+            after[1],
+            fault,
+        )
+        trusted_from, scan.next_offset = after
+        segment.size_bytes = trusted_from
+    segment.verified.trust_from(trusted_from)
     segment.finish_indexes()
     return segment.size_bytes == size_bytes
 
 
-def _refuse_old_format(segment: Segment) -> None:
+def _index_entries(segment: Segment) -> list[tuple[int, int]]:
+    """Where batches begin, if the index that recovery is about to replace can be read."""
+    try:
+        segment.offset_index.load(segment.size_bytes)
+    except CorruptIndex:
+        return []
+    return list(segment.offset_index.entries_after(0))
+
+
+class _Scan:
+    """The walk of recovery over one segment; it can go on behind a fault."""
+
+    __slots__ = ("_leader_epochs", "_producers", "_segment", "_size_bytes", "_walk", "next_offset")
+
+    def __init__(
+        self,
+        segment: Segment,
+        producers: ProducerState,
+        leader_epochs: LeaderEpochs,
+        size_bytes: int,
+        *,
+        holes_at_end: bool,
+    ) -> None:
+        self._segment = segment
+        self._producers = producers
+        self._leader_epochs = leader_epochs
+        self._size_bytes = size_bytes
+        self._walk = BatchWalk(segment, size_bytes, holes_at_end=holes_at_end)
+        self.next_offset = segment.base_offset
+
+    def run(self) -> str | None:
+        """Take in all batches from the segment's known end on; what is wrong with the first that
+        is not whole, which is there."""
+        segment, leader_epochs = self._segment, self._leader_epochs
+        while (position := segment.size_bytes) < self._size_bytes:
+            header = self._walk.examine(position, self.next_offset)
+            if isinstance(header, str):
+                return header
+            segment.note(header.last_offset, header.max_timestamp, header.size_bytes)
+            if header.partition_leader_epoch > leader_epochs.latest:
+                leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+            replay_batch(self._producers, self._walk.batch_at(position, header), header, segment)
+            self.next_offset = header.next_offset
+        return None
+
+
+def _refuse_old_format(segment: Segment, position: int) -> None:
     """Where a batch cannot be read: a whole message of magic 0 or 1 is data, not a fault.
 
     Such a message has its length where a batch has it, a CRC32 behind that and then the magic.
     """
-    front = segment.file.pread(_OLD_MAGIC_POSITION + 1, segment.size_bytes)
+    front = segment.file.pread(_OLD_MAGIC_POSITION + 1, position)
     if len(front) <= _OLD_MAGIC_POSITION or front[_OLD_MAGIC_POSITION] > 1:
         return
     length = int.from_bytes(front[8:12], "big", signed=True)
     crc = int.from_bytes(front[12:16], "big")
     if length < _OLD_MESSAGE_MIN_BYTES:
         return
-    body = segment.file.pread(min(length - 4, _CHUNK_BYTES), segment.size_bytes + 16)
+    body = segment.file.pread(min(length - 4, _CHUNK_BYTES), position + 16)
     if zlib.crc32(body) == crc:
         raise UnsupportedLogFormat(
             f"{segment.path} holds messages in the format of Kafka 0.10 or older; let Kafka 3.x "
             "rewrite the topic, or move the folder away"
         )
-
-
-def _chunk_size(segment: Segment, position: int, size_bytes: int) -> int:
-    """A megabyte, or the whole of a batch that is larger; a lying length is cut at the end of the
-    file."""
-    return min(size_bytes - position, max(_CHUNK_BYTES, segment.batch_size_at(position)))
-
-
-def _check_batch(
-    chunk: bytes, inside: int, header: BatchHeader, segment: Segment, next_offset: int
-) -> None:
-    if not crc_ok(chunk, inside, header):
-        raise CorruptRecord(f"the batch at offset {header.base_offset} has a bad checksum")
-    if header.base_offset < next_offset or header.last_offset_delta < 0:
-        raise CorruptRecord(f"the batch at offset {header.base_offset} is out of order")
-    if header.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
-        raise CorruptRecord(f"offset {header.last_offset} is too far from the segment's base")
 
 
 def _drop(segments: list[Segment], keep: int) -> None:

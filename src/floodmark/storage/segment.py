@@ -6,6 +6,7 @@ record; reads find a position by the sparse index and a short walk over headers.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -17,17 +18,17 @@ from floodmark.records.batch import (
     BatchHeader,
     check_shape,
 )
-from floodmark.records.errors import CorruptRecord
 from floodmark.records.record import decode_records
 from floodmark.storage.files import Buffer, File, Files, FileSlice
 from floodmark.storage.index_file import CorruptIndex
+from floodmark.storage.leader_epochs import LeaderEpochs
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.offset_index import OffsetIndex
 from floodmark.storage.time_index import TimeIndex
 from floodmark.storage.transaction_index import TransactionIndex
+from floodmark.storage.verification import DamagedBatch, checked_headers
+from floodmark.storage.verified_range import VerifiedRange
 
-# Indexes keep offsets relative to the segment's base in four signed bytes.
-MAX_RELATIVE_OFFSET: Final = (1 << 31) - 1
 # Enough for the usual distance between two index entries and the batch across it.
 _WALK_BYTES: Final = 8192
 _UNKNOWN: Final = -2
@@ -64,11 +65,14 @@ class Segment:
         "created_ms",
         "directory",
         "is_full",
+        "leader_epochs",
         "offset_index",
+        "offset_limit",
         "path",
         "size_bytes",
         "time_index",
         "transaction_index",
+        "verified",
     )
 
     def __init__(
@@ -91,6 +95,11 @@ class Segment:
         self._max_timestamp = _UNKNOWN
         self._max_timestamp_offset = base_offset
         self._indexes_loaded = False
+        self.verified = VerifiedRange(0)
+        # What the log knows and loaded batches are checked against: an offset that none of them
+        # reaches, and which epochs there were.
+        self.offset_limit: int | None = None
+        self.leader_epochs: LeaderEpochs | None = None
         limit_bytes = config.segment_index_bytes
         self.offset_index = OffsetIndex(
             files, segment_path(directory, base_offset, ".index" + mark), base_offset, limit_bytes
@@ -143,6 +152,7 @@ class Segment:
         segment = cls(files, directory, base_offset, config, mark)
         segment.size_bytes = files.size(segment.path)
         segment.created_ms = files.modified_ms(segment.path)
+        segment.verified = VerifiedRange(segment.size_bytes)
         # Few segments have one, and it cannot be rebuilt later without the producers' state.
         segment.transaction_index.load()
         return segment
@@ -236,16 +246,13 @@ class Segment:
         self._indexes_loaded = True
 
     def rebuild_indexes(self) -> None:
-        """Make offset and time index anew from the headers, without checking the batches."""
+        """Make offset and time index anew from the batches; damaged ones have no part in it."""
         size_bytes = self.size_bytes
         try:
             self.start_over()
-            for _, header in self.headers(0, size_bytes):
-                self.note(header.last_offset, header.max_timestamp, header.size_bytes)
-        except CorruptRecord:
-            # A log below the recovery point with a broken header: what comes before it stays
-            # readable, and a read across it ends there.
-            pass
+            place: tuple[int, int] | None = (0, self.base_offset)
+            while place is not None:
+                place = self._note_from(*place, size_bytes)
         except OSError:
             # Perhaps no file could be opened: who comes next tries again.
             self._indexes_loaded = False
@@ -254,6 +261,18 @@ class Segment:
         finally:
             self.size_bytes = size_bytes
         self.finish_indexes()
+
+    def _note_from(
+        self, position: int, base_offset: int, size_bytes: int
+    ) -> tuple[int, int] | None:
+        """Note all batches from here on; where to go on behind a damaged one."""
+        self.size_bytes = position
+        try:
+            for _, header in self.headers(position, size_bytes, base_offset):
+                self.note(header.last_offset, header.max_timestamp, header.size_bytes)
+        except DamagedBatch as damage:
+            return damage.after
+        return None
 
     def start_over(self) -> None:
         """Forget size and index entries, to note every batch again."""
@@ -291,8 +310,24 @@ class Segment:
 
     # -- reading
 
-    def headers(self, position: int, end_position: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Headers of the whole batches in a stretch of the file, read in small chunks."""
+    def headers(
+        self, position: int, end_position: int, base_offset: int | None = None
+    ) -> Iterator[tuple[int, BatchHeader]]:
+        """Headers of the whole batches in a stretch of the file; those that an earlier run has left
+        are checked the first time. That may begin before the position, when nothing there says
+        what its offset must be and the caller does not either.
+
+        DamagedBatch at the first that the disk has changed.
+        """
+        verified = self.verified
+        if position >= verified.trusted_from or verified.covers(position, end_position):
+            return self.unchecked_headers(position, end_position)
+        return checked_headers(self, position, end_position, base_offset)
+
+    def unchecked_headers(
+        self, position: int, end_position: int
+    ) -> Iterator[tuple[int, BatchHeader]]:
+        """For what has been checked: read in small chunks, because only headers are needed."""
         chunk = b""
         chunk_start = position
         while end_position - position >= HEADER_BYTES:
@@ -314,11 +349,18 @@ class Segment:
         """Where the batch lies that holds this offset or the next one after it; the size when there
         is none."""
         self.load_indexes()
-        start = self.offset_index.lookup(offset)
-        for position, header in self.headers(start, self.size_bytes):
-            if header.last_offset >= offset:
-                return position
-        return self.size_bytes
+        place: tuple[int, int | None] = (self.offset_index.lookup(offset), None)
+        while True:
+            try:
+                for position, header in self.headers(place[0], self.size_bytes, place[1]):
+                    if header.last_offset >= offset:
+                        return position
+            except DamagedBatch as damage:
+                if damage.after is None or offset < damage.after[1]:
+                    raise
+                place = damage.after
+            else:
+                return self.size_bytes
 
     def batch_size_at(self, position: int) -> int:
         """The size of the batch at this position, 0 at the end."""
@@ -329,9 +371,18 @@ class Segment:
         """The offset after the last batch, found from the last index entry."""
         self.load_indexes()
         next_offset = self.base_offset
-        for _, header in self.headers(self.offset_index.last_position(), self.size_bytes):
-            next_offset = header.next_offset
-        return next_offset
+        place: tuple[int, int | None] = (self.offset_index.last_position(), None)
+        while True:
+            try:
+                for _, header in self.headers(place[0], self.size_bytes, place[1]):
+                    next_offset = header.next_offset
+            except DamagedBatch as damage:
+                if damage.after is None:
+                    raise
+                place = damage.after
+                next_offset = damage.after[1]
+            else:
+                return next_offset
 
     def find_timestamp(self, timestamp: int, first_offset: int) -> TimestampedOffset | None:
         """The first record at or after first_offset whose timestamp is not below this one."""
@@ -352,22 +403,27 @@ class Segment:
 
     def truncate_to(self, offset: int) -> None:
         """Drop the batch that holds this offset and all after it."""
-        position = self.position_of(offset)
+        try:
+            position = self.position_of(offset)
+        except DamagedBatch as damage:
+            position = damage.position
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.transaction_index.truncate_to(offset)
         self.is_full = self.offset_index.is_full or self.time_index.is_full
         self.file.truncate(position)
         self.size_bytes = position
+        self.verified.cut(position)
         self._bytes_since_entry = 0
         if position == 0:
             self._first_timestamp = _UNKNOWN
         self._max_timestamp, self._max_timestamp_offset = self.time_index.last_entry()
         start = self.offset_index.lookup(self._max_timestamp_offset)
-        for _, header in self.headers(start, position):
-            if header.max_timestamp > self._max_timestamp:
-                self._max_timestamp = header.max_timestamp
-                self._max_timestamp_offset = header.last_offset
+        with contextlib.suppress(DamagedBatch):
+            for _, header in self.headers(start, position):
+                if header.max_timestamp > self._max_timestamp:
+                    self._max_timestamp = header.max_timestamp
+                    self._max_timestamp_offset = header.last_offset
 
     def fsync(self) -> None:
         """The log file alone; the indexes of an unfinished segment are rebuilt after a crash."""
