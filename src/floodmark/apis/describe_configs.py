@@ -1,4 +1,4 @@
-"""DescribeConfigs (key 32), versions 1 to 4: settings of topics and brokers.
+"""DescribeConfigs (key 32), versions 1 to 4: settings of topics, brokers and groups.
 
 Each with where its value comes from, what it hides (synonyms), whether it may be changed and, from
 v3 on, its type and documentation. v4 is flexible.
@@ -12,6 +12,7 @@ from floodmark.config.describe import (
     ConfigEntry,
     describe_broker,
     describe_cluster_default,
+    describe_group,
     describe_topic,
 )
 from floodmark.metadata.image import CLUSTER_DEFAULT
@@ -62,6 +63,11 @@ def _entries(
             return describe_broker(services.config, wanted), ErrorCode.NONE, None
         text = f"Unexpected broker id, expected {services.broker_id} or empty, but received {name}"
         return [], ErrorCode.INVALID_REQUEST, text
+    if resource.resource_type == ResourceType.GROUP:
+        if not name:
+            return [], ErrorCode.INVALID_REQUEST, "Group name must not be empty"
+        overrides = services.image.config("group", name)
+        return describe_group(services.config, overrides, wanted), ErrorCode.NONE, None
     if resource.resource_type in (ResourceType.CLIENT_METRICS, ResourceType.BROKER_LOGGER):
         return [], ErrorCode.NONE, None
     text = f"Unsupported resource type {resource.resource_type}"

@@ -1,4 +1,4 @@
-"""`floodmark config ...`: describe and alter settings of topics and brokers."""
+"""`floodmark config ...`: describe and alter settings of topics, brokers and groups."""
 
 from __future__ import annotations
 
@@ -21,25 +21,30 @@ from floodmark.client.admin_types import (
 )
 
 _UNCHANGED = frozenset({ConfigSource.DEFAULT_CONFIG, ConfigSource.STATIC_BROKER_CONFIG})
-_ENTITY_TYPES = {"topics": ResourceType.TOPIC, "brokers": ResourceType.BROKER}
+_ENTITY_TYPES = {
+    "topics": ResourceType.TOPIC,
+    "brokers": ResourceType.BROKER,
+    "groups": ResourceType.GROUP,
+}
 
 
 @click.group()
 def config() -> None:
-    """Describe and alter settings of topics and brokers."""
+    """Describe and alter settings of topics, brokers and groups."""
 
 
 def entity_options(function: Any) -> Any:
-    """Kafka's --entity-type and --entity-name, and the shorter --topic and --broker."""
+    """Kafka's --entity-type and --entity-name, and the shorter --topic, --broker, --group."""
     for option in (
         click.option("--broker-defaults", is_flag=True, help="Settings for all brokers."),
         click.option("--broker", "brokers", type=int, multiple=True, help="Broker id."),
+        click.option("--group", "groups", multiple=True, help="Group name."),
         click.option("--topic", "topics", multiple=True, help="Topic name."),
         click.option(
             "--entity-default", is_flag=True, help="The default of --entity-type brokers."
         ),
         click.option(
-            "--entity-name", "entity_names", multiple=True, help="Topic name or broker id."
+            "--entity-name", "entity_names", multiple=True, help="Topic, broker id or group."
         ),
         click.option("--entity-type", type=click.Choice(list(_ENTITY_TYPES))),
     ):
@@ -52,21 +57,25 @@ def _resources(
     entity_names: tuple[str, ...],
     entity_default: bool,
     topics: tuple[str, ...],
+    groups: tuple[str, ...],
     brokers: tuple[int, ...],
     broker_defaults: bool,
 ) -> list[ConfigResource]:
     found = [ConfigResource.topic(name) for name in topics]
+    found += [ConfigResource.group(name) for name in groups]
     found += [ConfigResource.broker(node_id) for node_id in brokers]
     if broker_defaults or (entity_default and entity_type == "brokers"):
         found.append(ConfigResource.broker(None))
     if entity_names and entity_type is None:
-        raise click.UsageError("--entity-name needs --entity-type topics or brokers")
+        raise click.UsageError(f"--entity-name needs --entity-type {' or '.join(_ENTITY_TYPES)}")
     if entity_type is not None:
         if entity_type == "brokers" and not all(name.isdigit() for name in entity_names):
             raise click.UsageError("a broker's --entity-name is its id, a number")
         found += [ConfigResource(_ENTITY_TYPES[entity_type], name) for name in entity_names]
     if not found:
-        raise click.UsageError("say whose settings: --topic NAME, --broker ID or --broker-defaults")
+        raise click.UsageError(
+            "say whose settings: --topic NAME, --group NAME, --broker ID or --broker-defaults"
+        )
     return found
 
 
@@ -177,7 +186,7 @@ def _split_outside_brackets(text: str) -> list[str]:
 def _title(resource: ConfigResource) -> str:
     if resource.type is ResourceType.BROKER:
         return f"broker {resource.name}" if resource.name else "all brokers"
-    return f"topic {resource.name}"
+    return f"{resource.type.name.lower()} {resource.name}"
 
 
 def _shown(item: ResourceConfig, *, show_all: bool) -> list[ConfigEntry]:

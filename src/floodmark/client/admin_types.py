@@ -72,7 +72,7 @@ class ConfigOperation(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigResource:
-    """A topic by name, a broker by id; the broker with the empty name is the cluster's default."""
+    """A topic or group by name, a broker by id; without a name it is the default of all brokers."""
 
     type: ResourceType
     name: str
@@ -80,6 +80,10 @@ class ConfigResource:
     @classmethod
     def topic(cls, name: str) -> ConfigResource:
         return cls(ResourceType.TOPIC, name)
+
+    @classmethod
+    def group(cls, name: str) -> ConfigResource:
+        return cls(ResourceType.GROUP, name)
 
     @classmethod
     def broker(cls, node_id: int | None) -> ConfigResource:

@@ -1,4 +1,4 @@
-"""Reading and changing settings of topics and brokers; `admin.py` offers these as its own methods.
+"""Reading and changing settings of topics, brokers and groups; `admin.py` offers these as methods.
 
 Settings of a broker are served by that broker itself, all others by any broker or the controller.
 """

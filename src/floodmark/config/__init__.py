@@ -13,10 +13,12 @@ from floodmark.config.describe import (
     ConfigSynonym,
     describe_broker,
     describe_cluster_default,
+    describe_group,
     describe_topic,
 )
 from floodmark.config.dynamic import validate_dynamic_overrides
 from floodmark.config.errors import ConfigError
+from floodmark.config.group_config import GROUP_SETTINGS_BY_NAME, validate_group_overrides
 from floodmark.config.listeners import Listener
 from floodmark.config.loaders import (
     merge_sources,
@@ -32,6 +34,7 @@ from floodmark.config.values import Value, ValueType
 
 __all__ = [
     "BROKER_SETTINGS_BY_NAME",
+    "GROUP_SETTINGS_BY_NAME",
     "TOPIC_SETTINGS_BY_NAME",
     "BrokerConfig",
     "ConfigEntry",
@@ -47,6 +50,7 @@ __all__ = [
     "connection_limits",
     "describe_broker",
     "describe_cluster_default",
+    "describe_group",
     "describe_topic",
     "merge_sources",
     "parse_environment",
@@ -55,5 +59,6 @@ __all__ = [
     "parse_toml",
     "topic_config",
     "validate_dynamic_overrides",
+    "validate_group_overrides",
     "validate_topic_overrides",
 ]

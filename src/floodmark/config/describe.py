@@ -7,11 +7,12 @@ follow Kafka 4.3, because tools print them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
 from floodmark.config.broker_config import BrokerConfig, base_name
+from floodmark.config.group_config import GROUP_SETTINGS_BY_NAME, broker_setting
 from floodmark.config.setting import Setting
 from floodmark.config.settings import BROKER_SETTINGS_BY_NAME, TOPIC_SETTINGS_BY_NAME
 from floodmark.config.topic_config import topic_config
@@ -24,6 +25,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER_CONFIG = 3
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
+    DYNAMIC_GROUP_CONFIG = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +71,42 @@ def describe_topic(
             synonyms.append(ConfigSynonym(setting.name, value, ConfigSource.DYNAMIC_TOPIC_CONFIG))
         if setting.synonyms:
             synonyms += _broker_synonyms(broker, setting.synonyms[0].name, is_sensitive=False)
-        entries.append(
-            ConfigEntry(
-                name=setting.name,
-                value=value,
-                source=synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG,
-                is_sensitive=False,
-                read_only=False,
-                type=setting.type,
-                documentation=setting.documentation,
-                synonyms=tuple(synonyms),
-            )
-        )
+        entries.append(_override_entry(setting, value, synonyms))
     return entries
+
+
+def describe_group(
+    broker: BrokerConfig, overrides: Mapping[str, str], names: Iterable[str] | None = None
+) -> list[ConfigEntry]:
+    """All settings of a consumer group, or those in `names`; no group need exist for them."""
+    entries = []
+    for setting in GROUP_SETTINGS_BY_NAME.values():
+        if names is not None and setting.name not in names:
+            continue
+        fallback = broker_setting(setting.name)
+        value = overrides.get(setting.name, format_value(broker.get(fallback)))
+        synonyms = _broker_synonyms(broker, fallback, is_sensitive=False)
+        if setting.name in overrides:
+            own = ConfigSynonym(setting.name, value, ConfigSource.DYNAMIC_GROUP_CONFIG)
+            synonyms.insert(0, own)
+        entries.append(_override_entry(setting, value, synonyms))
+    return entries
+
+
+def _override_entry(
+    setting: Setting, value: str | None, synonyms: Sequence[ConfigSynonym]
+) -> ConfigEntry:
+    """A setting that may be given for one topic or group and falls back to the broker's."""
+    return ConfigEntry(
+        name=setting.name,
+        value=value,
+        source=synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG,
+        is_sensitive=False,
+        read_only=False,
+        type=setting.type,
+        documentation=setting.documentation,
+        synonyms=tuple(synonyms),
+    )
 
 
 def describe_broker(broker: BrokerConfig, names: Iterable[str] | None = None) -> list[ConfigEntry]:

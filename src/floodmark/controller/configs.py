@@ -1,4 +1,4 @@
-"""Decisions: settings of topics and brokers, whole (AlterConfigs) or step by step
+"""Decisions: settings of topics, brokers and groups, whole (AlterConfigs) or step by step
 (IncrementalAlterConfigs). PURE; the words of refusals are Kafka 4.3's.
 """
 
@@ -10,11 +10,13 @@ from enum import IntEnum
 
 from floodmark.config import (
     BROKER_SETTINGS_BY_NAME,
+    GROUP_SETTINGS_BY_NAME,
     TOPIC_SETTINGS_BY_NAME,
     ConfigError,
     Setting,
     ValueType,
     validate_dynamic_overrides,
+    validate_group_overrides,
     validate_topic_overrides,
 )
 from floodmark.config.broker_config import base_name
@@ -189,6 +191,8 @@ def _current_items(
 def _setting(resource: ConfigResource, name: str) -> Setting | None:
     if resource.kind == "topic":
         return TOPIC_SETTINGS_BY_NAME.get(name)
+    if resource.kind == "group":
+        return GROUP_SETTINGS_BY_NAME.get(name)
     return BROKER_SETTINGS_BY_NAME.get(base_name(name))
 
 
@@ -208,6 +212,8 @@ def _check(view: View, resource: ConfigResource, configs: Mapping[str, str]) -> 
             return _check_topic(view, resource.name, configs)
         if resource.kind == "broker":
             return _check_broker(view, resource.name, configs)
+        if resource.kind == "group":
+            return _check_group(view, resource.name, configs)
     except ConfigError as error:
         return Refusal(ErrorCode.INVALID_CONFIG, str(error))
     return Refusal(
@@ -238,6 +244,14 @@ def _check_broker(view: View, name: str, configs: Mapping[str, str]) -> Refusal 
         view.config.with_dynamic(configs, view.config.dynamic_broker)
     elif int(name) == view.config.node_id:
         view.config.with_dynamic(view.config.dynamic_default, configs)
+    return None
+
+
+def _check_group(view: View, name: str, configs: Mapping[str, str]) -> Refusal | None:
+    """The group need not exist: its settings may be there before its first member."""
+    if not name:
+        return Refusal(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+    validate_group_overrides(configs, view.config)
     return None
 
 

@@ -10,6 +10,7 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
 from uuid import UUID
 
 from floodmark.metadata.image import (
@@ -83,6 +84,9 @@ def state_path(topic: str, partition: int) -> str:
 
 def config_path(resource: ConfigResource) -> str:
     name = _DEFAULT_NAME if resource.name == CLUSTER_DEFAULT else resource.name
+    if resource.kind == "group":
+        # Any text may be the name of a group, a node's has no slash, and a single dot is a step.
+        name = quote(name, safe="").replace(".", "%2E")
     return f"{CONFIG}/{_CONFIG_FOLDERS[resource.kind]}/{name}"
 
 
@@ -91,8 +95,11 @@ def config_resource(path: str) -> ConfigResource | None:
     parts = path.split("/")
     if len(parts) != 4 or parts[2] not in _CONFIG_KINDS:
         return None
+    kind = _CONFIG_KINDS[parts[2]]
+    if kind == "group":
+        return ConfigResource(kind, unquote(parts[3]))
     name = CLUSTER_DEFAULT if parts[3] == _DEFAULT_NAME else parts[3]
-    return ConfigResource(_CONFIG_KINDS[parts[2]], name)
+    return ConfigResource(kind, name)
 
 
 # -- the JSON in the nodes ------------------------------------------------------------------------

@@ -14,9 +14,11 @@ from floodmark.config import (
     ConfigSource,
     describe_broker,
     describe_cluster_default,
+    describe_group,
     describe_topic,
     topic_config,
     validate_dynamic_overrides,
+    validate_group_overrides,
     validate_topic_overrides,
 )
 from floodmark.config.values import ValueType, format_value, parse_value
@@ -220,3 +222,27 @@ def test_cluster_default_description_lists_only_what_was_set():
     (only,) = describe_cluster_default(broker)
     assert (only.name, only.value) == ("num.io.threads", "3")
     assert [s.source for s in only.synonyms] == [ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG]
+
+
+def test_group_description_names_the_source_of_each_value():
+    broker = BrokerConfig.load({"group.consumer.heartbeat.interval.ms": "6000"})
+    entries = describe_group(broker, {"consumer.session.timeout.ms": "50000"})
+    session = entry(entries, "consumer.session.timeout.ms")
+    assert (session.value, session.source) == ("50000", ConfigSource.DYNAMIC_GROUP_CONFIG)
+    assert [(s.name, s.value, s.source) for s in session.synonyms] == [
+        ("consumer.session.timeout.ms", "50000", ConfigSource.DYNAMIC_GROUP_CONFIG),
+        ("group.consumer.session.timeout.ms", "45000", ConfigSource.DEFAULT_CONFIG),
+    ]
+    heartbeat = entry(entries, "consumer.heartbeat.interval.ms")
+    assert (heartbeat.value, heartbeat.source) == ("6000", ConfigSource.STATIC_BROKER_CONFIG)
+
+
+def test_a_groups_session_must_be_longer_than_its_heartbeat_interval():
+    bounds = {
+        "group.consumer.min.session.timeout.ms": "1000",
+        "group.consumer.session.timeout.ms": "20000",
+    }
+    broker = BrokerConfig.load(bounds)
+    validate_group_overrides({"consumer.session.timeout.ms": "5001"}, broker)
+    with pytest.raises(ConfigError, match=r"must be greater than consumer\.heartbeat"):
+        validate_group_overrides({"consumer.session.timeout.ms": "5000"}, broker)

@@ -241,6 +241,7 @@ def test_each_topic_is_answered_for_itself():
 # -- settings -------------------------------------------------------------------------------------
 
 TOPIC = ConfigResource("topic", "orders")
+GROUP = ConfigResource("group", "payments")
 DEFAULT = ConfigResource("broker", "")
 
 
@@ -326,6 +327,25 @@ def test_subtracting_leaves_the_rest_of_a_list():
             [step("num.io.threads", 0, "1")],
             ErrorCode.BROKER_ID_NOT_REGISTERED,
             "No broker",
+        ),
+        (GROUP, [step("retention.ms", 0, "1")], ErrorCode.INVALID_CONFIG, "Unknown group config"),
+        (
+            GROUP,
+            [step("consumer.session.timeout.ms", 0, "44999")],
+            ErrorCode.INVALID_CONFIG,
+            "greater than or equal to group.consumer.min.session.timeout.ms",
+        ),
+        (
+            GROUP,
+            [step("consumer.heartbeat.interval.ms", 0, "15001")],
+            ErrorCode.INVALID_CONFIG,
+            "less than or equal to group.consumer.max.heartbeat.interval.ms",
+        ),
+        (
+            ConfigResource("group", ""),
+            [step("consumer.session.timeout.ms", 0, "45000")],
+            ErrorCode.INVALID_REQUEST,
+            "Default group",
         ),
         (
             ConfigResource("broker", "one"),

@@ -105,6 +105,9 @@ def test_producer_id_blocks_go_on_after_the_last_one():
         (ConfigResource("topic", "orders"), "/config/topics/orders"),
         (ConfigResource("broker", "1"), "/config/brokers/1"),
         (ConfigResource("broker", ""), "/config/brokers/<default>"),
+        (ConfigResource("group", "payments"), "/config/groups/payments"),
+        (ConfigResource("group", "a/b. c%"), "/config/groups/a%2Fb%2E%20c%25"),
+        (ConfigResource("group", "<default>"), "/config/groups/%3Cdefault%3E"),
     ],
 )
 def test_config_paths_go_both_ways(resource, path):
