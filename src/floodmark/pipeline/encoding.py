@@ -1,13 +1,13 @@
 """Rows to record batches, column-wise: the way back of `columns.py`. PURE.
 
-Called by `sink.py` for each Arrow batch that Spark hands over. The pieces of every record (lengths,
-key, value, headers) are columns of bytes, and Arrow joins them row by row; the joined column's
-buffer is then the records part of a batch as it stands.
+Called by `writing.py` for each Arrow batch that Spark hands over. The parts of every record (the
+numbers before a key or value, the key, the value, the headers) are columns of bytes; Arrow's
+`take` lays them row by row into one buffer, from which the batches are then cut.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -24,6 +24,7 @@ from floodmark.records.batch import (
     MAGIC,
     NO_LEADER_EPOCH,
     TRANSACTIONAL_BIT,
+    Buffer,
     compute_crc,
 )
 from floodmark.records.compression import Compression, compress
@@ -31,10 +32,9 @@ from floodmark.records.record import encode_varint
 
 Ints = npt.NDArray[np.int64]
 
-# The longest varint of an int32 length: five groups of seven bits.
-_LENGTH_BYTES: Final = 5
-_ATTRIBUTES_AND_TIMESTAMP: Final = b"\x00\x00"
 _NO_HEADERS: Final = b"\x00"
+# The length that records give to a key or value that is null.
+_NULL: Final = -1
 
 
 class ProducerStamp(NamedTuple):
@@ -57,45 +57,85 @@ class Rows:
     def count(self) -> int:
         return len(self.values)
 
-    def slice(self, start: int, end: int) -> Rows:
+    @property
+    def has_keys(self) -> bool:
+        return bool(self.keys.null_count < self.count)
+
+    def take(self, order: Ints) -> Rows:
+        chosen = pa.array(order)
         return Rows(
-            self.keys.slice(start, end - start),
-            self.values.slice(start, end - start),
-            None if self.headers is None else self.headers.slice(start, end - start),
+            self.keys.take(chosen),
+            self.values.take(chosen),
+            None if self.headers is None else self.headers.take(chosen),
         )
 
 
-def row_sizes(rows: Rows) -> Ints:
-    """About the bytes of each record, for cutting batches."""
-    sizes = _sizes(rows.keys) + _sizes(rows.values) + 16
+class Piece(NamedTuple):
+    """The rows in [start, end) that make one batch, and the sequence number of the first."""
+
+    start: int
+    end: int
+    base_sequence: int
+
+
+def row_ends(rows: Rows) -> Ints:
+    """About where each record ends when they are laid one after another, for cutting batches."""
+    sizes = _sizes(rows.values) + 16
+    if rows.has_keys:
+        sizes = sizes + _sizes(rows.keys)
     if rows.headers is not None:
         sizes = sizes + _sizes(rows.headers)
-    return sizes
+    return np.cumsum(sizes)
 
 
-def cut_by_size(rows: Rows, batch_bytes: int) -> Iterator[Rows]:
-    """Slices that make batches of about this size; a larger record gets one of its own."""
-    ends = np.cumsum(row_sizes(rows))
-    start = 0
-    while start < rows.count:
+def cut_by_size(ends: Ints, start: int, end: int, batch_bytes: int) -> Iterator[tuple[int, int]]:
+    """Cuts [start, end) into batches of about this size; a larger record gets one of its own."""
+    while start < end:
         before = int(ends[start - 1]) if start else 0
-        end = max(start + 1, int(np.searchsorted(ends, before + batch_bytes, "right")))
-        yield rows.slice(start, end)
-        start = end
+        fitting = int(np.searchsorted(ends, before + batch_bytes, "right"))
+        cut = min(max(start + 1, fitting), end)
+        yield start, cut
+        start = cut
 
 
-def encode_rows(
+def encode_pieces(
     rows: Rows,
+    pieces: Sequence[Piece],
     *,
     timestamp_ms: int,
-    base_sequence: int,
+    stamp: ProducerStamp,
+    compression: Compression,
+) -> list[bytearray]:
+    """One batch per piece; the pieces follow one another and cover all rows.
+
+    The records of all pieces are laid out in one go, because the calls of numpy and Arrow cost more
+    than the rows of a single batch.
+    """
+    records, bounds = _records(rows, pieces)
+    return [
+        _batch(
+            piece,
+            compress(compression, records[bounds[piece.start] : bounds[piece.end]]),
+            timestamp_ms=timestamp_ms,
+            stamp=stamp,
+            compression=compression,
+        )
+        for piece in pieces
+    ]
+
+
+def _batch(
+    piece: Piece,
+    records: Buffer,
+    *,
+    timestamp_ms: int,
     stamp: ProducerStamp,
     compression: Compression,
 ) -> bytearray:
-    """One batch with all of these rows; their timestamp is the same."""
-    packed = compress(compression, _records(rows))
+    """Header, checksum and records; all records have one timestamp."""
+    count = piece.end - piece.start
     attributes = int(compression) | (TRANSACTIONAL_BIT if stamp.is_transactional else 0)
-    batch = bytearray(HEADER_BYTES + len(packed))
+    batch = bytearray(HEADER_BYTES + len(records))
     HEADER.pack_into(
         batch,
         0,
@@ -105,75 +145,109 @@ def encode_rows(
         MAGIC,
         0,
         attributes,
-        rows.count - 1,
+        count - 1,
         timestamp_ms,
         timestamp_ms,
         stamp.producer_id,
         stamp.producer_epoch,
-        base_sequence,
-        rows.count,
+        piece.base_sequence,
+        count,
     )
-    batch[HEADER_BYTES:] = packed
+    batch[HEADER_BYTES:] = records
     crc = compute_crc(batch, 0, len(batch))
     batch[CRC_POSITION : CRC_POSITION + 4] = crc.to_bytes(4, "big")
     return batch
 
 
-def _records(rows: Rows) -> memoryview:
-    key_sizes, value_sizes = _signed_sizes(rows.keys), _signed_sizes(rows.values)
-    deltas, delta_widths = _varints(np.arange(rows.count, dtype=np.int64))
-    key_lengths, key_widths = _varints(key_sizes)
-    value_lengths, value_widths = _varints(value_sizes)
-    headers = _NO_HEADERS if rows.headers is None else rows.headers
-    header_sizes = np.ones(rows.count, np.int64)
-    if rows.headers is not None:
-        header_sizes = _sizes(rows.headers)
-    bodies: Ints = np.maximum(key_sizes, 0) + np.maximum(value_sizes, 0) + header_sizes
-    bodies += delta_widths + key_widths + value_widths + len(_ATTRIBUTES_AND_TIMESTAMP)
-    lengths, _ = _varints(bodies)
-    joined = pc.binary_join_element_wise(
-        lengths,
-        pa.scalar(_ATTRIBUTES_AND_TIMESTAMP, pa.binary()),
-        deltas,
-        key_lengths,
-        rows.keys,
-        value_lengths,
-        rows.values,
-        pa.scalar(headers, pa.binary()) if isinstance(headers, bytes) else headers,
-        pa.scalar(b"", pa.binary()),
-        null_handling="replace",
-        null_replacement=b"",
-    )
-    _, offsets, data = joined.buffers()
-    bounds = np.frombuffer(offsets, np.int32)[joined.offset : joined.offset + len(joined) + 1]
-    return memoryview(data)[int(bounds[0]) : int(bounds[-1])]
+def _records(rows: Rows, pieces: Sequence[Piece]) -> tuple[memoryview, npt.NDArray[np.int32]]:
+    """All records one after another, and where each begins (and the last one ends)."""
+    starts = np.array([piece.start for piece in pieces], np.int64)
+    counts = np.array([piece.end - piece.start for piece in pieces], np.int64)
+    deltas = _Varints(np.arange(rows.count, dtype=np.int64) - np.repeat(starts, counts))
+    value_sizes = _sizes(rows.values, _NULL)
+    value_lengths = _Varints(value_sizes)
+    if rows.headers is None:
+        tails, tail_sizes = pa.array([_NO_HEADERS], pa.binary()), np.ones(1, np.int64)
+    else:
+        tails, tail_sizes = rows.headers, _sizes(rows.headers)
+    nothing = _Varints(np.zeros(1, np.int64))  # attributes and time, as far as they are not zero
+    bodies: Ints = 2 + deltas.widths + value_lengths.widths + np.maximum(value_sizes, 0)
+    bodies += tail_sizes
+    if not rows.has_keys:
+        no_key = _Varints(np.full(1, _NULL, np.int64))
+        fields = [_Varints(bodies + 1), nothing, nothing, deltas, no_key, value_lengths]
+        return _laid([_joined(fields, rows.count), _filled(rows.values), tails], rows.count)
+    key_sizes = _sizes(rows.keys, _NULL)
+    key_lengths = _Varints(key_sizes)
+    bodies += key_lengths.widths + np.maximum(key_sizes, 0)
+    head = _joined([_Varints(bodies), nothing, nothing, deltas, key_lengths], rows.count)
+    middle = _joined([value_lengths], rows.count)
+    return _laid([head, _filled(rows.keys), middle, _filled(rows.values), tails], rows.count)
 
 
-def _varints(numbers: Ints) -> tuple[pa.Array, Ints]:
-    """Each number zigzagged as bytes of its own width, and the widths."""
-    zigzag = (numbers << 1) ^ (numbers >> 63)
-    widths = np.ones(len(numbers), np.int64)
-    for groups in range(1, _LENGTH_BYTES):
-        widths += zigzag >= 1 << 7 * groups
-    bounds = np.zeros(len(numbers) + 1, np.int32)
+def _laid(parts: Sequence[pa.Array], count: int) -> tuple[memoryview, npt.NDArray[np.int32]]:
+    """Row by row one element of each part; a part of one element is repeated for every row."""
+    chosen = np.empty((count, len(parts)), np.int64)
+    every_row = np.arange(count)
+    base = 0
+    for index, part in enumerate(parts):
+        chosen[:, index] = every_row + base if len(part) == count else base
+        base += len(part)
+    laid = pa.concat_arrays(parts).take(pa.array(chosen.ravel()))
+    _, offsets, data = laid.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[: len(laid) + 1 : len(parts)]
+    return memoryview(data), bounds
+
+
+class _Varints:
+    """Zigzagged numbers with the width that each takes; one number stands for all rows."""
+
+    def __init__(self, numbers: Ints) -> None:
+        self._zigzag = (numbers << 1) ^ (numbers >> 63)
+        self.widths = np.ones(len(numbers), np.int64)
+        self.widest = 1
+        largest: int = self._zigzag.max(initial=0).item()
+        while largest >= 1 << 7 * self.widest:
+            self.widths += self._zigzag >= 1 << 7 * self.widest
+            self.widest += 1
+
+    def write(self, cells: npt.NDArray[np.uint8], is_used: npt.NDArray[np.bool_]) -> None:
+        """Fill one row of cells per number, and mark those that a narrow number leaves out."""
+        for index in range(self.widest):
+            cells[:, index] = (self._zigzag >> 7 * index).astype(np.uint8) & 0x7F
+            if index:
+                is_longer = self.widths > index
+                is_used[:, index] = is_longer
+                cells[:, index - 1] |= is_longer.view(np.uint8) << 7
+
+
+def _joined(fields: Sequence[_Varints], count: int) -> pa.Array:
+    """The numbers of each row side by side."""
+    widest = sum(field.widest for field in fields)
+    cells = np.empty((count, widest), np.uint8)
+    is_used = np.ones((count, widest), np.bool_)
+    widths = np.zeros(count, np.int64)
+    first = 0
+    for field in fields:
+        last = first + field.widest
+        field.write(cells[:, first:last], is_used[:, first:last])
+        widths += field.widths
+        first = last
+    bounds = np.zeros(count + 1, np.int32)
     np.cumsum(widths, out=bounds[1:])
-    data = np.empty(int(bounds[-1]), np.uint8)
-    for index in range(int(widths.max(initial=1))):
-        wide = widths > index
-        more = np.where(widths[wide] > index + 1, 0x80, 0)
-        data[bounds[:-1][wide] + index] = ((zigzag[wide] >> 7 * index) & 0x7F) | more
-    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data)]
-    return pa.Array.from_buffers(pa.binary(), len(numbers), buffers), widths
+    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(cells[is_used])]
+    return pa.Array.from_buffers(pa.binary(), count, buffers)
 
 
-def _sizes(column: pa.Array) -> Ints:
-    lengths = pc.fill_null(pc.binary_length(column), 0)
-    return np.asarray(lengths).astype(np.int64)
+def _filled(column: pa.Array) -> pa.Array:
+    return pc.fill_null(column, b"") if column.null_count else column
 
 
-def _signed_sizes(column: pa.Array) -> Ints:
-    """Lengths as records write them: -1 for null."""
-    lengths = pc.fill_null(pc.binary_length(column), -1)
+def _sizes(column: pa.Array, of_null: int = 0) -> Ints:
+    """The bytes of each element."""
+    lengths = pc.binary_length(column)
+    if column.null_count:
+        lengths = pc.fill_null(lengths, of_null)
     return np.asarray(lengths).astype(np.int64)
 
 

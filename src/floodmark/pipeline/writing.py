@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,12 +20,22 @@ from floodmark.client.cluster import Cluster
 from floodmark.client.errors import KafkaError
 from floodmark.client.view import ClusterView, TopicPartition
 from floodmark.clock import SystemClock
-from floodmark.pipeline.encoding import Rows, cut_by_size, encode_rows, header_bytes
+from floodmark.pipeline.encoding import (
+    Piece,
+    Rows,
+    cut_by_size,
+    encode_pieces,
+    header_bytes,
+    row_ends,
+)
 from floodmark.pipeline.errors import PipelineError
 from floodmark.pipeline.options import WriteOptions
 from floodmark.pipeline.partitioning import Ints, partitions_of_keys, spread
 from floodmark.pipeline.sending import BatchSender
 from floodmark.records.compression import Compression
+
+# Encoded rows wait for their acknowledgement while the next ones are encoded: twice this much.
+PORTION_BYTES = 64 * 1024 * 1024
 
 
 class TaskWriter:
@@ -41,13 +53,12 @@ class TaskWriter:
         self._clock = SystemClock()
 
     async def write(self, batch: pa.RecordBatch) -> None:
-        if not batch.num_rows:
-            return
-        queues = await self._encode_all(batch)
-        await self.flush()
-        self._pending = asyncio.create_task(self._send_all(queues))
-        # One turn of the loop puts the first request on the wire before more rows are encoded.
-        await asyncio.sleep(0)
+        for portion in portions(batch):
+            queues = await self._encode_all(portion)
+            await self.flush()
+            self._pending = asyncio.create_task(self._send_all(queues))
+            # One turn of the loop puts the first request on the wire before more rows are encoded.
+            await asyncio.sleep(0)
 
     async def flush(self) -> None:
         if self._pending is not None:
@@ -66,17 +77,34 @@ class TaskWriter:
             view = await self._topic_view(topic)
             columns = rows_of(share, with_headers=self._options.include_headers)
             targets = self._targets(share, columns, topic, len(view.topics[topic].partitions))
-            for partition, rows in _by_partition(topic, columns, targets):
-                for piece in cut_by_size(rows, self._options.client.batch_size):
-                    encoded = encode_rows(
-                        piece,
-                        timestamp_ms=now_ms,
-                        base_sequence=self._sender.take_sequence(partition, piece.count),
-                        stamp=self._sender.stamp,
-                        compression=self._compression,
-                    )
-                    queues[partition].append(encoded)
+            rows, runs = by_partition(columns, targets)
+            owners, pieces = self._cut(topic, rows, runs)
+            batches = encode_pieces(
+                rows,
+                pieces,
+                timestamp_ms=now_ms,
+                stamp=self._sender.stamp,
+                compression=self._compression,
+            )
+            for partition, encoded in zip(owners, batches, strict=True):
+                queues[partition].append(encoded)
         return queues
+
+    def _cut(
+        self, topic: str, rows: Rows, runs: Sequence[Run]
+    ) -> tuple[list[TopicPartition], list[Piece]]:
+        """The batches to make, and the partition that each goes to."""
+        ends = row_ends(rows)
+        owners, pieces = [], []
+        for run in runs:
+            partition = TopicPartition(topic, run.partition)
+            for start, end in cut_by_size(
+                ends, run.start, run.end, self._options.client.batch_size
+            ):
+                sequence = self._sender.take_sequence(partition, end - start)
+                owners.append(partition)
+                pieces.append(Piece(start, end, sequence))
+        return owners, pieces
 
     async def _topic_view(self, topic: str) -> ClusterView:
         try:
@@ -95,7 +123,7 @@ class TaskWriter:
         """By the partition column, else by the key, else one partition after another."""
         targets = spread(rows.count, count, self._turn)
         self._turn += 1
-        if rows.keys.null_count < rows.count:
+        if rows.has_keys:
             has_key = np.asarray(rows.keys.is_valid())
             targets = np.where(has_key, partitions_of_keys(rows.keys, count), targets)
         if "partition" in share.schema.names:
@@ -107,6 +135,17 @@ class TaskWriter:
                 )
             targets = np.where(given >= 0, given, targets)
         return targets
+
+
+def portions(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rows in parts of a bounded size, which also keeps Arrow's 32-bit offsets in bounds."""
+    if batch.nbytes <= PORTION_BYTES or batch.num_rows <= 1:
+        if batch.num_rows:
+            yield batch
+        return
+    half = batch.num_rows // 2
+    yield from portions(batch.slice(0, half))
+    yield from portions(batch.slice(half))
 
 
 def split_by_topic(
@@ -139,14 +178,21 @@ def as_binary(column: pa.Array) -> pa.Array:
     return column if column.type == pa.binary() else column.cast(pa.binary())
 
 
-def _by_partition(topic: str, rows: Rows, targets: Ints) -> Iterator[tuple[TopicPartition, Rows]]:
-    """Rows of each partition, in their order."""
-    for index in np.unique(targets):
-        chosen = np.flatnonzero(targets == index)
-        partition = TopicPartition(topic, int(index))
-        if len(chosen) == rows.count:
-            yield partition, rows
-            continue
-        taken = pa.array(chosen)
-        headers = None if rows.headers is None else rows.headers.take(taken)
-        yield partition, Rows(rows.keys.take(taken), rows.values.take(taken), headers)
+class Run(NamedTuple):
+    """Rows that stand together and go to one partition."""
+
+    partition: int
+    start: int
+    end: int
+
+
+def by_partition(rows: Rows, targets: Ints) -> tuple[Rows, list[Run]]:
+    """Rows ordered so that those of a partition stand together, in the order they came in."""
+    changes = np.flatnonzero(np.diff(targets))
+    # Rows without a key come in such runs already.
+    if len(changes) >= len(np.unique(targets)):
+        order = np.argsort(targets, kind="stable")
+        rows, targets = rows.take(order), targets[order]
+        changes = np.flatnonzero(np.diff(targets))
+    bounds = [0, *(changes + 1).tolist(), len(targets)]
+    return rows, [Run(int(targets[start]), start, end) for start, end in pairwise(bounds)]
