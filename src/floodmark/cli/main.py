@@ -22,6 +22,8 @@ COMMANDS = {
     "transaction": Lazy(
         "floodmark.cli.transaction:transaction", "List, describe and abort transactions."
     ),
+    "cluster": Lazy("floodmark.cli.cluster:cluster", "Describe brokers, controller and disks."),
+    "feature": Lazy("floodmark.cli.feature:feature", "Describe, upgrade and downgrade features."),
     "produce": Lazy("floodmark.cli.produce:produce", "Send records from stdin or a file."),
     "consume": Lazy("floodmark.cli.consume:consume", "Print the records of a topic."),
     "cat": Lazy("floodmark.cli.cat:cat", "Produce, consume and list with kcat's letters."),

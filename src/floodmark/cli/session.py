@@ -46,6 +46,8 @@ _HINTS = {
     ErrorCode.NON_EMPTY_GROUP: "stop its members first: floodmark group members shows them",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "stop the members that read the topic first",
     ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "floodmark transaction list shows what there is",
+    ErrorCode.INVALID_UPDATE_VERSION: "floodmark feature describe shows names and levels",
+    ErrorCode.BROKER_NOT_AVAILABLE: "floodmark cluster describe shows who is there",
     ErrorCode.OFFSET_OUT_OF_RANGE: "floodmark topic describe shows the first and last offsets",
 }
 

@@ -67,6 +67,8 @@ def test_python_dash_m_is_the_same_command() -> None:
         ["cat", "-C"],
         ["cat", "-Q", "-t", "t"],
         ["log", "dump"],
+        ["feature", "upgrade"],
+        ["feature", "upgrade", "transaction.version=two"],
         ["up", "--port", "99999"],
     ],
 )
@@ -193,3 +195,42 @@ def test_sigterm_ends_a_consumer_in_order(floodmark: BrokerThread, floodmark_top
     (group,) = json.loads(done.stdout)
     assert group["state"] == "Empty"
     assert [row["committed"] for row in group["partitions"]] == [2]
+
+
+def test_features_are_described_and_moved(
+    capsys: pytest.CaptureFixture[str], floodmark: BrokerThread
+) -> None:
+    at = ["-b", floodmark.bootstrap_servers]
+
+    def finalized() -> int:
+        assert run(["feature", "describe", "-o", "json", *at]) == 0
+        features = json.loads(capsys.readouterr().out)["features"]
+        return next(f["finalized"] for f in features if f["feature"] == "transaction.version")
+
+    assert finalized() == 2
+    assert run(["feature", "downgrade", "transaction.version=1", "--dry-run", *at]) == 0
+    assert "could be moved to level 1" in capsys.readouterr().out
+    assert finalized() == 2
+    assert run(["feature", "downgrade", "transaction.version=1", *at]) == 0
+    assert "feature transaction.version moved to level 1" in capsys.readouterr().out
+    assert finalized() == 1
+    assert run(["feature", "upgrade", "transaction.version=2", *at]) == 0
+    assert run(["feature", "upgrade", "transaction.version=9", *at]) == 1
+    assert "transaction.version" in capsys.readouterr().err
+    assert finalized() == 2
+
+
+def test_the_cluster_is_described_with_its_disks(
+    capsys: pytest.CaptureFixture[str], floodmark: BrokerThread, floodmark_topic: str
+) -> None:
+    at = ["-b", floodmark.bootstrap_servers]
+    assert run(["cluster", "describe", "-o", "json", *at]) == 0
+    document = json.loads(capsys.readouterr().out)
+    (broker,) = document["brokers"]
+    assert (broker["broker"], broker["address"]) == (1, floodmark.bootstrap_servers)
+    assert document["controller"] == 1
+    (folder,) = broker["log_dirs"]
+    assert folder["replicas"] == 1
+    assert folder["free_bytes"] > 0
+    assert run(["cluster", "describe", *at]) == 0
+    assert f"cluster {document['cluster_id']}  controller 1" in capsys.readouterr().out
