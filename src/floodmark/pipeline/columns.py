@@ -1,8 +1,9 @@
 """Record batches to Arrow columns, without a Python object per record. PURE.
 
 Called by `reading.py` for what a fetch brought. Only the walk from record to record is a Python
-loop, because each record's length decides where the next begins; the fields are then read for all
-records at once by numpy, and keys and values are gathered by Arrow from the fetched bytes.
+loop, because each record's length decides where the next begins (and where lengths repeat, not even
+that); the fields are then read for all records at once by numpy, and keys and values are gathered
+by Arrow from the fetched bytes.
 """
 
 from __future__ import annotations
@@ -128,65 +129,74 @@ class _Fields:
 
 
 def _record_positions(data: bytes, batches: Sequence[Packed]) -> Ints:
-    """Where each record begins; the one loop per record."""
-    positions: list[int] = []
-    add = positions.append
-    p = 0
-    batch_end = 0
+    """Where each record begins."""
+    buffer = np.frombuffer(data, np.uint8)
+    found: list[Ints] = []
+    batch_start = 0
     for batch in batches:
-        batch_end += len(batch.data)
-        count = batch.header.records_count
+        p, batch_end = batch_start, batch_start + len(batch.data)
+        left = batch.header.records_count
         try:
             # The length grows with the width of the offset, so equal runs come one after another.
-            while alike := _equal_records(data, p, batch_end, count):
-                positions += alike[:-1]
-                p = alike[-1]
-                count -= len(alike) - 1
-            for _ in range(count):
-                add(p)
-                # Lengths are never negative, so the sign bit of the zigzag is shifted away.
-                n = data[p]
-                if n < 0x80:
-                    p += 1 + (n >> 1)
-                    continue
-                byte = data[p + 1]
-                if byte < 0x80:
-                    p += 2 + ((n & 0x7F | byte << 7) >> 1)
-                else:
-                    n, p = _long_varint(data, p + 2, n & 0x7F | (byte & 0x7F) << 7, 14)
-                    p += n >> 1
+            while (alike := _equal_records(buffer, data, p, batch_end, left)) is not None:
+                found.append(alike[:-1])
+                p = int(alike[-1])
+                left -= len(alike) - 1
+            if left:
+                walked, p = _walk(data, p, left)
+                found.append(np.array(walked, np.int64))
         except IndexError:
             raise _broken(batch) from None
         if p != batch_end:
             raise _broken(batch)
-    return np.array(positions, np.int64)
+        batch_start = batch_end
+    return np.concatenate(found) if found else np.empty(0, np.int64)
+
+
+def _walk(data: bytes, p: int, count: int) -> tuple[list[int], int]:
+    """Where records of any length begin, and where the last one ends; the one loop per record."""
+    positions: list[int] = []
+    add = positions.append
+    for _ in range(count):
+        add(p)
+        # Lengths are never negative, so the sign bit of the zigzag is shifted away.
+        n = data[p]
+        if n < 0x80:
+            p += 1 + (n >> 1)
+            continue
+        byte = data[p + 1]
+        if byte < 0x80:
+            p += 2 + ((n & 0x7F | byte << 7) >> 1)
+        else:
+            n, p = _long_varint(data, p + 2, n & 0x7F | (byte & 0x7F) << 7, 14)
+            p += n >> 1
+    return positions, p
 
 
 # Below this many records a look ahead costs more than it may save.
 _WORTH_A_LOOK: Final = 64
 
 
-def _equal_records(data: bytes, start: int, end: int, count: int) -> list[int]:
+def _equal_records(buffer: Bytes, data: bytes, start: int, end: int, count: int) -> Ints | None:
     """Where the first records begin, as far as all of them have the length of the first one.
 
     Machines often write records of one size, and then no loop is needed. If every place at that
     distance holds the same length, each is where the one before it ends, so none is guessed.
     """
     if count < _WORTH_A_LOOK:
-        return []
+        return None
     length, behind = _varint(data, start)
     stride = behind - start + length
     if length <= 0 or stride * 2 > end - start:
-        return []
+        return None
     places = np.arange(start, min(start + stride * count, end - (behind - start)), stride)
-    buffer = np.frombuffer(data, np.uint8)
-    same = np.ones(len(places), np.bool_)
-    for index in range(behind - start):
+    same = buffer[places] == data[start]
+    for index in range(1, behind - start):
         same &= buffer[places + index] == data[start + index]
     first_other = len(places) if same.all() else int(same.argmin())
     # The one behind the last equal record begins there too, whatever its length.
-    known: list[int] = places[: first_other + 1].tolist()
-    return known if len(known) > _WORTH_A_LOOK // 2 else []
+    known = places[: first_other + 1]
+    return known if len(known) > _WORTH_A_LOOK // 2 else None
 
 
 def _varint(data: bytes, p: int) -> tuple[int, int]:
@@ -215,16 +225,25 @@ def _long_varint(data: bytes, p: int, n: int, read_bits: int) -> tuple[int, int]
 def _varints(buffer: Bytes, at: Ints) -> tuple[Ints, Ints]:
     """The signed numbers at these positions, and the positions behind them."""
     first = buffer[at]
-    numbers = (first & 0x7F).astype(np.int64)
     behind = at + 1
     longer = np.flatnonzero(first > 0x7F)
+    if not longer.size:
+        # One byte: the sign bit and six bits more.
+        small = (first >> 1).astype(np.int64)
+        return (small ^ -(first & 1).astype(np.int64)), behind
+    numbers = (first & 0x7F).astype(np.int64)
     shift = 7
     while longer.size:
         if shift >= 7 * _MAX_VARINT_BYTES:
             raise CorruptRecord("a varint is longer than ten bytes")
-        byte = buffer[behind[longer]]
-        numbers[longer] |= (byte & 0x7F).astype(np.int64) << shift
-        behind[longer] += 1
+        every = longer.size == at.size
+        byte = buffer[behind] if every else buffer[behind[longer]]
+        if every:
+            numbers |= (byte & 0x7F).astype(np.int64) << shift
+            behind += 1
+        else:
+            numbers[longer] |= (byte & 0x7F).astype(np.int64) << shift
+            behind[longer] += 1
         longer = longer[byte > 0x7F]
         shift += 7
     # The right shift must not drag the sign along: a varint fills all 64 bits at most.
@@ -239,6 +258,8 @@ def _gather(data: bytes, starts: Ints, ends: Ints, is_null: npt.NDArray[np.bool_
     alternate, so that Arrow's `take` of every second one copies the pieces together.
     """
     count = len(starts)
+    if is_null.all():
+        return pa.nulls(count, pa.binary())
     bounds = np.empty(2 * count + 1, np.int32)
     bounds[0] = 0
     bounds[1::2] = starts
