@@ -36,6 +36,7 @@ class _Read(NamedTuple):
 
     plan: FetchPlan
     targets: list[tuple[ReplicaKey | None, FetchTarget]]
+    is_follower: bool
 
 
 def handle(
@@ -44,8 +45,10 @@ def handle(
     plan = _plan(context, request)
     if plan.error_code is not ErrorCode.NONE:
         return FetchResponse(error_code=plan.error_code)
-    read = _Read(plan, [(_replica_key(context, target), target) for target in plan.targets])
-    outcomes = context.services.replicas.fetch(read.targets, _limits(context, request))
+    limits = _limits(context, request)
+    targets = [(_replica_key(context, target), target) for target in plan.targets]
+    read = _Read(plan, targets, limits.is_follower)
+    outcomes = context.services.replicas.fetch(targets, limits)
     if isinstance(outcomes, list):
         return _response(context, read, outcomes)
     return outcomes.map(lambda later: _response(context, read, later))
@@ -107,9 +110,13 @@ def _response(context: RequestContext, read: _Read, outcomes: list[ReadOutcome])
     plan = read.plan
     by_topic: dict[Topic, FetchableTopicResponse] = {}
     served = []
+    replicas = context.services.replicas
     for (key, target), outcome in zip(read.targets, outcomes, strict=True):
         if outcome.records is not None:
             served.append(target)
+            replica = None if key is None else replicas.find(key)
+            if replica is not None and not read.is_follower:
+                replica.bytes_out += outcome.records.size_bytes
         is_news = target.is_news(
             error=outcome.error_code is not ErrorCode.NONE or outcome.divergence is not None,
             has_records=outcome.records is not None,

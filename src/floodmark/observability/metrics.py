@@ -51,11 +51,24 @@ class BrokerCollector(Collector):
         shown: dict[str, TopicNumbers] = dict(named)
         if others.messages_in or others.size_bytes:
             shown[OTHER_TOPICS] = others
+        prefix, label = "kafka_server_brokertopicmetrics_", ("topic",)
         yield _counter(
-            "kafka_server_brokertopicmetrics_messagesin",
+            prefix + "messagesin",
             "Records appended since the broker started.",
-            ("topic",),
+            label,
             {(name,): numbers.messages_in for name, numbers in shown.items()},
+        )
+        yield _counter(
+            prefix + "bytesin",
+            "Bytes of batches appended since the broker started, compressed as they are.",
+            label,
+            {(name,): numbers.bytes_in for name, numbers in shown.items()},
+        )
+        yield _counter(
+            prefix + "bytesout",
+            "Bytes of batches that consumers were given.",
+            label,
+            {(name,): numbers.bytes_out for name, numbers in shown.items()},
         )
         yield from _partitions(shown)
 

@@ -65,6 +65,8 @@ class TopicNumbers:
     """One topic, or all those beyond the cap. Of the latter no partition is shown."""
 
     messages_in: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
     size_bytes: int = 0
     partitions: list[Replica] = field(default_factory=list)
 
@@ -73,8 +75,8 @@ class Sources:
     def __init__(self, broker: ObservedBroker, timings: RequestTimings) -> None:
         self.broker = broker
         self.timings = timings
-        self._ends_at_start: dict[tuple[UUID, int], int] = {
-            (replica.topic_id, replica.key[1]): replica.log.log_end_offset
+        self._at_start: dict[tuple[UUID, int], tuple[int, int]] = {
+            (replica.topic_id, replica.key[1]): _grown_to(replica)
             for replica in broker.replicas.replicas
         }
 
@@ -102,7 +104,10 @@ class Sources:
             has_room = len(named) < max_topics and shown + len(replicas) <= MAX_PARTITION_SERIES
             numbers = named.setdefault(name, TopicNumbers()) if has_room else others
             for replica in replicas:
-                numbers.messages_in += self._messages_in(replica)
+                messages, size_bytes = self._came_in(replica)
+                numbers.messages_in += messages
+                numbers.bytes_in += size_bytes
+                numbers.bytes_out += replica.bytes_out
                 numbers.size_bytes += replica.log.size_bytes
             if has_room:
                 numbers.partitions = list(replicas)
@@ -124,6 +129,13 @@ class Sources:
             by_topic.setdefault(replica.key[0], []).append(replica)
         return by_topic
 
-    def _messages_in(self, replica: Replica) -> int:
-        begin = self._ends_at_start.get((replica.topic_id, replica.key[1]), 0)
-        return max(0, replica.log.log_end_offset - begin)
+    def _came_in(self, replica: Replica) -> tuple[int, int]:
+        """Records and bytes."""
+        first_offset, first_bytes = self._at_start.get((replica.topic_id, replica.key[1]), (0, 0))
+        end_offset, end_bytes = _grown_to(replica)
+        # A truncation takes both back.
+        return max(0, end_offset - first_offset), max(0, end_bytes - first_bytes)
+
+
+def _grown_to(replica: Replica) -> tuple[int, int]:
+    return replica.log.log_end_offset, replica.log.appended_bytes

@@ -76,6 +76,7 @@ class ReadOutcome(NamedTuple):
 
 class Replica:
     __slots__ = (
+        "bytes_out",
         "core",
         "flush_due_offset",
         "key",
@@ -100,6 +101,8 @@ class Replica:
         self.rules = rules
         self.min_in_sync_replicas = min_in_sync_replicas
         self.flush_due_offset: int | None = None
+        # What consumers were given, for whoever watches the broker.
+        self.bytes_out = 0
 
     @property
     def last_stable_offset(self) -> int:

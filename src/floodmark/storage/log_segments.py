@@ -27,7 +27,7 @@ def introduce(segments: Sequence[Segment], leader_epochs: LeaderEpochs) -> None:
 class LogSegments:
     """Never empty but inside of a truncation; the last one is `active`, the one appended to."""
 
-    __slots__ = ("_leader_epochs", "active", "all", "base_offsets")
+    __slots__ = ("_leader_epochs", "active", "all", "base_offsets", "removed_bytes")
 
     def __init__(self, segments: list[Segment], leader_epochs: LeaderEpochs) -> None:
         self._leader_epochs = leader_epochs
@@ -35,6 +35,8 @@ class LogSegments:
         # Beside the segments, because every read searches it.
         self.base_offsets = [segment.base_offset for segment in segments]
         self.active = segments[-1]
+        # What retention and compaction took: with the size, all that was ever appended.
+        self.removed_bytes = 0
 
     @property
     def size_bytes(self) -> int:
@@ -68,6 +70,7 @@ class LogSegments:
             self.active = self.all[-1]
 
     def forget_first(self, count: int) -> None:
+        self.removed_bytes += sum(segment.size_bytes for segment in self.all[:count])
         del self.all[:count], self.base_offsets[:count]
 
     def replace(self, replaced: list[Segment], cleaned: Segment) -> bool:
@@ -78,6 +81,8 @@ class LogSegments:
             return False
         cleaned.offset_limit = replaced[-1].offset_limit
         cleaned.leader_epochs = self._leader_epochs
+        saved = sum(segment.size_bytes for segment in replaced) - cleaned.size_bytes
+        self.removed_bytes += saved
         self.all[place] = [cleaned]
         self.base_offsets[place] = [cleaned.base_offset]
         return True

@@ -406,6 +406,11 @@ class PartitionLog:
     def size_bytes(self) -> int:
         return self._segments.size_bytes
 
+    @property
+    def appended_bytes(self) -> int:
+        """What is there and what retention and compaction have taken since the log was opened."""
+        return self._segments.size_bytes + self._segments.removed_bytes
+
     # -- producer snapshots
 
     def take_snapshot(self) -> None:

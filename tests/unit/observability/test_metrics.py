@@ -1,6 +1,8 @@
 """/metrics and /healthz of a running broker, as Prometheus and an orchestrator see them."""
 
+import asyncio
 import json
+import random
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -9,6 +11,10 @@ import pytest
 from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
+from floodmark.client.admin import Admin
+from floodmark.client.consumer import Consumer
+from floodmark.client.producer import Producer as FloodmarkProducer
+from floodmark.client.view import TopicPartition
 from floodmark.observability.http import MetricsServer, serve_metrics
 from floodmark.testing.broker_thread import BrokerThread
 
@@ -84,6 +90,46 @@ def test_records_from_before_the_start_are_not_counted_again(
         floodmark.call(server.close())
     name = "kafka_server_brokertopicmetrics_messagesin_total"
     assert samples[name, (("topic", floodmark_topic),)] == 2
+
+
+async def test_bytes_in_and_out_are_counted_by_topic_and_survive_retention(
+    floodmark: BrokerThread, metrics: MetricsServer
+) -> None:
+    small = {"segment.bytes": str(1024 * 1024)}
+    topic = floodmark.create_topic("orders", 1, small)
+    value = random.randbytes(100_000)
+    async with FloodmarkProducer(floodmark.bootstrap_servers) as producer:
+        for _ in range(25):
+            await producer.send_and_wait(topic, value)
+    bytes_in = ("kafka_server_brokertopicmetrics_bytesin_total", (("topic", topic),))
+    bytes_out = ("kafka_server_brokertopicmetrics_bytesout_total", (("topic", topic),))
+    size = ("kafka_log_log_size", (("partition", "0"), ("topic", topic)))
+    before = await asyncio.to_thread(scrape, metrics)
+    assert before[bytes_in] == before[size] > 2_500_000
+    assert before[bytes_out] == 0
+    partition = TopicPartition(topic, 0)
+    async with Consumer(floodmark.bootstrap_servers) as consumer:
+        await consumer.assign([partition])
+        consumer.seek_to_beginning()
+        while await consumer.position(partition) < 25:
+            await consumer.poll()
+        deleted = await Admin(consumer.cluster).delete_records({partition: 24})
+        assert deleted == {partition: 24}
+    removed = floodmark.call(remove_old_segments(floodmark, topic))
+    assert removed == 2
+    after = await asyncio.to_thread(scrape, metrics)
+    assert after[size] < before[size]
+    assert after[bytes_in] == before[bytes_in]
+    assert after[bytes_out] == before[bytes_in]
+
+
+async def remove_old_segments(floodmark: BrokerThread, topic: str) -> int:
+    """What retention does when its time comes."""
+    replica = floodmark.broker.replicas.find((topic, 0))
+    assert replica is not None
+    count = len(replica.log.segments) - 1
+    replica.log.remove_oldest(count, floodmark.broker.clock.now_ms())
+    return count
 
 
 class TestWithFewLabels:
