@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 
 from floodmark.apis.context import RequestContext
-from floodmark.apis.group_requests import client_of, then
+from floodmark.apis.group_requests import then
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -35,7 +35,7 @@ def handle(
     if refused and not accepted:
         return OffsetCommitResponse(topics=refused)
     request.topics = accepted
-    answer = context.services.groups.commit_offsets(client_of(context), request)
+    answer = context.services.groups.commit_offsets(context.api_version, request)
     return then(answer, lambda response: _merged(response, refused)) if refused else answer
 
 
@@ -54,12 +54,21 @@ def _sort(
         return
     topic.name, topic.topic_id = known.name, known.topic_id
     count = len(known.partitions)
-    missing = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
-    if missing:
-        refused.append(_refuse(topic, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        topic.partitions = [p for p in topic.partitions if 0 <= p.partition_index < count]
+    for partition in topic.partitions:
+        if not 0 <= partition.partition_index < count:
+            _refuse_missing(topic, count, refused)
+            break
     if topic.partitions:
         accepted.append(topic)
+
+
+def _refuse_missing(
+    topic: OffsetCommitRequestTopic, count: int, refused: list[OffsetCommitResponseTopic]
+) -> None:
+    """Take out of the topic the partitions that it does not have."""
+    missing = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
+    refused.append(_refuse(topic, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    topic.partitions = [p for p in topic.partitions if 0 <= p.partition_index < count]
 
 
 def _refuse(

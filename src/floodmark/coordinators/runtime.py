@@ -24,8 +24,8 @@ from floodmark.coordinators.ports import (
 from floodmark.coordinators.shard import Producer, Shard, TimerOperation, Timers, Write
 from floodmark.coordinators.timers import TimerQueue
 from floodmark.records.compression import Compression
+from floodmark.records.entries import encode_entries
 from floodmark.records.errors import CorruptRecord
-from floodmark.records.record import Record, encode_batch
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.schema import WireError
 
@@ -36,8 +36,6 @@ T = TypeVar("T")
 
 TIMER_RETRY_MS = 500
 """A timer whose records could not be appended (too few replicas, a full disk) tries again."""
-
-_NO_HEADERS: list[tuple[str, bytes | None]] = []
 
 
 class _Pending:
@@ -264,26 +262,17 @@ class CoordinatorRuntime(Generic[S]):
         self, partition: int, loaded: _Loaded[S], write: Write[Any], chosen: Sequence[Any]
     ) -> None:
         shard = loaded.shard
-        now_ms = self._clock.now_ms()
         producer = write.producer
-        records = []
-        for record in chosen:
-            key, value = shard.encode(record)
-            records.append(Record(0, now_ms, key, value, _NO_HEADERS))
-        if producer is None:
-            batch = encode_batch(records, compression=self._compression)
-        else:
-            batch = encode_batch(
-                records,
-                compression=self._compression,
-                producer_id=producer.producer_id,
-                producer_epoch=producer.producer_epoch,
-                is_transactional=True,
-            )
+        batch = encode_entries(
+            map(shard.encode, chosen),
+            self._clock.now_ms(),
+            compression=self._compression,
+            transactional_producer=producer,
+        )
         end_offset = self.log.append(partition, batch)
         loaded.last_written_offset = end_offset
         if write.replay:
-            offset = end_offset - len(records)
+            offset = end_offset - len(chosen)
             for record in chosen:
                 shard.replay(record, offset, producer)
                 offset += 1

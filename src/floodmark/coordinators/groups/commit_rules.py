@@ -5,7 +5,6 @@ from __future__ import annotations
 from uuid import UUID
 
 from floodmark.coordinators.groups.classic_group import ClassicGroup
-from floodmark.coordinators.groups.client import Client
 from floodmark.coordinators.groups.consumer_group import ConsumerGroup
 from floodmark.coordinators.groups.consumer_member import ConsumerMember
 from floodmark.coordinators.groups.errors import unknown_group, unknown_member
@@ -19,11 +18,11 @@ MEMBER_EPOCHS_SINCE = 9
 """OffsetCommit v9: members of the new protocol commit, and a group that is gone is told so."""
 
 
-def check_simple_commit(client: Client, request: OffsetCommitRequest) -> None:
+def check_simple_commit(api_version: int, request: OffsetCommitRequest) -> None:
     """To a group that does not exist: only without a generation."""
     if request.generation_id_or_member_epoch < 0:
         return
-    if client.api_version >= MEMBER_EPOCHS_SINCE:
+    if api_version >= MEMBER_EPOCHS_SINCE:
         raise unknown_group(request.group_id)
     raise CoordinatorError(ErrorCode.ILLEGAL_GENERATION)
 

@@ -51,6 +51,10 @@ class CommittedOffset(NamedTuple):
     topic_id: UUID
     record_offset: int = -1
 
+    def at(self, record_offset: int) -> CommittedOffset:
+        """The same, once it is known where the log has it."""
+        return CommittedOffset(*self[:-1], record_offset)
+
 
 class OffsetRecord(NamedTuple):
     """A commit, or with no value its removal."""
@@ -141,6 +145,7 @@ def _encode_offset_key(record: OffsetRecord) -> bytes:
 
 def _encode_offset_value(value: CommittedOffset) -> bytes:
     metadata = value.metadata.encode()
+    number = value.topic_id.int
     if value.expire_timestamp_ms is not None or len(metadata) >= _ONE_BYTE_LENGTH:
         return _encode_unusual_offset_value(value)
     return b"".join(
@@ -149,7 +154,7 @@ def _encode_offset_value(value: CommittedOffset) -> bytes:
             bytes((len(metadata) + 1,)),
             metadata,
             _TIMESTAMP.pack(value.commit_timestamp_ms),
-            _NO_TAGS if value.topic_id == ZERO_UUID else _TOPIC_ID_TAG + value.topic_id.bytes,
+            _TOPIC_ID_TAG + number.to_bytes(16, "big") if number else _NO_TAGS,
         )
     )
 

@@ -248,11 +248,11 @@ class GroupService:
     # Offsets
 
     def commit_offsets(
-        self, client: Client, request: OffsetCommitRequest
+        self, api_version: int, request: OffsetCommitRequest
     ) -> OffsetCommitResponse | asyncio.Future[OffsetCommitResponse]:
         return self.runtime.submit(
             self.partition_of(request.group_id),
-            lambda shard, now_ms: shard.commit(client, request, now_ms),
+            lambda shard, now_ms: shard.commit(api_version, request, now_ms),
             lambda error: _commit_failed(request, client_code(error)),
         )
 

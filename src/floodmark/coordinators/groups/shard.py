@@ -113,7 +113,7 @@ class GroupShard:
             group_id,
             topic,
             partition,
-            value._replace(record_offset=offset),
+            value.at(offset),
             None if producer is None else producer.producer_id,
         )
 
@@ -224,19 +224,19 @@ class GroupShard:
     # Offsets
 
     def commit(
-        self, client: Client, request: OffsetCommitRequest, now_ms: int
+        self, api_version: int, request: OffsetCommitRequest, now_ms: int
     ) -> Write[OffsetCommitResponse]:
         group = self.groups.get(request.group_id)
         check: offset_requests.PartitionCheck | None = None
         if group is None:
-            check_simple_commit(client, request)
+            check_simple_commit(api_version, request)
         else:
             check = commit_check(
                 group,
                 request.member_id,
                 request.group_instance_id,
                 request.generation_id_or_member_epoch,
-                api_version=client.api_version,
+                api_version=api_version,
             )
             if isinstance(group, ClassicGroup):
                 self.classic.keep_session(group, request.member_id)

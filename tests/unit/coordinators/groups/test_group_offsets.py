@@ -88,7 +88,12 @@ def commit(
         ],
     )
     client = Client("app", "/h", api_version)
-    return now(bench.service.commit_offsets(client, request)).topics[0].partitions[0].error_code
+    return (
+        now(bench.service.commit_offsets(client.api_version, request))
+        .topics[0]
+        .partitions[0]
+        .error_code
+    )
 
 
 def fetch(
