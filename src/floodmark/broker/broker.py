@@ -172,6 +172,7 @@ class Broker:
         await self.replicas.close()
         await self.network.close()
         await self._maintenance.close()
+        await self.partitions.close()
         await self._afterwards
         if self._cleaner is not None:
             await self._cleaner.close()
@@ -191,7 +192,13 @@ class Broker:
             EmbeddedStore(self._log_dirs[0] / FILE_NAME), config, self.clock
         )
         self.partitions = Partitions(
-            self.broker_id, config, self.logs, self.replicas, self.clock, self._deferred
+            self.broker_id,
+            config,
+            self.logs,
+            self.replicas,
+            self.clock,
+            self._executor,
+            self._deferred,
         )
         self.coordination = Coordination(self.broker_id, self.controller, self.replicas, self.clock)
         self.services = Services(

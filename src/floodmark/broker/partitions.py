@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from concurrent.futures import Executor
 from uuid import uuid4
 
 from floodmark.broker.deferred import Deferred
@@ -21,11 +22,12 @@ from floodmark.replication.replica_manager import ReplicaManager
 from floodmark.storage.errors import DiskFull, LogDirFailure, StorageError, TooManyFiles
 from floodmark.storage.log_config import LogConfig, log_config_from, produce_rules_from
 from floodmark.storage.log_manager import LogManager
+from floodmark.storage.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
-SLICE_MS = 5.0
-"""Making the files of many partitions lets other requests in after this long."""
+OPENED_TOGETHER = 32
+"""A thread makes the files of this many partitions at a time; then they may be used."""
 
 
 class Partitions:
@@ -36,6 +38,7 @@ class Partitions:
         logs: LogManager,
         replicas: ReplicaManager,
         clock: Clock,
+        executor: Executor,
         deferred: Deferred,
     ) -> None:
         self.config = config
@@ -43,7 +46,11 @@ class Partitions:
         self._logs = logs
         self._replicas = replicas
         self._clock = clock
+        self._executor = executor
         self._deferred = deferred
+        # Held while partitions are opened in a thread: nothing else may open or remove them then.
+        self._applying = asyncio.Lock()
+        self._closed = False
         # With whether they were new: those may be made while a log folder is offline.
         self._unopened: dict[tuple[str, int], bool] = {}
 
@@ -52,6 +59,16 @@ class Partitions:
 
     async def apply(self, image: MetadataImage, delta: Delta, *, at_start: bool) -> None:
         """At the start the delta goes from nothing to the image, and nothing in it is new."""
+        async with self._applying:
+            if not self._closed:
+                await self._apply(image, delta, at_start)
+
+    async def close(self) -> None:
+        """Waits for what is being opened; nothing is opened afterwards."""
+        async with self._applying:
+            self._closed = True
+
+    async def _apply(self, image: MetadataImage, delta: Delta, at_start: bool) -> None:
         for deleted in delta.deleted_topics:
             for index in range(len(deleted.partitions)):
                 self._delete(deleted.name, index)
@@ -72,6 +89,10 @@ class Partitions:
 
         Says whether anything was opened.
         """
+        async with self._applying:
+            return not self._closed and await self._reopen(image)
+
+    async def _reopen(self, image: MetadataImage) -> bool:
         waiting = len(self._unopened)
         for (name, index), is_new in sorted(self._unopened.items()):
             topic = image.topics.get(name)
@@ -101,12 +122,46 @@ class Partitions:
         is_new: bool,
     ) -> None:
         settings = self._topic_config(image, topic.name)
-        slice_began_ms = self._clock.monotonic_ms()
-        for index, partition in partitions:
-            self._apply_one(topic, settings, index, partition, is_new)
-            if self._clock.monotonic_ms() - slice_began_ms > SLICE_MS:
-                await asyncio.sleep(0)
-                slice_began_ms = self._clock.monotonic_ms()
+        for first in range(0, len(partitions), OPENED_TOGETHER):
+            some = partitions[first : first + OPENED_TOGETHER]
+            logs = await self._open_logs(topic, settings, some, is_new)
+            for index, partition in some:
+                self._apply_one(topic, settings, index, partition, logs.get(index), is_new)
+
+    async def _open_logs(
+        self,
+        topic: TopicImage,
+        settings: TopicConfig,
+        partitions: list[tuple[int, PartitionImage]],
+        is_new: bool,
+    ) -> dict[int, PartitionLog | StorageError]:
+        """The logs of those that are to be here and are not yet, or why one could not be opened.
+
+        In a thread, because a file system may take long to make a folder while it syncs another;
+        what the start has opened already is at hand.
+        """
+        missing = [
+            index
+            for index, partition in partitions
+            if self._broker_id in partition.replicas
+            and self._replicas.find((topic.name, index)) is None
+        ]
+        config, now_ms = log_config_from(settings), self._clock.now_ms()
+
+        def open_all() -> dict[int, PartitionLog | StorageError]:
+            opened: dict[int, PartitionLog | StorageError] = {}
+            for index in missing:
+                try:
+                    opened[index] = self._logs.get_or_create(
+                        topic.name, index, topic.topic_id, config, now_ms=now_ms, is_new=is_new
+                    )
+                except StorageError as problem:
+                    opened[index] = problem
+            return opened
+
+        if all(self._logs.get(topic.name, index) is not None for index in missing):
+            return open_all()
+        return await asyncio.get_running_loop().run_in_executor(self._executor, open_all)
 
     def _apply_one(
         self,
@@ -114,17 +169,26 @@ class Partitions:
         settings: TopicConfig,
         index: int,
         partition: PartitionImage,
+        opened: PartitionLog | StorageError | None,
         is_new: bool,
     ) -> None:
         key = (topic.name, index)
         if self._broker_id not in partition.replicas:
             self._delete(*key)
             return
+        if isinstance(opened, StorageError):
+            self._not_opened(key, opened, is_new)
+            return
+        if opened is not None:
+            self._unopened.pop(key, None)
+            if self._logs.get(*key) is not opened:
+                # Its folder has failed since, perhaps with the partition before this one.
+                self._replicas.mark_offline(key)
+                return
+            self._replicas.add(self._replica(topic, settings, opened))
         replica = self._replicas.find(key)
         if replica is None:
-            replica = self._open(topic, settings, index, is_new)
-            if replica is None:
-                return
+            return
         leadership = Leadership(
             partition.leader,
             partition.leader_epoch,
@@ -135,37 +199,20 @@ class Partitions:
         if replica.lead_or_follow(leadership, self._clock.monotonic_ms()):
             self._replicas.changed(key)
 
-    def _open(
-        self, topic: TopicImage, settings: TopicConfig, index: int, is_new: bool
-    ) -> Replica | None:
-        key = (topic.name, index)
-        try:
-            log = self._logs.get_or_create(
-                topic.name,
-                index,
-                topic.topic_id,
-                log_config_from(settings),
-                now_ms=self._clock.now_ms(),
-                is_new=is_new,
-            )
-        except StorageError as problem:
-            self._not_opened(key, problem, is_new)
-            return None
-        self._unopened.pop(key, None)
+    def _replica(self, topic: TopicImage, settings: TopicConfig, log: PartitionLog) -> Replica:
+        checkpointed = self._logs.high_watermarks.get((log.topic, log.partition), 0)
         core = Partition(
             self._broker_id,
             log_end_offset=log.log_end_offset,
-            high_watermark=max(self._logs.high_watermarks.get(key, 0), log.log_start_offset),
+            high_watermark=max(checkpointed, log.log_start_offset),
         )
-        replica = Replica(
+        return Replica(
             core,
             log,
             topic.topic_id,
             produce_rules_from(settings, check_records=self._checks_records),
             settings.get_int("min.insync.replicas"),
         )
-        self._replicas.add(replica)
-        return replica
 
     def _not_opened(self, key: tuple[str, int], problem: StorageError, is_new: bool) -> None:
         self._replicas.mark_offline(key)

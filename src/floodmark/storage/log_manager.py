@@ -419,7 +419,7 @@ class LogManager:
     def fail_dir(self, path: Path, reason: str) -> list[TopicPartition]:
         """Take a log folder offline; the partitions that went with it."""
         self._mark_offline(path, reason)
-        lost = [key for key, log in self._logs.items() if log.directory.parent == path]
+        lost = [key for key, log in list(self._logs.items()) if log.directory.parent == path]
         for key in lost:
             self._logs.pop(key).close(0, clean=False)
         return lost
