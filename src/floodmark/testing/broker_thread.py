@@ -17,6 +17,8 @@ from typing import Any, Self, TypeVar
 from floodmark.broker.broker import Broker
 from floodmark.clock import Clock
 from floodmark.config.broker_config import BrokerConfig
+from floodmark.config.errors import ConfigError
+from floodmark.config.not_served import refuse_open_doors
 from floodmark.controller.topics import NewTopic
 from floodmark.storage.files import Files
 from floodmark.testing.faults import Faults
@@ -47,7 +49,7 @@ class BrokerThread:
         files: Files | None = None,
     ) -> None:
         properties = {**TEST_SETTINGS, "log.dirs": str(data_dir), **(settings or {})}
-        self._config = BrokerConfig.load(properties)
+        self._config = _checked(BrokerConfig.load(properties))
         self._clock = clock
         self._files = files
         self._stop: asyncio.Event | None = None
@@ -66,6 +68,8 @@ class BrokerThread:
         if self._loop is not None and self._stop is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(CALL_TIMEOUT_S)
+        if self._thread.is_alive():
+            raise RuntimeError(f"the broker did not stop within {CALL_TIMEOUT_S:.0f} s")
 
     def __enter__(self) -> Self:
         return self.start()
@@ -120,3 +124,13 @@ class BrokerThread:
         self._started.set_result(broker)
         await self._stop.wait()
         await broker.stop()
+
+
+def _checked(config: BrokerConfig) -> BrokerConfig:
+    """Where a broker warns of a name that it does not know, a test that misspells one must fail:
+    it would pass without testing what it says.
+    """
+    refuse_open_doors(config)
+    for name in config.unknown_names:
+        raise ConfigError(f"there is no setting {name}", name=name, hint="Look at its spelling")
+    return config

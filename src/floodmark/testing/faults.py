@@ -17,7 +17,8 @@ import inspect
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from enum import IntEnum
+from typing import Any, TypeAlias, TypeVar
 
 from floodmark.apis.dispatch import FaultSwitch, Route
 from floodmark.network.request_channel import CloseConnection
@@ -25,6 +26,7 @@ from floodmark.testing.error_answers import NOT_MIRRORED, error_answer
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.errors import ErrorCode
 
+E = TypeVar("E", bound=IntEnum)
 Handle: TypeAlias = Callable[[], Any]
 Effect: TypeAlias = Callable[[Route, Any, Handle], Any]
 
@@ -46,8 +48,8 @@ class Faults(FaultSwitch):
 
     def fail(self, api: ApiKey | str, error: ErrorCode | int | str, *, times: int = 1) -> None:
         """The next requests are not handled but answered with this error code."""
-        code = ErrorCode[error] if isinstance(error, str) else ErrorCode(error)
-        key = _api_key(api)
+        code = _named(ErrorCode, error)
+        key = _named(ApiKey, api)
         if key in NOT_MIRRORED:
             raise ValueError(f"{key.name} cannot be made to fail with a code: use drop or delay")
 
@@ -64,7 +66,7 @@ class Faults(FaultSwitch):
         def wait(route: Route, request: Any, handle: Handle) -> Any:
             return asyncio.get_running_loop().create_task(_handle_later(delay_s, handle))
 
-        self._arm(_api_key(api), times, wait)
+        self._arm(_named(ApiKey, api), times, wait)
 
     def drop(self, api: ApiKey | str, *, times: int = 1, handled: bool = False) -> None:
         """The next requests end their connection: unseen, or `handled` with the answer lost."""
@@ -74,7 +76,7 @@ class Faults(FaultSwitch):
                 return asyncio.get_running_loop().create_task(_handle_and_close(handle))
             raise CloseConnection("a test dropped the request")
 
-        self._arm(_api_key(api), times, close)
+        self._arm(_named(ApiKey, api), times, close)
 
     def clear(self) -> None:
         self._armed = []
@@ -95,8 +97,12 @@ class Faults(FaultSwitch):
         self._armed.append(_Fault(api_key, times, effect))
 
 
-def _api_key(api: ApiKey | str) -> ApiKey:
-    return ApiKey[api.upper()] if isinstance(api, str) else ApiKey(api)
+def _named(kind: type[E], wanted: int | str) -> E:
+    """Kafka's names or numbers, as tests write them."""
+    try:
+        return kind[wanted.upper()] if isinstance(wanted, str) else kind(wanted)
+    except (KeyError, ValueError):
+        raise ValueError(f"{wanted!r} is no {kind.__name__}: use one of its names") from None
 
 
 async def _handle_later(delay_s: float, handle: Handle) -> Any:

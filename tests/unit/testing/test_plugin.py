@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from floodmark.config.errors import ConfigError
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.api_keys import ApiKey
 
@@ -86,3 +88,24 @@ def test_the_plugin_imports_nothing_of_the_broker_until_it_is_asked() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "['floodmark.testing', 'floodmark.testing.plugin']"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"mesage.max.bytes": "1000"}, "there is no setting mesage.max.bytes"),
+        ({"listeners": "SSL://127.0.0.1:0"}, "only PLAINTEXT is"),
+    ],
+)
+def test_a_setting_that_would_do_nothing_fails_the_test(
+    tmp_path: Path, settings: dict[str, str], words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        BrokerThread(tmp_path, settings)
+
+
+def test_a_fault_that_has_no_such_name_is_refused(floodmark: BrokerThread) -> None:
+    with pytest.raises(ValueError, match="'NOPE' is no ErrorCode"):
+        floodmark.faults.fail("PRODUCE", "NOPE")
+    with pytest.raises(ValueError, match="'PRODUCES' is no ApiKey"):
+        floodmark.faults.delay("PRODUCES", 1)
