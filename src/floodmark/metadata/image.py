@@ -205,9 +205,6 @@ class MetadataImage:
             ),
         )
 
-    def with_topic(self, topic: TopicImage) -> MetadataImage:
-        return self.apply(ImageChange(topics={topic.name: topic}))
-
     def _changed_topics(
         self, changes: Mapping[str, TopicImage | None]
     ) -> tuple[Mapping[str, TopicImage], Mapping[UUID, TopicImage]]:

@@ -16,7 +16,13 @@ from floodmark.controller import isr, membership
 from floodmark.controller.decision import Decision, View
 from floodmark.controller.elections import ElectionType, elect_leaders, led_by
 from floodmark.controller.partition_states import store_partitions
-from floodmark.metadata.image import BrokerInfo, MetadataImage, PartitionImage, TopicImage
+from floodmark.metadata.image import (
+    BrokerInfo,
+    ImageChange,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+)
 from floodmark.testing.simulated_network import (
     CONTROLLER,
     AlterPartition,
@@ -35,7 +41,8 @@ class SimulatedController:
         self._config = BrokerConfig.load({})
         self._broker_epochs = count(1)
         first = PartitionImage(replicas[0], 0, 0, tuple(replicas), tuple(replicas))
-        self.image = MetadataImage().with_topic(TopicImage(TOPIC, TOPIC_ID, (first,)))
+        topic = TopicImage(TOPIC, TOPIC_ID, (first,))
+        self.image = MetadataImage().apply(ImageChange(topics={TOPIC: topic}))
 
     @property
     def partition(self) -> PartitionImage:

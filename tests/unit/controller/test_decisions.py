@@ -32,6 +32,7 @@ from floodmark.metadata.image import (
     BrokerInfo,
     ConfigResource,
     Features,
+    ImageChange,
     MetadataImage,
     PartitionImage,
     TopicImage,
@@ -55,7 +56,7 @@ def view(image: MetadataImage | None = None, **properties: str) -> View:
 
 def orders(*partitions: PartitionImage, brokers: tuple[int, ...] = (1, 2, 3)) -> MetadataImage:
     image = MetadataImage(brokers={number: broker(number) for number in brokers})
-    return image.with_topic(TopicImage("orders", ORDERS_ID, partitions))
+    return image.apply(ImageChange(topics={"orders": TopicImage("orders", ORDERS_ID, partitions)}))
 
 
 def in_sync(*replicas: int, leader: int | None = None) -> PartitionImage:

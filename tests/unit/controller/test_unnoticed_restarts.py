@@ -7,14 +7,20 @@ from uuid import UUID
 from floodmark.config import BrokerConfig
 from floodmark.controller.decision import View
 from floodmark.controller.membership import broker_registered
-from floodmark.metadata.image import BrokerInfo, MetadataImage, PartitionImage, TopicImage
+from floodmark.metadata.image import (
+    BrokerInfo,
+    ImageChange,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+)
 
 
 def restarted(broker_id: int, partition: PartitionImage) -> tuple[PartitionImage, int]:
     """The partition after the restart of a broker, and the version its write expects."""
     brokers = {number: BrokerInfo(number, 100 + number, {}) for number in partition.replicas}
     topic = TopicImage("orders", UUID(int=7), (partition,))
-    image = MetadataImage(brokers=brokers).with_topic(topic)
+    image = MetadataImage(brokers=brokers).apply(ImageChange(topics={topic.name: topic}))
     view = View(image, BrokerConfig.load({}), lambda _: 0, lambda: UUID(int=0))
     decision = broker_registered(view, BrokerInfo(broker_id, 200, {}))
     (operation,) = decision.operations
