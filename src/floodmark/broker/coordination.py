@@ -179,7 +179,6 @@ class Coordination:
             commit_timeout_ms=self._controller.config.get_int("offsets.commit.timeout.ms"),
             controller=self._controller,
             replicas=self._replicas,
-            clock=self._clock,
         )
 
 

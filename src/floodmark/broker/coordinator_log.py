@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from floodmark.clock import Clock
 from floodmark.controller.service import ControllerService, ControllerUnavailable
 from floodmark.controller.topics import NewTopic
 from floodmark.coordinators.ports import (
@@ -40,7 +39,6 @@ class InternalTopicLog:
         commit_timeout_ms: int,
         controller: ControllerService,
         replicas: ReplicaManager,
-        clock: Clock,
     ) -> None:
         self.topic = topic
         self._configured_count = partition_count
@@ -49,7 +47,6 @@ class InternalTopicLog:
         self._commit_timeout_ms = commit_timeout_ms
         self._controller = controller
         self._replicas = replicas
-        self._clock = clock
 
     @property
     def partition_count(self) -> int:
@@ -86,12 +83,13 @@ class InternalTopicLog:
                 ErrorCode.RECORD_LIST_TOO_LARGE,
                 f"a batch of {len(batch)} bytes for {self.topic}, which takes {limit_bytes}",
             )
+        header = read_header(batch)
         try:
             replica.log.append(
                 batch,
-                read_header(batch),
+                header,
                 replica.core.leadership.leader_epoch,
-                self._clock.now_ms(),
+                header.max_timestamp,  # a coordinator's batch is of this moment
                 origin=AppendOrigin.COORDINATOR,
             )
         except LogRefused as problem:

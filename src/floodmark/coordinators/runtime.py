@@ -190,9 +190,10 @@ class CoordinatorRuntime(Generic[S]):
         """
         try:
             loaded = self._active(partition)
-            write = handler(loaded.shard, self._clock.now_ms())
+            now_ms = self._clock.now_ms()
+            write = handler(loaded.shard, now_ms)
             if write.records:
-                self._append(partition, loaded, write)
+                self._append(partition, loaded, write, now_ms)
             if write.applied is not None:
                 write.applied()
         except CoordinatorError as error:
@@ -242,12 +243,13 @@ class CoordinatorRuntime(Generic[S]):
             raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return loaded
 
-    def _append(self, partition: int, loaded: _Loaded[S], write: Write[Any]) -> None:
+    def _append(self, partition: int, loaded: _Loaded[S], write: Write[Any], now_ms: int) -> None:
         """All records, or with `atomic=False` as many as went well before the one that failed."""
         start, count = 0, len(write.records)
         while start < len(write.records):
+            chosen = write.records[start : start + count]
             try:
-                self._append_batch(partition, loaded, write, write.records[start : start + count])
+                self._append_batch(partition, loaded, write, chosen, now_ms)
                 start += count
             except CoordinatorError as error:
                 is_too_large = error.error_code is ErrorCode.RECORD_LIST_TOO_LARGE
@@ -259,13 +261,18 @@ class CoordinatorRuntime(Generic[S]):
                 raise
 
     def _append_batch(
-        self, partition: int, loaded: _Loaded[S], write: Write[Any], chosen: Sequence[Any]
+        self,
+        partition: int,
+        loaded: _Loaded[S],
+        write: Write[Any],
+        chosen: Sequence[Any],
+        now_ms: int,
     ) -> None:
         shard = loaded.shard
         producer = write.producer
         batch = encode_entries(
             map(shard.encode, chosen),
-            self._clock.now_ms(),
+            now_ms,
             compression=self._compression,
             transactional_producer=producer,
         )

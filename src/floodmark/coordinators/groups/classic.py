@@ -118,7 +118,7 @@ class ClassicGroups(ClassicJoin):
         if group.state in (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE):
             member = group.members.get(member_id)
             if member is not None:
-                self.renew_session(group, member)
+                self.expect_heartbeat(group.group_id, member_id, member.session_timeout_ms)
 
     def start_sessions(self, group: ClassicGroup, now_ms: int) -> None:
         """After loading: all members have a full session to find the new coordinator."""

@@ -87,8 +87,7 @@ class GroupShard:
 
     # The log
 
-    def encode(self, record: GroupRecord) -> tuple[bytes, bytes | None]:
-        return encode_record(record)
+    encode = staticmethod(encode_record)
 
     def decode(self, key: bytes, value: bytes | None) -> GroupRecord | None:
         return decode_record(key, value)
