@@ -11,6 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
+from typing import TypeVar
 
 from floodmark.broker.coordination import Coordination
 from floodmark.broker.deferred import Deferred
@@ -22,9 +23,11 @@ from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
 from floodmark.storage.errors import LogDirFailure, StorageError
 from floodmark.storage.log_manager import LogManager
-from floodmark.storage.retention import apply_retention
+from floodmark.storage.retention import segments_due
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 REPLICAS_PER_SLICE = 50
 FLUSH_CHECK_INTERVAL_MS = 3_000
@@ -97,24 +100,31 @@ class Maintenance:
             self._coordination.partitions_changed()
 
     async def flush(self) -> None:
-        """Syncs logs whose flush.ms has passed, and finished segments, one after the other."""
+        """Syncs logs whose flush.ms has passed, finished segments, and names before a roll needs
+        them, one after the other."""
         loop = asyncio.get_running_loop()
         now_ms = self._clock.now_ms()
         for replica in self._replicas.replicas:
             if replica.log.flush_due(now_ms):
                 with self._trouble_of(replica):
                     await loop.run_in_executor(self._executor, replica.log.fsync, now_ms)
+            elif replica.log.names_due(now_ms):
+                with self._trouble_of(replica):
+                    await self._in_thread(replica.log.sync_names)
 
     async def retain(self) -> None:
         async for replica in self._in_slices():
             with self._trouble_of(replica):
-                self._retain_one(replica)
+                await self._retain_one(replica)
 
-    def _retain_one(self, replica: Replica) -> None:
-        retired = apply_retention(replica.log, self._clock.now_ms(), replica.core.high_watermark)
-        if retired is not None:
+    async def _retain_one(self, replica: Replica) -> None:
+        log, now_ms = replica.log, self._clock.now_ms()
+        count = segments_due(log, now_ms, replica.core.high_watermark)
+        if count:
+            segments = log.detach_oldest(count, now_ms)
+            retired = await self._in_thread(lambda: log.retire(segments))
             logger.info("retention removed %d segments of %s-%d", len(retired), *replica.key)
-            self._deferred.run_later(replica.log.config.file_delete_delay_ms, retired.remove)
+            self._deferred.run_later(log.config.file_delete_delay_ms, retired.remove)
 
     @contextmanager
     def _trouble_of(self, replica: Replica) -> Iterator[None]:
@@ -148,5 +158,5 @@ class Maintenance:
             if count % REPLICAS_PER_SLICE == 0:
                 await asyncio.sleep(0)
 
-    async def _in_thread(self, work: Callable[[], None]) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._executor, work)
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)

@@ -73,11 +73,12 @@ class PartitionLog:
 
     __slots__ = (
         "_closed",
-        "_directory_dirty",
         "_files",
         "_finished",
         "_lock",
         "_name_dirty",
+        "_names_changed",
+        "_names_synced",
         "_reader",
         "_segments",
         "_snapshots",
@@ -123,7 +124,9 @@ class PartitionLog:
         # Held while fsync uses file descriptors, so that none is closed under it.
         self._sync_lock = threading.Lock()
         self._closed = False
-        self._directory_dirty = True
+        # How often names of segments were made in the folder, and how many of those are durable.
+        self._names_changed = 1
+        self._names_synced = 0
         # Segments that have rolled and whose indexes are not synced: the recovery point will pass
         # them, and recovery then trusts what it finds.
         self._finished: list[Segment] = []
@@ -313,9 +316,11 @@ class PartitionLog:
             return
         try:
             old.finish_indexes()
-            if self._directory_dirty and len(self.segments) > 1:
-                # The name of the segment before must not be lost while this one's survives.
+            if self._names_synced < self._names_changed:
+                # The name of a segment before must not be lost while this one's survives. `flush`
+                # of the broker does this in time, in a thread, but for logs that roll every second.
                 self._files.fsync_dir(self.directory)
+                self._names_synced = self._names_changed
             self.take_snapshot()
             segment = Segment.create(
                 self._files, self.directory, self.log_end_offset, self.config, now_ms
@@ -492,7 +497,7 @@ class PartitionLog:
         )
 
     def _add_segment(self, segment: Segment) -> None:
-        self._directory_dirty = True
+        self._names_changed += 1
         self._reader.forget_tail()
         self._segments.add(segment)
 
@@ -516,11 +521,12 @@ class PartitionLog:
             self.leader_epochs.truncate_from_start(self.log_start_offset)
 
     def remove_oldest(self, count: int, now_ms: int) -> RetiredSegments:
-        """Take the oldest segments out of the log; their renamed files wait for removal.
+        """Both steps of a removal at once (blocks)."""
+        return self.retire(self.detach_oldest(count, now_ms))
 
-        Reads under way may still hold the files, so the caller removes them after
-        file.delete.delay.ms, in a thread.
-        """
+    def detach_oldest(self, count: int, now_ms: int) -> list[Segment]:
+        """Take the oldest segments out of the log, for `retire`: after a crash in between they are
+        there again, and due again."""
         if count == len(self.segments):
             try:
                 self.roll(now_ms)
@@ -529,19 +535,28 @@ class PartitionLog:
                     raise
                 # The others make the room that this one needs, the next time.
                 count -= 1
-        try:
-            with self._sync_lock:
-                retired = RetiredSegments(self._files, self.segments[:count])
-                self._segments.forget_first(count)
-                self._finished = [old for old in self._finished if old in self.segments]
-        except OSError as error:
-            raise LogDirFailure(self.directory.parent, f"deletion: {error}") from error
+        detached = self.segments[:count]
+        self._segments.forget_first(count)
         first_offset = self._segments.base_offsets[0]
         if first_offset > self.log_start_offset:
             self.log_start_offset = first_offset
             self._forget_old_epochs()
         self._snapshots.keep_from(first_offset)
-        return retired
+        return detached
+
+    def retire(self, segments: list[Segment]) -> RetiredSegments:
+        """Rename the files of detached segments; blocks while a sync still uses them, and is called
+        from a thread.
+
+        Reads under way may still hold the files, so the caller removes them after
+        file.delete.delay.ms.
+        """
+        try:
+            with self._files_held():
+                self._finished = [old for old in self._finished if old not in segments]
+                return RetiredSegments(self._files, segments)
+        except OSError as error:
+            raise LogDirFailure(self.directory.parent, f"deletion: {error}") from error
 
     # -- compaction
 
@@ -556,11 +571,13 @@ class PartitionLog:
     def finish_swap(self, cleaned: Segment, replaced: list[Segment]) -> RetiredSegments:
         """After `swap_in`, make it so on the disk; blocks, and is called from a thread."""
         try:
-            with self._sync_lock:
+            with self._files_held():
                 return rename_swapped(
                     self._files, self.directory, self._segments, cleaned, replaced
                 )
         except OSError as error:
+            if self._closed:
+                raise LogClosed(f"{self.directory.name} is closed") from error
             raise storage_failure(error, self.directory.parent, "compaction") from error
 
     # -- ending
@@ -581,10 +598,24 @@ class PartitionLog:
             self._close_files()
 
     def _close_files(self) -> None:
-        with self._sync_lock:
-            self._closed = True
-            for segment in self.segments:
-                segment.close_file()
+        """At once, or when the thread is done that uses them: the loop does not wait for a sync."""
+        self._closed = True
+        if self._sync_lock.acquire(blocking=False):
+            try:
+                for segment in self.segments:
+                    segment.close_file()
+            finally:
+                self._sync_lock.release()
+
+    @contextlib.contextmanager
+    def _files_held(self) -> Iterator[None]:
+        """For a thread: no file is closed or renamed by others inside of this."""
+        try:
+            with self._sync_lock:
+                yield
+        finally:
+            if self._closed:
+                self._close_files()
 
     def delete(self, suffix: str) -> Path:
         """Rename the folder to `{topic}-{partition}.{suffix}-delete`; the caller removes it later,
@@ -615,7 +646,7 @@ class PartitionLog:
 
         Blocks, and is called from a thread while the loop goes on appending.
         """
-        with self._sync_lock:
+        with self._files_held():
             if self._closed:
                 return self.log_end_offset
             truncations = self._truncations
@@ -624,20 +655,22 @@ class PartitionLog:
             segments = list(self.segments)
             base_offsets = [segment.base_offset for segment in segments]
             first = max(bisect_right(base_offsets, self.recovery_point) - 1, 0)
-            directory_dirty, self._directory_dirty = self._directory_dirty, False
+            names_changed = self._names_changed
             finished, self._finished = self._finished, []
             try:
                 for segment in segments[first:]:
                     segment.fsync()
                 for segment in finished:
                     segment.fsync_indexes()
-                if self.leader_epochs.fsync() or directory_dirty:
-                    self._files.fsync_dir(self.directory)
+                if self.leader_epochs.fsync() or self._names_synced < names_changed:
+                    self._sync_names(names_changed)
                 if self._name_dirty:
                     self._files.fsync_dir(self.directory.parent)
                     self._name_dirty = False
             except OSError as error:
-                self._directory_dirty = True
+                if self._closed:
+                    # The folder has been renamed meanwhile, to be removed.
+                    return log_end_offset
                 self._finished[:0] = finished
                 failure = storage_failure(error, self.directory.parent, "fsync")
                 if isinstance(failure, TooManyFiles):
@@ -652,6 +685,31 @@ class PartitionLog:
             if now_ms is not None:
                 self.last_flush_ms = now_ms
             return log_end_offset
+
+    def names_due(self, now_ms: int) -> bool:
+        """Whether the active segment may soon be full and its name is not durable yet: the next
+        roll would have to wait for that."""
+        if self._names_synced == self._names_changed:
+            return False
+        active, config = self._segments.active, self.config
+        return (
+            active.size_bytes > config.segment_bytes // 4
+            or now_ms - active.created_ms > config.segment_ms // 2
+        )
+
+    def sync_names(self) -> None:
+        """Make the names of all segments durable (blocks)."""
+        with self._files_held():
+            try:
+                if not self._closed:
+                    self._sync_names(self._names_changed)
+            except OSError as error:
+                if not self._closed:
+                    raise LogDirFailure(self.directory.parent, f"fsync: {error}") from error
+
+    def _sync_names(self, names_changed: int) -> None:
+        self._files.fsync_dir(self.directory)
+        self._names_synced = max(self._names_synced, names_changed)
 
 
 def parse_directory_name(name: str) -> tuple[str, int]:

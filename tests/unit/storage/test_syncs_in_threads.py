@@ -1,0 +1,101 @@
+"""What the loop does to a log does not wait for a sync of it that runs in a thread."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from floodmark.records.batch import read_header
+from floodmark.records.record import Record, encode_batch
+from floodmark.storage.errors import LogClosed, LogDirFailure, StorageError
+from floodmark.storage.log_config import LogConfig
+from floodmark.storage.partition_log import PartitionLog
+from floodmark.testing.memory_files import MemoryFiles
+
+DIRECTORY = Path("/logs/t-0")
+WAIT_S = 30
+
+
+class SlowDisk(MemoryFiles):
+    """Syncs of files end when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_end = threading.Event()
+        self.has_begun = threading.Event()
+
+    def check(self, method: str) -> None:
+        super().check(method)
+        if method == "fsync":
+            self.has_begun.set()
+            assert self.may_end.wait(WAIT_S)
+
+
+def open_log(files: SlowDisk) -> PartitionLog:
+    log = PartitionLog.open(files, DIRECTORY, LogConfig(segment_bytes=200), now_ms=1)
+    for _ in range(8):
+        batch = encode_batch([Record(0, 1, None, b"v" * 20, [])])
+        log.append(batch, read_header(batch), 0, 1)
+    return log
+
+
+@contextmanager
+def sync_under_way(files: SlowDisk, log: PartitionLog) -> Iterator[None]:
+    problems: list[Exception] = []
+
+    def sync() -> None:
+        try:
+            log.fsync()
+        except (StorageError, OSError) as problem:
+            problems.append(problem)
+
+    thread = threading.Thread(target=sync)
+    thread.start()
+    try:
+        assert files.has_begun.wait(WAIT_S)
+        yield
+    finally:
+        files.may_end.set()
+        thread.join(WAIT_S)
+    assert not problems
+
+
+def test_a_log_is_deleted_while_it_is_synced_and_its_files_are_closed_afterwards() -> None:
+    files = SlowDisk()
+    log = open_log(files)
+    with sync_under_way(files, log):
+        assert log.delete("0123").name == "t-0.0123-delete"
+        assert files.listdir(DIRECTORY.parent) == ["t-0.0123-delete"]
+    with pytest.raises(LogClosed):
+        log.read(0, 10, end_offset=1)
+
+
+def test_the_oldest_segments_leave_the_log_while_it_is_synced_and_are_renamed_afterwards() -> None:
+    files = SlowDisk()
+    log = open_log(files)
+    with sync_under_way(files, log):
+        detached = log.detach_oldest(2, 1)
+        assert log.log_start_offset == log.segments[0].base_offset > 0
+        assert files.exists(detached[0].path)
+    log.retire(detached).remove()
+    assert not files.exists(detached[0].path)
+    assert log.fsync() == 8
+
+
+def test_names_are_synced_before_a_roll_needs_them() -> None:
+    files = SlowDisk()
+    files.may_end.set()
+    log = open_log(files)
+    assert log.names_due(1)
+    log.sync_names()
+    assert not log.names_due(1)
+    # A roll would have to do it itself.
+    files.faults.errors["fsync_dir"] = errno.EIO
+    log.roll(1)
+    with pytest.raises(LogDirFailure):
+        log.sync_names()
