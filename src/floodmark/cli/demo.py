@@ -21,6 +21,7 @@ from floodmark.cli.errors import CliError
 from floodmark.cli.output import print_table
 from floodmark.cli.pipeline import stopped_by_signals, told
 from floodmark.clock import SystemClock
+from floodmark.pipeline.session import check_machine
 
 if TYPE_CHECKING:
     from floodmark.pipeline.progress import OutputProgress
@@ -37,6 +38,8 @@ def demo(seconds: int, keep: bool) -> None:
     """See a broker and a pipeline at work: windowed revenue, a join, and dead letters."""
     clock = SystemClock()
     started_ms = clock.monotonic_ms()
+    with told():
+        check_machine()
     with told(), _folder(keep) as folder, demo_broker(folder) as bootstrap:
         _say(f"a broker is up at {bootstrap}, its data is in {folder}")
         with Shop(bootstrap) as shop:

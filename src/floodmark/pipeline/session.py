@@ -10,11 +10,12 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from floodmark.pipeline.errors import PipelineError
-from floodmark.pipeline.java import java_home
+from floodmark.pipeline.errors import INSTALL_HINT, PipelineError
+from floodmark.pipeline.java import java_home, machine_has_java
 from floodmark.pipeline.worker_python import worker_python
 
 if TYPE_CHECKING:
@@ -50,6 +51,18 @@ appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n
 """
 
 
+def check_machine() -> None:
+    """Tell what Spark would lack on this machine, before anything else is started."""
+    check_pyspark()
+    machine_has_java(os.environ)
+
+
+def check_pyspark() -> None:
+    for name in ("pyspark", "pyarrow", "pandas"):
+        if find_spec(name) is None:
+            raise PipelineError(f"pipelines need {name}, which is not installed: {INSTALL_HINT}")
+
+
 @contextmanager
 def spark_session(
     name: str,
@@ -64,17 +77,14 @@ def spark_session(
 
     `is_short` has the JVM start fast and compile little, for what runs a minute or two.
     """
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise PipelineError(
-            f"PySpark is not installed ({error}): pip install 'floodmark[spark]'"
-        ) from error
+    check_pyspark()
+    from pyspark.sql import SparkSession
+
     master = master or DEFAULT_MASTER
     is_local = master.startswith("local")
     with (
         tempfile.TemporaryDirectory(prefix="floodmark-spark-") as folder,
-        _environment(_needed(Path(folder), is_local=is_local)),
+        environment(_needed(Path(folder), is_local=is_local)),
     ):
         logging = Path(folder) / "log4j2.properties"
         logging.write_text(_LOGGING.format(level=log_level))
@@ -110,7 +120,7 @@ def _needed(scratch: Path, *, is_local: bool) -> dict[str, str]:
 
 
 @contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
     """Variables for the length of a block: some name files that are gone afterwards."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
