@@ -15,7 +15,8 @@ from floodmark.replication.fetch_sessions import FetchPlan, FetchTarget, Partiti
 from floodmark.replication.replica import Isolation, ReadOutcome
 from floodmark.replication.replica_manager import FetchLimits
 from floodmark.replication.waiting import ReplicaKey
-from floodmark.wire.errors import ErrorCode
+from floodmark.storage.transaction_index import AbortedTransaction as AbortedInLog
+from floodmark.wire.errors import NO_ERROR, ErrorCode
 from floodmark.wire.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -29,6 +30,8 @@ from floodmark.wire.messages.fetch import (
 CURRENT_LEADER_SINCE = 12
 TOPIC_IDS_SINCE = 13
 REPLICA_STATE_SINCE = 15
+MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+"""The errors that come with the current leader (KIP-951)."""
 
 
 class _Read(NamedTuple):
@@ -43,7 +46,7 @@ def handle(
     context: RequestContext, request: FetchRequest
 ) -> FetchResponse | Promise[FetchResponse]:
     plan = _plan(context, request)
-    if plan.error_code is not ErrorCode.NONE:
+    if plan.error_code is not NO_ERROR:
         return FetchResponse(error_code=plan.error_code)
     limits = _limits(context, request)
     targets = [(_replica_key(context, target), target) for target in plan.targets]
@@ -118,7 +121,7 @@ def _response(context: RequestContext, read: _Read, outcomes: list[ReadOutcome])
             if replica is not None and not read.is_follower:
                 replica.bytes_out += outcome.records.size_bytes
         is_news = target.is_news(
-            error=outcome.error_code is not ErrorCode.NONE or outcome.divergence is not None,
+            error=outcome.error_code is not NO_ERROR or outcome.divergence is not None,
             has_records=outcome.records is not None,
             high_watermark=outcome.high_watermark,
             log_start_offset=outcome.log_start_offset,
@@ -134,10 +137,31 @@ def _response(context: RequestContext, read: _Read, outcomes: list[ReadOutcome])
     return FetchResponse(session_id=plan.session_id, responses=list(by_topic.values()))
 
 
+def _is_news(target: FetchTarget, outcome: ReadOutcome) -> bool:
+    return target.is_news(
+        error=outcome.error_code is not NO_ERROR or outcome.divergence is not None,
+        has_records=outcome.records is not None,
+        high_watermark=outcome.high_watermark,
+        log_start_offset=outcome.log_start_offset,
+        last_stable_offset=outcome.last_stable_offset,
+    )
+
+
+def _names_leader(context: RequestContext, error_code: ErrorCode) -> bool:
+    return error_code in MOVED and context.api_version >= CURRENT_LEADER_SINCE
+
+
 def _topic_response(topic: Topic) -> FetchableTopicResponse:
     if isinstance(topic, str):
         return FetchableTopicResponse(topic=topic, partitions=[])
     return FetchableTopicResponse(topic_id=topic, partitions=[])
+
+
+def _aborted(found: list[AbortedInLog]) -> list[AbortedTransaction]:
+    return [
+        AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
+        for one in found
+    ]
 
 
 def _partition_data(
@@ -151,24 +175,17 @@ def _partition_data(
         log_start_offset=outcome.log_start_offset,
         # Zero bytes, not null: some clients take null for an error.
         records=b"" if outcome.records is None else outcome.records,
-    )
-    data.aborted_transactions = (
-        None
-        if outcome.aborted is None
-        else [
-            AbortedTransaction(producer_id=a.producer_id, first_offset=a.first_offset)
-            for a in outcome.aborted
-        ]
+        aborted_transactions=None if outcome.aborted is None else _aborted(outcome.aborted),
     )
     if outcome.divergence is not None:
         data.diverging_epoch = EpochEndOffset(
             epoch=outcome.divergence.leader_epoch, end_offset=outcome.divergence.end_offset
         )
-    moved = outcome.error_code in (
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.FENCED_LEADER_EPOCH,
-    )
-    if moved and key is not None and context.api_version >= CURRENT_LEADER_SINCE:
+    if (
+        outcome.error_code in MOVED
+        and key is not None
+        and context.api_version >= CURRENT_LEADER_SINCE
+    ):
         leader_id, leader_epoch = context.services.leader(*key)
         data.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
     return data

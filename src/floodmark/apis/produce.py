@@ -18,7 +18,7 @@ from floodmark.apis.transactional_produce import topic_name, verify_transaction
 from floodmark.network.request_channel import CloseConnection
 from floodmark.promise import Promise
 from floodmark.replication.replica import AppendOutcome
-from floodmark.wire.errors import ErrorCode
+from floodmark.wire.errors import NO_ERROR, ErrorCode
 from floodmark.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -34,8 +34,6 @@ VALID_ACKS = (-1, 0, 1)
 Key: TypeAlias = tuple[str, int]
 Outcomes: TypeAlias = dict[Key, AppendOutcome]
 Answer: TypeAlias = "ProduceResponse | Promise[ProduceResponse] | None"
-
-_NO_ERROR = ErrorCode.NONE
 
 
 def handle(
@@ -83,7 +81,7 @@ def _append(context: RequestContext, request: ProduceRequest, refused: Outcomes)
                 log_start_offset=outcome.log_start_offset,
             )
             answers.append(answer)
-            if outcome.error_code is not _NO_ERROR:
+            if outcome.error_code is not NO_ERROR:
                 _refuse(context, answer, name or "", outcome)
             elif outcome.is_pending:
                 pending[key] = outcome, answer
@@ -100,7 +98,7 @@ def _append(context: RequestContext, request: ProduceRequest, refused: Outcomes)
 
     def settle(settled: Outcomes) -> ProduceResponse:
         for key, outcome in settled.items():
-            if outcome.error_code is not _NO_ERROR:
+            if outcome.error_code is not NO_ERROR:
                 _refuse(context, pending[key][1], key[0], outcome)
         return response
 
@@ -133,7 +131,7 @@ def _end_unanswered(response: ProduceResponse) -> None:
     """With acks=0 the only way to say that something went wrong is to end the connection."""
     for topic in response.responses:
         for answer in topic.partition_responses:
-            if answer.error_code != _NO_ERROR:
+            if answer.error_code != NO_ERROR:
                 raise CloseConnection(
                     f"produce with acks=0 to {topic.name or topic.topic_id}-{answer.index} "
                     f"failed: {ErrorCode(answer.error_code).name}"

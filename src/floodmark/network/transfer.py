@@ -51,7 +51,7 @@ class Outbox:
             self._chunks.append(size_bytes.to_bytes(4, "big") + answer)
         else:
             size_bytes = sum(map(len, answer))
-            chunks = [part if isinstance(part, Bytes) else _read(part) for part in answer]
+            chunks = [part if type(part) is bytes else _bytes_of(part) for part in answer]
             self._chunks.append(size_bytes.to_bytes(4, "big"))
             self._chunks += chunks
         self._size_bytes += size_bytes
@@ -77,7 +77,9 @@ class Outbox:
         self._size_bytes = 0
 
 
-def _read(part: Slice) -> bytes:
+def _bytes_of(part: Part) -> Bytes:
+    if isinstance(part, Bytes):
+        return part
     data = part.read()
     if len(data) != len(part):
         raise ShortRead(f"{len(part)} bytes were announced, the file has {len(data)}")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 from uuid import UUID
 
-from floodmark.wire.errors import ErrorCode
+from floodmark.wire.errors import NO_ERROR, ErrorCode
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0
@@ -136,10 +136,10 @@ class FetchSessions:
         if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(session_id, None)
             if session_epoch == FINAL_EPOCH:
-                return FetchPlan(ErrorCode.NONE, NO_SESSION, targets)
+                return FetchPlan(NO_ERROR, NO_SESSION, targets)
             session = self._open(targets, uses_topic_ids, now_ms)
             opened_id = NO_SESSION if session is None else session.session_id
-            return FetchPlan(ErrorCode.NONE, opened_id, targets, session)
+            return FetchPlan(NO_ERROR, opened_id, targets, session)
         return self._go_on(session_id, session_epoch, targets, forgotten, uses_topic_ids, now_ms)
 
     def _go_on(
@@ -171,10 +171,8 @@ class FetchSessions:
         self._sessions.move_to_end(session_id)
         if not session.partitions:
             del self._sessions[session_id]
-            return FetchPlan(ErrorCode.NONE, NO_SESSION, [])
-        return FetchPlan(
-            ErrorCode.NONE, session_id, list(session.partitions.values()), session, True
-        )
+            return FetchPlan(NO_ERROR, NO_SESSION, [])
+        return FetchPlan(NO_ERROR, session_id, list(session.partitions.values()), session, True)
 
     def _open(
         self, targets: list[FetchTarget], uses_topic_ids: bool, now_ms: float

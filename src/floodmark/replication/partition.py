@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from floodmark.invariant import invariant
-from floodmark.wire.errors import ErrorCode
+from floodmark.wire.errors import NO_ERROR, ErrorCode
 
 NO_LEADER = -1
 UNKNOWN_OFFSET = -1
@@ -259,7 +259,7 @@ class Partition:
         """Compares a request's idea of the leader epoch with ours; -1 asks for no check."""
         known = self.leadership.leader_epoch
         if current_leader_epoch in (-1, known):
-            return ErrorCode.NONE
+            return NO_ERROR
         if current_leader_epoch < known:
             return ErrorCode.FENCED_LEADER_EPOCH
         return ErrorCode.UNKNOWN_LEADER_EPOCH

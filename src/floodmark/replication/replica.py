@@ -20,18 +20,19 @@ from floodmark.storage.errors import AppendRefused, OffsetOutOfRange
 from floodmark.storage.files import FileSlice
 from floodmark.storage.partition_log import PartitionLog
 from floodmark.storage.transaction_index import AbortedTransaction
-from floodmark.wire.errors import ErrorCode
+from floodmark.wire.errors import NO_ERROR, ErrorCode
 
 ACKS_ALL = -1
 NO_OFFSET = -1
 NO_TIMESTAMP = -1
 
-_NO_ERROR = ErrorCode.NONE
-
 
 class Isolation(IntEnum):
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
+
+
+_READ_COMMITTED = Isolation.READ_COMMITTED
 
 
 class AppendOutcome(NamedTuple):
@@ -147,7 +148,7 @@ class Replica:
         if not duplicate:
             self.appended()
         return AppendOutcome(
-            _NO_ERROR,
+            NO_ERROR,
             base_offset,
             append_time_ms,
             log_start_offset,
@@ -172,7 +173,7 @@ class Replica:
     def readable_end(self, isolation: Isolation, *, is_follower: bool) -> int:
         if is_follower:
             return self.log.log_end_offset
-        if isolation is Isolation.READ_COMMITTED:
+        if isolation is _READ_COMMITTED:
             return self.last_stable_offset
         return self.core.high_watermark
 
@@ -195,7 +196,7 @@ class Replica:
             epoch, end_offset = log.end_offset_for_epoch(last_fetched_epoch)
             if epoch < last_fetched_epoch or end_offset < fetch_offset:
                 return ReadOutcome(
-                    ErrorCode.NONE,
+                    NO_ERROR,
                     high_watermark,
                     last_stable_offset,
                     log.log_start_offset,
@@ -203,7 +204,7 @@ class Replica:
                 )
         if is_follower:
             end_offset = log.log_end_offset
-        elif isolation is Isolation.READ_COMMITTED:
+        elif isolation is _READ_COMMITTED:
             end_offset = last_stable_offset
         else:
             end_offset = high_watermark
@@ -214,7 +215,7 @@ class Replica:
         except OffsetOutOfRange:
             return ReadOutcome(ErrorCode.OFFSET_OUT_OF_RANGE)
         aborted = None
-        if isolation is Isolation.READ_COMMITTED and not is_follower:
+        if isolation is _READ_COMMITTED and not is_follower:
             aborted = (
                 []
                 if records is None
@@ -223,7 +224,7 @@ class Replica:
                 )
             )
         return ReadOutcome(
-            ErrorCode.NONE,
+            NO_ERROR,
             high_watermark,
             last_stable_offset,
             log.log_start_offset,
@@ -241,7 +242,7 @@ class Replica:
     ) -> ReadOutcome:
         """A follower's fetch: what it asks for says how far it is, unless its log has diverged."""
         fenced = self.core.fence(fetch.leader_epoch)
-        if fenced is not ErrorCode.NONE:
+        if fenced is not NO_ERROR:
             return ReadOutcome(fenced)
         outcome = self.read(
             fetch.fetch_offset,
@@ -251,7 +252,7 @@ class Replica:
             min_one_batch=True,
             last_fetched_epoch=fetch.last_fetched_epoch,
         )
-        if outcome.error_code is not ErrorCode.NONE or outcome.divergence is not None:
+        if outcome.error_code is not NO_ERROR or outcome.divergence is not None:
             return outcome
         if self.core.fetched_by(follower, fetch.fetch_offset, now_ms, broker_epoch):
             return outcome._replace(high_watermark=self.core.high_watermark)

@@ -28,11 +28,9 @@ from floodmark.replication.replica import (
 )
 from floodmark.replication.waiting import ReplicaKey, WaitingFetch, WaitingProduce
 from floodmark.storage.errors import DiskFull, StorageError, TooManyFiles
-from floodmark.wire.errors import ErrorCode
+from floodmark.wire.errors import NO_ERROR, ErrorCode
 
 logger = logging.getLogger(__name__)
-
-_NO_ERROR = ErrorCode.NONE
 
 
 class FetchLimits(NamedTuple):
@@ -124,7 +122,7 @@ class ReplicaManager:
         except (StorageError, OSError) as problem:
             self.disk_failed(replica, problem)
             return AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR, error_message=str(problem))
-        if outcome.error_code is not _NO_ERROR:
+        if outcome.error_code is not NO_ERROR:
             self._tell_refusal(key, outcome)
         elif replica.flush_due_offset is not None:
             self._flusher.request(replica)
@@ -216,7 +214,7 @@ class ReplicaManager:
         if replica is None:
             return ReadOutcome(self.missing(key))
         fenced = replica.core.fence(target.current_leader_epoch)
-        if fenced is not ErrorCode.NONE:
+        if fenced is not NO_ERROR:
             return ReadOutcome(fenced)
         try:
             return replica.read(
@@ -251,7 +249,7 @@ class ReplicaManager:
             if limits.min_bytes <= 1:
                 return -1
             outcome = self._read_one(key, target, limits, limits.max_bytes, True)
-            return outcome.size_bytes if outcome.error_code is ErrorCode.NONE else -1
+            return outcome.size_bytes if outcome.error_code is NO_ERROR else -1
 
         return measure
 
@@ -312,7 +310,7 @@ def _is_enough(outcomes: list[ReadOutcome], min_bytes: int) -> bool:
     """An error or a divergence is answered at once: the client has to act on it."""
     size_bytes = 0
     for outcome in outcomes:
-        if outcome.error_code is not ErrorCode.NONE or outcome.divergence is not None:
+        if outcome.error_code is not NO_ERROR or outcome.divergence is not None:
             return True
         size_bytes += outcome.size_bytes
     return size_bytes >= min_bytes

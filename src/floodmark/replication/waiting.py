@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from floodmark.promise import Promise
 from floodmark.replication.replica import AppendOutcome, ReadOutcome, Replica
-from floodmark.wire.errors import ErrorCode
+from floodmark.wire.errors import NO_ERROR, ErrorCode
 
 ReplicaKey: TypeAlias = tuple[str, int]
 
@@ -29,7 +29,7 @@ class WaitingProduce:
         self._acks = acks
         self._find = find
         self._promise = promise
-        self._open = {k for k, outcome in outcomes.items() if outcome.error_code is ErrorCode.NONE}
+        self._open = {k for k, outcome in outcomes.items() if outcome.error_code is NO_ERROR}
 
     def is_done(self) -> bool:
         for key in list(self._open):

@@ -5,7 +5,7 @@ goes into a message as it is.
 """
 
 from enum import IntEnum
-from typing import Self
+from typing import Final, Self
 
 _RETRY = True
 """Marks the codes after which Kafka's own clients repeat a request."""
@@ -167,3 +167,7 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131, "the topology's epoch is not valid"
     STREAMS_TOPOLOGY_FENCED = 132, "a newer topology has replaced this one"
     SHARE_SESSION_LIMIT_REACHED = 133, "no more share sessions can be opened", _RETRY
+
+
+NO_ERROR: Final = ErrorCode.NONE
+"""For the hot path: to look up an enum's member takes 0.1 us on Python 3.11."""
