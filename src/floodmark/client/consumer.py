@@ -91,7 +91,7 @@ class Consumer:
         except TimeoutError:
             logger.warning("the consumer was closed without a last commit: nobody answered in time")
         finally:
-            await self._fetcher.stop_fetches()
+            await self._fetcher.stop()
             if self._owns_cluster:
                 await self.cluster.close()
 
@@ -303,13 +303,16 @@ class Consumer:
                 self._committer.commit_if_due(self.cluster.clock.monotonic_ms())
             if self._group is not None:
                 await self._group.poll()
-            await self._fetcher.find_positions()
-            await self._fetcher.refresh_if_stale()
+            self._fetcher.prepare()
             # Nothing is awaited between taking and returning: who cancels a poll loses no records.
             taken = self._fetcher.take(limit)
             look_again_ms = self._fetcher.start_fetches()
-            if taken or deadline_ms <= self.cluster.clock.monotonic_ms():
+            if taken:
                 return taken
+            if deadline_ms <= self.cluster.clock.monotonic_ms():
+                # Whoever polls without waiting lets the fetches go on at least.
+                await asyncio.sleep(0)
+                return {}
             await self._fetcher.wait(min(deadline_ms, look_again_ms))
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:

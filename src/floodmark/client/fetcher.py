@@ -78,6 +78,8 @@ class Fetcher:
         self._settings = settings
         self._committed = committed
         self._fetches: dict[int, asyncio.Task[None]] = {}
+        self._preparing: asyncio.Task[None] | None = None
+        self._refresh_failures = 0
         # Brokers whose last fetch failed: said once, not with every attempt.
         self._failing: set[int] = set()
         self._error: KafkaError | None = None
@@ -136,6 +138,25 @@ class Fetcher:
 
     # --- positions ---
 
+    def prepare(self) -> None:
+        """Look for positions and fresh metadata where they are wanting, beside the poll: it has a
+        time limit, and partitions that need nothing must not wait for those that do.
+        """
+        if self._preparing is not None:
+            if not self._preparing.done():
+                return
+            done, self._preparing = self._preparing, None
+            done.result()
+        if self._is_stale or any(state.position is None for state in self.assigned.values()):
+            self._preparing = asyncio.create_task(self._prepare(), name="floodmark-positions")
+            self._preparing.add_done_callback(lambda _: self.arrived.set())
+
+    async def _prepare(self) -> None:
+        await self.find_positions()
+        if self._is_stale:
+            self.stale = False
+            await self._refresh()
+
     async def find_positions(self) -> None:
         """Turn committed offsets, seeks to a time or an end, and the policy into positions."""
         await self._start_at_committed()
@@ -174,11 +195,10 @@ class Fetcher:
 
     # --- fetching ---
 
-    async def refresh_if_stale(self) -> None:
-        """Fresh metadata when a broker said that ours is stale, and from time to time."""
-        if self.stale or self._cluster.is_old(self._cluster.clock.monotonic_ms()):
-            self.stale = False
-            await self._refresh()
+    @property
+    def _is_stale(self) -> bool:
+        """A broker said that our metadata is, or it is time to ask again."""
+        return self.stale or self._cluster.is_old(self._cluster.clock.monotonic_ms())
 
     def start_fetches(self) -> float:
         """Ask every leader that is not being asked; gives the time at which to try again what
@@ -208,10 +228,13 @@ class Fetcher:
     async def _refresh(self) -> None:
         try:
             await self._cluster.refresh()
-            self.arrived.set()
+            self._refresh_failures = 0
         except KafkaError as error:
             if not error.retriable:
                 raise
+            # The next poll asks again, as often as it comes round, but not without a pause.
+            self._refresh_failures += 1
+            await asyncio.sleep(self._cluster.backoff.delay_ms(self._refresh_failures) / 1000)
 
     async def _fetch(self, leader: int, offsets: Mapping[TopicPartition, int]) -> None:
         asked = {partition: self.assigned[partition] for partition in offsets}
@@ -279,8 +302,8 @@ class Fetcher:
         state.retry_at_ms = self._cluster.clock.monotonic_ms() + delay_ms
         self.stale = self.stale or error.stale_metadata
 
-    async def stop_fetches(self) -> None:
-        tasks = list(self._fetches.values())
+    async def stop(self) -> None:
+        tasks = [*self._fetches.values(), *([self._preparing] if self._preparing else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,5 +1,6 @@
 """The consumer's positions and what it does when a fetch is refused."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -109,7 +110,7 @@ async def test_without_a_reset_policy_a_position_is_needed(scripted, leader: Lea
     async with Consumer(scripted.address, quick(auto_offset_reset="none")) as consumer:
         await consumer.assign([T0])
         with pytest.raises(KafkaError, match="seek first"):
-            await consumer.poll(0)
+            await consumer.poll(30_000)
         consumer.seek(T0, 3)
         assert await offsets(consumer) == [3, 4]
 
@@ -279,3 +280,29 @@ async def test_a_partition_that_cannot_be_read_costs_the_others_nothing(
                 assert "t-1 cannot be read at offset 0" in error.text
                 failures += 1
         assert read == [0, 1, 2, 3, 4]
+
+
+async def test_a_poll_keeps_its_time_while_a_broker_is_silent(scripted, leader: Leader) -> None:
+    """And partitions whose position is known are read meanwhile."""
+    async with Consumer(scripted.address, quick()) as consumer:
+        await consumer.assign([T0, T1])
+        consumer.seek(T0, 0)
+        scripted.on[ApiKey.LIST_OFFSETS] = lambda *_: scripted.silence
+        async with asyncio.timeout(20):
+            assert await offsets(consumer) == [0, 1, 2, 3, 4]
+            assert await consumer.poll(10) == {}
+        assert scripted.seen[ApiKey.LIST_OFFSETS]
+
+
+async def test_metadata_that_cannot_be_had_is_not_asked_for_without_a_pause(
+    scripted, leader: Leader
+) -> None:
+    settings = quick(metadata_max_age_ms=0, retry_backoff_ms=60_000, retry_backoff_max_ms=60_000)
+    async with Consumer(scripted.address, settings) as consumer:
+        await consumer.assign([T0])
+        consumer.seek(T0, 5)
+        asked = len(scripted.seen[ApiKey.METADATA])
+        scripted.on[ApiKey.METADATA] = lambda *_: scripted.hang_up
+        for _ in range(5):
+            assert await consumer.poll(20) == {}
+        assert len(scripted.seen[ApiKey.METADATA]) == asked + 1
