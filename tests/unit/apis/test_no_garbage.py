@@ -13,6 +13,11 @@ import pytest
 from floodmark.records.record import Record, encode_batch
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from floodmark.wire.messages.end_txn import EndTxnRequest
 from floodmark.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from floodmark.wire.messages.find_coordinator import FindCoordinatorRequest
 from floodmark.wire.messages.init_producer_id import InitProducerIdRequest
@@ -113,5 +118,38 @@ def test_a_producer_id_for_a_transactional_id(client: RawClient) -> None:
         while (error_code := client.ask(request, 4).error_code) in RETRIABLE:
             pass
         assert error_code == ErrorCode.NONE
+
+    assert garbage_after(serve) < ROUNDS
+
+
+def test_a_transaction(floodmark_topic: str, client: RawClient) -> None:
+    while client.ask(FindCoordinatorRequest(key="app", key_type=1), 1).error_code:
+        pass  # its topic is being made
+    init = InitProducerIdRequest(transactional_id="app", transaction_timeout_ms=60_000)
+    while (producer := client.ask(init, 4)).error_code in RETRIABLE:
+        pass
+    assert producer.error_code == ErrorCode.NONE
+    who = {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
+    topics = [AddPartitionsToTxnTopic(name=floodmark_topic, partitions=[0])]
+    add = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="app",
+        v3_and_below_producer_id=producer.producer_id,
+        v3_and_below_producer_epoch=producer.producer_epoch,
+        v3_and_below_topics=topics,
+    )
+
+    def serve() -> None:
+        def error_of_adding() -> int:
+            answer = client.ask(add, 3)
+            error_code: int = (
+                answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
+            )
+            return error_code
+
+        while (error_code := error_of_adding()) in RETRIABLE:
+            pass
+        assert error_code == ErrorCode.NONE
+        end = EndTxnRequest(transactional_id="app", committed=True, **who)
+        assert client.ask(end, 3).error_code == ErrorCode.NONE
 
     assert garbage_after(serve) < ROUNDS
