@@ -27,7 +27,7 @@ from floodmark.client.admin_types import (
 from floodmark.client.cluster import Cluster
 from floodmark.client.connection import Address, Connection
 from floodmark.client.elections import ElectionType, elect_leaders
-from floodmark.client.errors import KafkaError, raise_for_code
+from floodmark.client.errors import KafkaError, error_of, raise_for_code
 from floodmark.client.fan_out import ask_leaders, group_by_topic
 from floodmark.client.group_offsets import (
     GroupMetadata,
@@ -124,7 +124,7 @@ class Admin:
                     answer.topic_id,
                     answer.num_partitions,
                     answer.replication_factor,
-                    _error(answer.error_code, answer.error_message),
+                    error_of(answer.error_code, answer.error_message),
                 )
                 for answer in response.topics
             ]
@@ -169,7 +169,7 @@ class Admin:
             response: DeleteTopicsResponse = await connection.request(message)
             _raise_if_not_controller(answer.error_code for answer in response.responses)
             return [
-                TopicOutcome(answer.name or "", _error(answer.error_code, answer.error_message))
+                TopicOutcome(answer.name or "", error_of(answer.error_code, answer.error_message))
                 for answer in response.responses
             ]
 
@@ -193,7 +193,7 @@ class Admin:
             response: CreatePartitionsResponse = await connection.request(message)
             _raise_if_not_controller(answer.error_code for answer in response.results)
             return [
-                TopicOutcome(answer.name, _error(answer.error_code, answer.error_message))
+                TopicOutcome(answer.name, error_of(answer.error_code, answer.error_message))
                 for answer in response.results
             ]
 
@@ -270,7 +270,7 @@ class Admin:
             )
             response: DeleteRecordsResponse = await connection.request(message)
             return {
-                TopicPartition(topic.name, p.partition_index): _error(p.error_code)
+                TopicPartition(topic.name, p.partition_index): error_of(p.error_code)
                 or p.low_watermark
                 for topic in response.topics
                 for p in topic.partitions
@@ -428,10 +428,6 @@ class Admin:
         return int(self.cluster.settings.request_timeout_ms)
 
 
-def _error(code: int, text: str | None = None) -> KafkaError | None:
-    return KafkaError(code, text) if code else None
-
-
 def _raise_if_not_controller(codes: Iterable[int]) -> None:
     """The controller moved: the whole request has to go to the new one."""
     if ErrorCode.NOT_CONTROLLER in codes:
@@ -468,7 +464,7 @@ def _log_dir(result: DescribeLogDirsResult) -> LogDir:
         ],
         result.total_bytes,
         result.usable_bytes,
-        _error(result.error_code),
+        error_of(result.error_code),
     )
 
 
@@ -478,7 +474,7 @@ def _producers(
     results: dict[TopicPartition, list[ActiveProducer] | KafkaError] = {}
     for topic in response.topics:
         for answer in topic.partitions:
-            error = _error(answer.error_code, answer.error_message)
+            error = error_of(answer.error_code, answer.error_message)
             results[TopicPartition(topic.name, answer.partition_index)] = error or [
                 ActiveProducer(
                     p.producer_id,

@@ -12,7 +12,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from enum import IntEnum
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from floodmark.client.backoff import Backoff
 from floodmark.client.connection import Address, Connection, ConnectionOptions
@@ -51,6 +51,28 @@ def software_version() -> str:
         return version("floodmark") or "unknown"
     except PackageNotFoundError:
         return "unknown"
+
+
+class NamedLeader(Protocol):
+    """The leader in the answer to a produce or a fetch."""
+
+    @property
+    def leader_id(self) -> int: ...
+    @property
+    def leader_epoch(self) -> int: ...
+
+
+class NamedEndpoint(Protocol):
+    """A broker in such an answer."""
+
+    @property
+    def node_id(self) -> int: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+    @property
+    def rack(self) -> str | None: ...
 
 
 class CoordinatorType(IntEnum):
@@ -199,9 +221,14 @@ class Cluster:
         self._wanted -= set(names)
 
     def learn_leader(
-        self, partition: TopicPartition, leader: int, leader_epoch: int, broker: Broker | None
+        self, partition: TopicPartition, leader: NamedLeader, endpoints: Iterable[NamedEndpoint]
     ) -> None:
-        self.view = self.view.with_leader(partition, leader, leader_epoch, broker)
+        """What a refusal says of the true leader and where it is, if it does (KIP-951)."""
+        if leader.leader_id < 0:
+            return
+        at = next((node for node in endpoints if node.node_id == leader.leader_id), None)
+        broker = None if at is None else Broker(at.node_id, Address(at.host, at.port), at.rack)
+        self.view = self.view.with_leader(partition, leader.leader_id, leader.leader_epoch, broker)
 
     def is_old(self, now_ms: float) -> bool:
         """Whether `metadata.max.age.ms` has gone by since the last refresh."""

@@ -20,7 +20,7 @@ from floodmark.client.admin_types import (
 )
 from floodmark.client.cluster import Cluster
 from floodmark.client.connection import Connection
-from floodmark.client.errors import KafkaError
+from floodmark.client.errors import error_of
 from floodmark.wire.messages import alter_configs as legacy
 from floodmark.wire.messages import incremental_alter_configs as incremental
 from floodmark.wire.messages.describe_configs import (
@@ -61,7 +61,7 @@ async def describe(
             ResourceConfig(
                 _resource(result.resource_type, result.resource_name),
                 {entry.name: _entry(entry) for entry in result.configs},
-                _error(result.error_code, result.error_message),
+                error_of(result.error_code, result.error_message),
             )
             for result in response.results
         ]
@@ -176,15 +176,11 @@ def _resource(resource_type: int, name: str) -> ConfigResource:
     return ConfigResource(ResourceType(resource_type), name)
 
 
-def _error(code: int, text: str | None) -> KafkaError | None:
-    return KafkaError(code, text) if code else None
-
-
 def _outcomes(response: AlterResponse) -> list[ResourceOutcome]:
     return [
         ResourceOutcome(
             _resource(answer.resource_type, answer.resource_name),
-            _error(answer.error_code, answer.error_message),
+            error_of(answer.error_code, answer.error_message),
         )
         for answer in response.responses
     ]

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 from floodmark.client.cluster import Cluster
-from floodmark.client.errors import KafkaError, raise_for_code
+from floodmark.client.errors import KafkaError, error_of, raise_for_code
 from floodmark.client.fan_out import group_by_topic
 from floodmark.client.view import TopicPartition
 from floodmark.wire.errors import ErrorCode
@@ -46,8 +46,8 @@ async def elect_leaders(
         response: ElectLeadersResponse = await connection.request(request)
         raise_for_code(response.error_code)
         answers = {
-            TopicPartition(topic.topic, answer.partition_id): (
-                KafkaError(answer.error_code, answer.error_message) if answer.error_code else None
+            TopicPartition(topic.topic, answer.partition_id): error_of(
+                answer.error_code, answer.error_message
             )
             for topic in response.replica_election_results
             for answer in topic.partition_result

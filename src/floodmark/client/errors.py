@@ -74,6 +74,11 @@ class ClientClosed(RuntimeError):
     """The client was closed before or while it was used."""
 
 
+def error_of(code: int, text: str | None = None) -> KafkaError | None:
+    """For answers about many things, of which each has its own code."""
+    return KafkaError(code, text) if code != ErrorCode.NONE else None
+
+
 def raise_for_code(code: int, text: str | None = None) -> None:
     if code != ErrorCode.NONE:
         raise KafkaError(code, text)

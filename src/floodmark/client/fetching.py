@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from floodmark.client.cluster import Cluster
-from floodmark.client.connection import Address, Connection
-from floodmark.client.errors import KafkaError, raise_for_code
+from floodmark.client.connection import Connection
+from floodmark.client.errors import KafkaError, error_of, raise_for_code
 from floodmark.client.fan_out import group_by_topic
 from floodmark.client.settings import ConsumerSettings
-from floodmark.client.view import Broker, TopicPartition
+from floodmark.client.view import TopicPartition
 from floodmark.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -100,23 +100,13 @@ def _partition(
 
 def _answers(cluster: Cluster, response: FetchResponse) -> dict[TopicPartition, PartitionAnswer]:
     answers: dict[TopicPartition, PartitionAnswer] = {}
-    endpoints = {
-        node.node_id: Broker(node.node_id, Address(node.host, node.port), node.rack)
-        for node in response.node_endpoints
-    }
     for topic in response.responses:
         name = topic.topic or cluster.view.topic_name(topic.topic_id) or ""
         for data in topic.partitions:
             partition = TopicPartition(name, data.partition_index)
             answers[partition] = _answer(data)
-            leader = data.current_leader
-            if data.error_code and leader.leader_id >= 0:
-                cluster.learn_leader(
-                    partition,
-                    leader.leader_id,
-                    leader.leader_epoch,
-                    endpoints.get(leader.leader_id),
-                )
+            if data.error_code:
+                cluster.learn_leader(partition, data.current_leader, response.node_endpoints)
     return answers
 
 
@@ -124,7 +114,7 @@ def _answer(data: PartitionData) -> PartitionAnswer:
     # Decoding gives a view of the frame, or None.
     records = data.records if isinstance(data.records, memoryview) else memoryview(b"")
     return PartitionAnswer(
-        error=KafkaError(data.error_code) if data.error_code else None,
+        error=error_of(data.error_code),
         records=records,
         aborted=[(item.first_offset, item.producer_id) for item in data.aborted_transactions or ()],
         high_watermark=data.high_watermark,

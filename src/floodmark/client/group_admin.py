@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from floodmark.client.cluster import Cluster, CoordinatorType
 from floodmark.client.connection import Connection
 from floodmark.client.coordination import ask_coordinator
-from floodmark.client.errors import KafkaError, raise_for_code
+from floodmark.client.errors import KafkaError, error_of, raise_for_code
 from floodmark.client.fan_out import ask_brokers, group_by_topic
 from floodmark.client.group_protocol import read_assignment
 from floodmark.client.membership import PROTOCOL_TYPE
@@ -134,9 +134,7 @@ async def delete_offsets(
         response: OffsetDeleteResponse = await connection.request(request)
         raise_for_code(response.error_code)
         return {
-            TopicPartition(topic.name, p.partition_index): (
-                KafkaError(p.error_code) if p.error_code else None
-            )
+            TopicPartition(topic.name, p.partition_index): error_of(p.error_code)
             for topic in response.topics
             for p in topic.partitions
         }

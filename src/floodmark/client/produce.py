@@ -5,15 +5,15 @@ Called by `sender.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from floodmark.client.batch import ProducerBatch
 from floodmark.client.cluster import Cluster
-from floodmark.client.connection import Address, Connection
+from floodmark.client.connection import Connection
 from floodmark.client.errors import KafkaError
 from floodmark.client.lane import ProducerIdentity
 from floodmark.client.settings import ProducerSettings
-from floodmark.client.view import Broker, ClusterView, TopicPartition
+from floodmark.client.view import ClusterView, TopicPartition
 from floodmark.records.batch import NO_SEQUENCE
 from floodmark.records.compression import Compression
 from floodmark.records.record import encode_batch
@@ -91,10 +91,6 @@ def read_answers(
     cluster: Cluster, response: ProduceResponse
 ) -> dict[TopicPartition, Appended | KafkaError]:
     """What became of each partition's batch; new leaders that the broker names are learnt."""
-    endpoints = {
-        node.node_id: Broker(node.node_id, Address(node.host, node.port), node.rack)
-        for node in response.node_endpoints
-    }
     answers: dict[TopicPartition, Appended | KafkaError] = {}
     for topic in response.responses:
         name = topic.name or cluster.view.topic_name(topic.topic_id) or ""
@@ -102,7 +98,7 @@ def read_answers(
             partition = TopicPartition(name, answer.index)
             answers[partition] = _outcome(answer)
             if answer.error_code:
-                _learn(cluster, partition, answer, endpoints)
+                cluster.learn_leader(partition, answer.current_leader, response.node_endpoints)
     return answers
 
 
@@ -112,16 +108,3 @@ def _outcome(answer: PartitionProduceResponse) -> Appended | KafkaError:
     reasons = [item.batch_index_error_message for item in answer.record_errors]
     text = answer.error_message or next((reason for reason in reasons if reason), None)
     return KafkaError(answer.error_code, text)
-
-
-def _learn(
-    cluster: Cluster,
-    partition: TopicPartition,
-    answer: PartitionProduceResponse,
-    endpoints: Mapping[int, Broker],
-) -> None:
-    leader = answer.current_leader
-    if leader.leader_id >= 0:
-        cluster.learn_leader(
-            partition, leader.leader_id, leader.leader_epoch, endpoints.get(leader.leader_id)
-        )
