@@ -122,7 +122,7 @@ class Maintenance:
         count = segments_due(log, now_ms, replica.core.high_watermark)
         if count:
             segments = log.detach_oldest(count, now_ms)
-            retired = await self._in_thread(lambda: log.retire(segments))
+            retired = await self._in_thread(lambda: self._logs.retire(log, segments))
             logger.info("retention removed %d segments of %s-%d", len(retired), *replica.key)
             self._deferred.run_later(log.config.file_delete_delay_ms, retired.remove)
 

@@ -28,6 +28,8 @@ from floodmark.storage.errors import (
 from floodmark.storage.files import Files, Lock
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.partition_log import PartitionLog, parse_directory_name
+from floodmark.storage.retired_segments import RetiredSegments
+from floodmark.storage.segment import Segment
 
 _log = logging.getLogger(__name__)
 LOCK_FILE: Final = ".lock"
@@ -79,6 +81,8 @@ class LogManager:
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._logs_opened = False
         self._checkpoint_lock = threading.Lock()
+        # The recovery points that are on the disk.
+        self._written_points: dict[TopicPartition, int] = {}
         self.topic_ids: dict[TopicPartition, UUID] = {}
         self.dirs: dict[Path, LogDir] = {}
         self.offline_dirs: dict[Path, str] = {}
@@ -344,12 +348,25 @@ class LogManager:
         self.dirs[log.directory.parent].log_count -= 1
         self.topic_ids.pop((topic, partition), None)
         self.high_watermarks.pop((topic, partition), None)
+        self._written_points.pop((topic, partition), None)
         return log.delete(suffix)
 
     def remove_folder(self, path: Path) -> None:
         """Remove a deleted log's folder (blocks)."""
         if self._files.exists(path):
             self._files.remove_tree(path)
+
+    def retire(self, log: PartitionLog, segments: list[Segment]) -> RetiredSegments:
+        """Rename the files of segments that were detached from a log (blocks).
+
+        Names may reach the disk in any order: after a power loss an old segment may be left, and
+        those after it gone. A recovery point on disk that is behind them all says that this is the
+        work of retention, and not a hole that the loss has torn.
+        """
+        key = (log.topic, log.partition)
+        if self._written_points.get(key, 0) < log.segments[0].base_offset <= log.recovery_point:
+            self.checkpoint_recovery_points(log.directory.parent)
+        return log.retire(segments)
 
     def truncate_to(self, log: PartitionLog, offset: int, now_ms: int) -> None:
         """Truncate a log that has diverged from its leader's (blocks)."""
@@ -413,6 +430,8 @@ class LogManager:
                     checkpoints.write_offsets(self._files, path / name, by_partition)
                 except OSError as error:
                     raise storage_failure(error, path, name) from error
+                if name == checkpoints.RECOVERY_POINTS:
+                    self._written_points.update(by_partition)
 
     # -- failing and stopping
 

@@ -11,9 +11,10 @@ import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from random import Random
-from typing import Self
+from typing import Protocol, Self
 
 from floodmark.storage.files import Buffer
 
@@ -270,8 +271,30 @@ class MemoryFiles:
     def crash(self, random: Random | None = None) -> Self:
         """What may be left after a power loss now; without a random source, only what was
         synced."""
+        return self._crash(_Nothing() if random is None else _Chance(random))
+
+    def crashes(self, limit: int, random: Random) -> Iterator[Self]:
+        """Everything that may be left after a power loss now, if that is not more than `limit`
+        images; else a sample of so many, with the least and the most that may be left."""
+        images = list(islice(self._all_crashes(), limit + 1))
+        if len(images) <= limit:
+            yield from images
+            return
+        yield images[0]
+        yield self._crash(_Everything())
+        for _ in range(limit - 2):
+            yield self.crash(random)
+
+    def _all_crashes(self) -> Iterator[Self]:
+        choices = _Odometer()
+        while True:
+            yield self._crash(choices)
+            if not choices.turn():
+                return
+
+    def _crash(self, choices: _Choices) -> Self:
         image = type(self)()
-        image._root = image._image_of(self._root, random)
+        image._root = image._image_of(self._root, choices)
         return image
 
     def flip_bit(self, path: Path, position: int, bit: int = 0) -> None:
@@ -289,19 +312,19 @@ class MemoryFiles:
                 else:
                     yield path / name, bytes(node.content)
 
-    def _image_of(self, folder: _Folder, random: Random | None) -> _Folder:
+    def _image_of(self, folder: _Folder, choices: _Choices) -> _Folder:
         names = dict(folder.durable)
-        if random is not None:
-            # The changes of one folder reach the disk in their order, as with every journaling
-            # file system; files and folders among each other do not.
-            for change in folder.pending[: random.randint(0, len(folder.pending))]:
+        # Journaling file systems keep the order of the changes in one folder. Nothing promises it,
+        # so here any of them may be lost.
+        for change in folder.pending:
+            if choices.pick(2):
                 _apply_names(names, change)
         image = _Folder()
         for name, node in names.items():
             if isinstance(node, _Folder):
-                image.entries[name] = self._image_of(node, random)
+                image.entries[name] = self._image_of(node, choices)
             else:
-                content = _surviving(node, random)
+                content = _surviving(node, choices)
                 image.entries[name] = _Node(bytearray(content), content, [], node.modified_ms)
                 self._nodes.append(image.entries[name])  # type: ignore[arg-type]
         image.durable = dict(image.entries)
@@ -374,24 +397,89 @@ def _set_size(content: bytearray, size: int) -> None:
         content.extend(bytes(size - len(content)))
 
 
-def _surviving(node: _Node, random: Random | None) -> bytes:
+def _surviving(node: _Node, choices: _Choices) -> bytes:
     """The synced content and some of what came after: a prefix, its last write torn, perhaps as
     zeros."""
     content = bytearray(node.durable)
-    if random is None or not node.pending:
+    if not node.pending:
         return bytes(content)
-    kept = random.randint(0, len(node.pending))
+    kept = choices.pick(len(node.pending) + 1)
     for change in node.pending[:kept]:
         if isinstance(change, int):
             _set_size(content, change)
         else:
             content += change
-    if kept < len(node.pending):
-        torn = node.pending[kept]
-        if isinstance(torn, bytes):
-            content += torn[: random.randint(0, len(torn))]
-    if random.random() < 0.2 and len(content) > len(node.durable):
+    torn = node.pending[kept] if kept < len(node.pending) else b""
+    if isinstance(torn, bytes) and len(torn) > 1 and choices.pick(2):
+        content += torn[: choices.cut(len(torn))]
+    if len(content) > len(node.durable) and not choices.pick(2):
         # The size reached the disk before the data did.
-        hole = random.randint(len(node.durable), len(content))
+        hole = len(node.durable) + choices.cut(len(content) - len(node.durable))
         content[hole:] = bytes(len(content) - hole)
     return bytes(content)
+
+
+class _Choices(Protocol):
+    """Says what of many things a power loss leaves."""
+
+    def pick(self, count: int) -> int:
+        """One of the numbers below count; 0 leaves the least."""
+
+    def cut(self, size: int) -> int:
+        """A place inside of so many bytes."""
+
+
+class _Nothing:
+    def pick(self, count: int) -> int:
+        return 0
+
+    def cut(self, size: int) -> int:
+        return 0
+
+
+class _Everything:
+    def pick(self, count: int) -> int:
+        return count - 1
+
+    def cut(self, size: int) -> int:
+        return size
+
+
+class _Chance:
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    def pick(self, count: int) -> int:
+        return self._random.randrange(count)
+
+    def cut(self, size: int) -> int:
+        return self._random.randrange(size)
+
+
+class _Odometer:
+    """One after the other all the ways to choose; places are cut in the middle."""
+
+    def __init__(self) -> None:
+        self._digits: list[int] = []
+        self._counts: list[int] = []
+        self._at = 0
+
+    def pick(self, count: int) -> int:
+        if self._at == len(self._digits):
+            self._digits.append(0)
+            self._counts.append(count)
+        self._at += 1
+        return self._digits[self._at - 1]
+
+    def cut(self, size: int) -> int:
+        return size // 2
+
+    def turn(self) -> bool:
+        """On to the next way; False after the last one."""
+        while self._digits and self._digits[-1] + 1 == self._counts[-1]:
+            del self._digits[-1], self._counts[-1]
+        self._at = 0
+        if not self._digits:
+            return False
+        self._digits[-1] += 1
+        return True
