@@ -237,7 +237,7 @@ async def _consume_in_group(options: CatOptions, group: str, config_file: str | 
         raise click.UsageError("name topics behind the group")
     properties = {"auto.offset.reset": "earliest"} | options.properties | {"group.id": group}
     settings = client_settings(ConsumerSettings, config_file, properties)
-    plan = ReadPlan(topics, None, follow=True, max_records=options.count)
+    plan = ReadPlan(topics, None, follow=not options.exit_at_end, max_records=options.count)
     async with Consumer(options.brokers, settings) as consumer:
         await print_records(consumer, plan, _formatter(options), write_now)
 

@@ -50,7 +50,9 @@ async def read(consumer: Consumer, plan: ReadPlan) -> AsyncIterator[list[Found]]
     """What the plan asks for, in portions as they arrive."""
     if plan.start is None:
         await consumer.subscribe(plan.topics)
-        async for found in _until(consumer, None, plan.idle_timeout_ms, plan.max_records):
+        async for found in _until(
+            consumer, None, plan.idle_timeout_ms, plan.max_records, follow=plan.follow
+        ):
             yield found
         return
     partitions = await _assign(consumer, plan)
@@ -92,7 +94,12 @@ async def _until(
     end: dict[TopicPartition, int] | None,
     idle_timeout_ms: float | None,
     left: int | None,
+    *,
+    follow: bool = True,
 ) -> AsyncIterator[list[Found]]:
+    """Up to these ends; without them for ever or, unless it is to `follow`, until all that is
+    assigned has been read.
+    """
     idle_ms = 0.0
     clock = consumer.cluster.clock
     while left is None or left > 0:
@@ -110,8 +117,15 @@ async def _until(
         if found:
             left = None if left is None else left - len(found)
             yield found
-        elif idle_timeout_ms is not None and idle_ms >= idle_timeout_ms:
+            continue
+        is_idle = idle_timeout_ms is not None and idle_ms >= idle_timeout_ms
+        if is_idle or (not follow and _has_caught_up(consumer)):
             return
+
+
+def _has_caught_up(consumer: Consumer) -> bool:
+    assigned = consumer.assignment
+    return bool(assigned) and all(consumer.lag(partition) == 0 for partition in assigned)
 
 
 async def _all_at(consumer: Consumer, end: dict[TopicPartition, int]) -> bool:

@@ -117,9 +117,8 @@ def up(
             ready=_say_ready,
         )
     except ConfigError as error:
-        raise CliError(
-            "the broker cannot start with these settings", why=error.explain()
-        ) from error
+        what = "the broker cannot start with these settings"
+        raise CliError(what, why=str(error), hint=error.hint) from error
     except StorageError as error:
         raise CliError(
             "the broker cannot start",

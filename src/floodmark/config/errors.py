@@ -8,8 +8,8 @@ from __future__ import annotations
 class ConfigError(ValueError):
     """A setting that cannot be used.
 
-    `str(error)` is the sentence that Kafka's tools expect to see; `explain()` adds what to do next
-    and is meant for the person who starts the broker.
+    `str(error)` is the sentence that Kafka's tools expect to see; `hint` tells the person who starts
+    the broker what to do next.
     """
 
     def __init__(self, message: str, *, name: str | None = None, hint: str | None = None) -> None:
@@ -21,6 +21,3 @@ class ConfigError(ValueError):
     def bad_value(cls, name: str, value: object, why: str, hint: str | None = None) -> ConfigError:
         """The form of Kafka's ConfigException, which people search the web for."""
         return cls(f"Invalid value {value} for configuration {name}: {why}", name=name, hint=hint)
-
-    def explain(self) -> str:
-        return f"{self}. {self.hint}" if self.hint else str(self)

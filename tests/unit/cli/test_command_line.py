@@ -234,3 +234,17 @@ def test_the_cluster_is_described_with_its_disks(
     assert folder["free_bytes"] > 0
     assert run(["cluster", "describe", *at]) == 0
     assert f"cluster {document['cluster_id']}  controller 1" in capsys.readouterr().out
+
+
+def test_cat_in_a_group_ends_at_the_end_when_told_to(
+    capsysbinary: pytest.CaptureFixture[bytes], floodmark: BrokerThread, tmp_path: Path
+) -> None:
+    topic = floodmark.create_topic("orders", partitions=3)
+    lines = tmp_path / "lines"
+    lines.write_bytes(b"".join(b"%d\n" % number for number in range(100)))
+    at = ["-b", floodmark.bootstrap_servers]
+    assert run(["cat", "-P", "-l", "-t", topic, str(lines), *at]) == 0
+    assert run(["cat", "-q", "-e", "-G", "readers", topic, *at]) == 0
+    assert sorted(map(int, capsysbinary.readouterr().out.split())) == list(range(100))
+    assert run(["cat", "-q", "-e", "-G", "readers", topic, *at]) == 0
+    assert capsysbinary.readouterr().out == b""

@@ -111,7 +111,10 @@ def test_it_says_where_it_listens_and_how_to_send_a_first_record(
 @pytest.mark.parametrize(
     ("error", "text"),
     [
-        (ConfigError("no such thing", hint="Use another"), "no such thing"),
+        (
+            ConfigError("no such thing", hint="Use another"),
+            "why: no such thing\n  try: Use another",
+        ),
         (OSError(98, "cannot listen on h:1: Address already in use"), "another --host, --port"),
         (LogDirLocked("the folder is in use"), "another --data-dir"),
     ],
