@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 
 from floodmark.network.framing import FrameBuffer, FrameTooLarge
 from floodmark.network.request_channel import RequestChannel, Response
-from floodmark.network.transfer import Outbox
+from floodmark.network.transfer import SMALL_BYTES, Outbox
 
 if TYPE_CHECKING:
     from floodmark.network.processor import Processor
@@ -128,7 +128,7 @@ class Connection(asyncio.BufferedProtocol):
         if response is not None:
             outbox = self._outbox
             processor.bytes_out += outbox.add(response)
-            if not in_loop or outbox.is_large:
+            if not in_loop or outbox.size_bytes > SMALL_BYTES:
                 outbox.write_to(transport)
         processor.responses_under_way -= 1
         self._frames.release()
@@ -165,7 +165,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         if self._transport is not None:
-            self._send_outbox()
+            if self._outbox.size_bytes:
+                self._send_outbox()
             self._transport.abort()
 
     def give_back_memory(self) -> None:
@@ -203,10 +204,11 @@ class Connection(asyncio.BufferedProtocol):
             self.abort(str(problem))
         finally:
             self._in_loop = False
-            self._send_outbox()
+            if self._outbox.size_bytes:
+                self._send_outbox()
 
     def _send_outbox(self) -> None:
-        if self._outbox and self._transport is not None and not self._transport.is_closing():
+        if self._transport is not None and not self._transport.is_closing():
             self._outbox.write_to(self._transport)
 
     def _submit(self, frame: memoryview) -> None:

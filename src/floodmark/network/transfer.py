@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
+from floodmark.network.framing import LENGTH_BYTES
+
 SMALL_BYTES = 16 * 1024
 """Below this, joining pieces into one write is cheaper than a vectored write."""
 
@@ -35,46 +37,39 @@ class Outbox:
     """The responses of one connection that are not with the transport yet.
 
     A client that has several requests under way gets the answers of one turn in one write: a write
-    to a socket costs as much as all the rest of a small request.
+    to a socket costs as much as all the rest of a small request. Above SMALL_BYTES waiting for more
+    would only cost memory.
     """
 
-    __slots__ = ("_chunks", "_size_bytes")
+    __slots__ = ("_chunks", "size_bytes")
 
     def __init__(self) -> None:
         self._chunks: list[Bytes] = []
-        self._size_bytes = 0
+        self.size_bytes = 0
 
     def add(self, answer: Answer) -> int:
         """Takes in one answer, framed; returns its size without the length prefix."""
         if isinstance(answer, bytes):
             size_bytes = len(answer)
-            self._chunks.append(size_bytes.to_bytes(4, "big") + answer)
+            self._chunks.append(size_bytes.to_bytes(LENGTH_BYTES, "big") + answer)
         else:
             size_bytes = sum(map(len, answer))
             chunks = [part if type(part) is bytes else _bytes_of(part) for part in answer]
-            self._chunks.append(size_bytes.to_bytes(4, "big"))
+            self._chunks.append(size_bytes.to_bytes(LENGTH_BYTES, "big"))
             self._chunks += chunks
-        self._size_bytes += size_bytes
+        self.size_bytes += LENGTH_BYTES + size_bytes
         return size_bytes
-
-    def __bool__(self) -> bool:
-        return bool(self._chunks)
-
-    @property
-    def is_large(self) -> bool:
-        """Waiting for more would only cost memory."""
-        return self._size_bytes > SMALL_BYTES
 
     def write_to(self, transport: asyncio.WriteTransport) -> None:
         chunks = self._chunks
         if len(chunks) == 1:
             transport.write(chunks[0])
-        elif self._size_bytes <= SMALL_BYTES:
+        elif self.size_bytes <= SMALL_BYTES:
             transport.write(b"".join(chunks))
         else:
             transport.writelines(chunks)
         chunks.clear()
-        self._size_bytes = 0
+        self.size_bytes = 0
 
 
 def _bytes_of(part: Part) -> Bytes:
