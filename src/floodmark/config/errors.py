@@ -8,7 +8,7 @@ from __future__ import annotations
 class ConfigError(ValueError):
     """A setting that cannot be used.
 
-    `str(error)` is the sentence that Kafka's tools expect to see; `hint` tells the person who starts
+    `str(error)` is the sentence that Kafka's tools expect to see; `hint` tells whoever starts
     the broker what to do next.
     """
 
