@@ -14,6 +14,7 @@ import logging
 import os
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
+from importlib import import_module
 from typing import NamedTuple
 
 from floodmark.observability.sources import ObservedBroker, Sources
@@ -56,13 +57,12 @@ async def serve_metrics(broker: ObservedBroker, port: int) -> MetricsServer:
 class BrokerPages:
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
-        self._render: Callable[[Sources], bytes] | None = None
 
     async def metrics(self) -> Answer:
-        if self._render is None:
-            # prometheus_client takes over 0.1 s to import: in a thread, when first needed.
-            self._render = await asyncio.to_thread(_load_renderer)
-        body = self._render(self._sources)
+        # prometheus_client takes over 0.1 s to import: in a thread, when first needed.
+        metrics = await asyncio.to_thread(import_module, "floodmark.observability.metrics")
+        # Most of the time goes into the text, which must not keep the broker's loop.
+        body = await asyncio.to_thread(metrics.render, metrics.collect(self._sources))
         return Answer(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", body)
 
     async def health(self) -> Answer:
@@ -70,12 +70,6 @@ class BrokerPages:
         serving = health["status"] == "serving"
         status = HTTPStatus.OK if serving else HTTPStatus.SERVICE_UNAVAILABLE
         return Answer(status, "application/json", json.dumps(health).encode() + b"\n")
-
-
-def _load_renderer() -> Callable[[Sources], bytes]:
-    from floodmark.observability.metrics import render
-
-    return render
 
 
 class MetricsServer:

@@ -1,7 +1,7 @@
 """The broker's numbers in Prometheus' text form, under the names that dashboards for Kafka expect.
 
-Called by `http` for each scrape, on the broker's loop. The names are those that the JMX exporter
-with its usual rules makes of Kafka's own: `kafka.server:type=ReplicaManager,name=LeaderCount` is
+Called by `http` for each scrape. The names are those that the JMX exporter with its usual rules
+makes of Kafka's own: `kafka.server:type=ReplicaManager,name=LeaderCount` is
 `kafka_server_replicamanager_leadercount`.
 """
 
@@ -25,21 +25,35 @@ RUNNING = 3
 """Kafka's BrokerState of a broker that serves."""
 
 
-def render(sources: Sources) -> bytes:
+def collect(sources: Sources) -> list[Metric]:
+    """The broker's numbers as they are now; on its loop, because nothing may change meanwhile."""
+    return list(BrokerMetrics(sources).collect())
+
+
+def render(metrics: list[Metric]) -> bytes:
+    """The text of a scrape, with what the system knows of the process; in any thread."""
     registry = CollectorRegistry(auto_describe=False)
     ProcessCollector(registry=registry)
-    registry.register(BrokerCollector(sources))
+    registry.register(Collected(metrics))
     return generate_latest(registry)
 
 
-class BrokerCollector(Collector):
+class Collected(Collector):
+    def __init__(self, metrics: list[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics
+
+
+class BrokerMetrics:
     """Reads everything anew for each scrape and keeps nothing."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
         self._max_topics = sources.broker.config.get_int("floodmark.metrics.max.topics")
 
-    def collect(self) -> Iterable[Metric]:
+    def collect(self) -> Iterator[Metric]:
         yield from self._topics()
         yield from self._requests()
         yield from self._network()
