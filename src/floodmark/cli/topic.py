@@ -23,7 +23,7 @@ from floodmark.client.admin_types import (
 )
 from floodmark.client.errors import KafkaError
 from floodmark.client.offsets import OffsetSpec
-from floodmark.client.view import NO_LEADER, PartitionView, TopicPartition, TopicView
+from floodmark.client.view import NO_LEADER, TopicPartition, TopicView
 from floodmark.wire.errors import ErrorCode
 
 
@@ -131,7 +131,7 @@ def describe(
                 topics = await admin.describe_topics(names)
             else:
                 topics = await admin.list_topics(include_internal=True)
-            return [await _describe(admin, item) for item in topics]
+            return await _describe(admin, topics)
 
     def is_shown(partition: dict[str, Any]) -> bool:
         behind = len(partition["isr"]) < len(partition["replicas"])
@@ -298,48 +298,55 @@ def _topic_json(item: TopicView) -> dict[str, Any]:
     }
 
 
-async def _describe(admin: Admin, item: TopicView) -> dict[str, Any]:
-    (config,) = await admin.describe_configs([ConfigResource.topic(item.name)])
-    if config.error is not None:
-        raise CliError(f"the settings of {item.name} cannot be read", why=str(config.error))
-    changed = {
-        entry.name: entry.value
-        for entry in config.entries.values()
-        if entry.source is ConfigSource.DYNAMIC_TOPIC_CONFIG
-    }
-    led = [p for p in item.partitions.values() if p.leader != NO_LEADER]
-    start = await _offsets(admin, item.name, led, OffsetSpec.EARLIEST)
-    end = await _offsets(admin, item.name, led, OffsetSpec.LATEST)
-    return {
-        **_topic_json(item),
-        "configs": changed,
-        "partitions": [
-            {
-                "partition": p.partition,
-                "leader": None if p.leader == NO_LEADER else p.leader,
-                "leader_epoch": p.leader_epoch,
-                "replicas": list(p.replicas),
-                "isr": list(p.in_sync_replicas),
-                "start_offset": start.get(p.partition),
-                "end_offset": end.get(p.partition),
-            }
-            for _, p in sorted(item.partitions.items())
-        ],
-    }
+async def _describe(admin: Admin, topics: Sequence[TopicView]) -> list[dict[str, Any]]:
+    """A handful of requests, however many topics there are."""
+    if not topics:
+        return []
+    configs: dict[str, dict[str, str | None]] = {}
+    for config in await admin.describe_configs([ConfigResource.topic(t.name) for t in topics]):
+        name = config.resource.name
+        if config.error is not None:
+            raise CliError(f"the settings of {name} cannot be read", why=str(config.error))
+        configs[name] = {
+            entry.name: entry.value
+            for entry in config.entries.values()
+            if entry.source is ConfigSource.DYNAMIC_TOPIC_CONFIG
+        }
+    start = await _offsets(admin, topics, OffsetSpec.EARLIEST)
+    end = await _offsets(admin, topics, OffsetSpec.LATEST)
+    return [
+        {
+            **_topic_json(topic),
+            "configs": configs[topic.name],
+            "partitions": [
+                {
+                    "partition": index,
+                    "leader": None if p.leader == NO_LEADER else p.leader,
+                    "leader_epoch": p.leader_epoch,
+                    "replicas": list(p.replicas),
+                    "isr": list(p.in_sync_replicas),
+                    "start_offset": start.get(TopicPartition(topic.name, index)),
+                    "end_offset": end.get(TopicPartition(topic.name, index)),
+                }
+                for index, p in sorted(topic.partitions.items())
+            ],
+        }
+        for topic in topics
+    ]
 
 
 async def _offsets(
-    admin: Admin, name: str, partitions: Sequence[PartitionView], spec: OffsetSpec
-) -> dict[int, int]:
-    wanted = {TopicPartition(name, p.partition): int(spec) for p in partitions}
-    if not wanted:
-        return {}
-    listed = await admin.list_offsets(wanted)
-    return {
-        partition.partition: result.offset
-        for partition, result in listed.items()
-        if not isinstance(result, KafkaError)
+    admin: Admin, topics: Sequence[TopicView], spec: OffsetSpec
+) -> dict[TopicPartition, int]:
+    """Of the partitions that have a leader to ask."""
+    wanted = {
+        TopicPartition(topic.name, index): int(spec)
+        for topic in topics
+        for index, partition in topic.partitions.items()
+        if partition.leader != NO_LEADER
     }
+    listed = await admin.list_offsets(wanted) if wanted else {}
+    return {p: found.offset for p, found in listed.items() if not isinstance(found, KafkaError)}
 
 
 def _print_description(item: dict[str, Any]) -> None:
