@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+
+import click
 
 from floodmark.cli.progress import Progress
 from floodmark.cli.record_json import Outgoing
@@ -11,6 +14,8 @@ from floodmark.client.batch import Delivery
 from floodmark.client.errors import KafkaError
 from floodmark.client.producer import Producer
 from floodmark.records.record import Header
+
+TELL_AFTER_S = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,24 @@ class LineParser:
         return data
 
 
+async def _wait_for_topic(producer: Producer, topic: str) -> None:
+    """The first record makes a topic that is not there; where it must not, nobody should wonder
+    for `max.block.ms` what is going on.
+    """
+    waiting = asyncio.create_task(producer.partitions_for(topic))
+    try:
+        await asyncio.wait({waiting}, timeout=TELL_AFTER_S)
+        if not waiting.done():
+            click.echo(
+                f"waiting for topic {topic}, which does not exist: the broker may not make topics "
+                "by itself (auto.create.topics.enable); floodmark topic create does",
+                err=True,
+            )
+        await waiting
+    finally:
+        waiting.cancel()
+
+
 async def send_all(
     producer: Producer,
     topic: str,
@@ -60,6 +83,8 @@ async def send_all(
             failures.append(error)
 
     async for lines in pieces:
+        if not sent and lines:
+            await _wait_for_topic(producer, topic)
         for line in lines[: None if limit is None else limit - sent]:
             record = parse(line)
             delivery = await producer.send(

@@ -99,6 +99,7 @@ def up(
     Every setting of Kafka's server.properties can be given in --config, as FLOODMARK_LOG_DIRS in
     the environment (dots become underscores), or with --set log.dirs=...; later ones win.
     """
+    _open_standard_descriptors()
     try:
         properties = merge_sources(
             file=_read_file(config_file),
@@ -131,6 +132,18 @@ def up(
             why=error.strerror or str(error),
             hint="choose another --host, --port or --metrics-port, or stop what listens there",
         ) from error
+
+
+def _open_standard_descriptors() -> None:
+    """Started with one of them closed, a broker would get its number for a file or a socket, which
+    whatever prints then writes into, and which uvloop refuses to close.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            # The lowest number that is free, hence this one.
+            os.open(os.devnull, os.O_RDWR)
 
 
 def _read_file(path: str | None) -> dict[str, str]:

@@ -248,3 +248,24 @@ def test_cat_in_a_group_ends_at_the_end_when_told_to(
     assert sorted(map(int, capsysbinary.readouterr().out.split())) == list(range(100))
     assert run(["cat", "-q", "-e", "-G", "readers", topic, *at]) == 0
     assert capsysbinary.readouterr().out == b""
+
+
+class TestWithoutTopicCreation:
+    @pytest.fixture
+    def floodmark_settings(self) -> dict[str, str]:
+        return {"auto.create.topics.enable": "false"}
+
+    def test_a_producer_says_what_it_waits_for(
+        self,
+        capsys: pytest.CaptureFixture[str],
+        floodmark: BrokerThread,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr("floodmark.cli.sending.TELL_AFTER_S", 0.1)
+        (tmp_path / "lines").write_text("a record\n")
+        given = ["-X", "max.block.ms=1000", "-b", floodmark.bootstrap_servers]
+        assert run(["produce", "nowhere", str(tmp_path / "lines"), *given]) == 1
+        said = capsys.readouterr().err
+        assert "waiting for topic nowhere, which does not exist" in said
+        assert "topic nowhere does not exist" in said

@@ -1,5 +1,8 @@
 """`floodmark up`: which properties reach the broker, and what is said when it is ready."""
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -125,3 +128,16 @@ def test_a_failed_start_is_explained(
     started.error = error
     assert run(["up"]) == 1
     assert text in capsys.readouterr().err
+
+
+def test_a_broker_with_closed_output_serves_and_stops_in_order(tmp_path: Path) -> None:
+    command = f"exec {sys.executable} -m floodmark up --port 0 --data-dir {tmp_path} <&- >&-"
+    with subprocess.Popen(["sh", "-c", command], stderr=subprocess.PIPE, text=True) as broker:
+        assert broker.stderr is not None
+        for line in broker.stderr:
+            if line.rstrip().endswith("serves"):
+                break
+        broker.send_signal(signal.SIGINT)
+        rest = broker.stderr.read()
+        assert broker.wait(30) == 0, rest
+    assert "stopping in order" in rest
