@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
 from uuid import uuid4
 
 from floodmark.broker.deferred import Deferred
@@ -26,8 +30,10 @@ from floodmark.storage.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
-OPENED_TOGETHER = 32
-"""A thread makes the files of this many partitions at a time; then they may be used."""
+HANDLED_TOGETHER = 32
+"""A thread makes or renames the folders of this many partitions at a time."""
+
+T = TypeVar("T")
 
 
 class Partitions:
@@ -70,8 +76,7 @@ class Partitions:
 
     async def _apply(self, image: MetadataImage, delta: Delta, at_start: bool) -> None:
         for deleted in delta.deleted_topics:
-            for index in range(len(deleted.partitions)):
-                self._delete(deleted.name, index)
+            await self._delete(deleted.name, list(range(len(deleted.partitions))))
         for created in delta.created_topics:
             await self._apply_all(
                 image, created, enumerate_partitions(created), is_new=not at_start
@@ -122,8 +127,10 @@ class Partitions:
         is_new: bool,
     ) -> None:
         settings = self._topic_config(image, topic.name)
-        for first in range(0, len(partitions), OPENED_TOGETHER):
-            some = partitions[first : first + OPENED_TOGETHER]
+        elsewhere = [index for index, one in partitions if self._broker_id not in one.replicas]
+        await self._delete(topic.name, elsewhere)
+        here = [(index, one) for index, one in partitions if self._broker_id in one.replicas]
+        for some in _portions(here):
             logs = await self._open_logs(topic, settings, some, is_new)
             for index, partition in some:
                 self._apply_one(topic, settings, index, partition, logs.get(index), is_new)
@@ -135,16 +142,13 @@ class Partitions:
         partitions: list[tuple[int, PartitionImage]],
         is_new: bool,
     ) -> dict[int, PartitionLog | StorageError]:
-        """The logs of those that are to be here and are not yet, or why one could not be opened.
+        """The logs of those that are not open yet, or why one could not be opened.
 
         In a thread, because a file system may take long to make a folder while it syncs another;
         what the start has opened already is at hand.
         """
         missing = [
-            index
-            for index, partition in partitions
-            if self._broker_id in partition.replicas
-            and self._replicas.find((topic.name, index)) is None
+            index for index, _ in partitions if self._replicas.find((topic.name, index)) is None
         ]
         config, now_ms = log_config_from(settings), self._clock.now_ms()
 
@@ -161,7 +165,7 @@ class Partitions:
 
         if all(self._logs.get(topic.name, index) is not None for index in missing):
             return open_all()
-        return await asyncio.get_running_loop().run_in_executor(self._executor, open_all)
+        return await self._in_thread(open_all)
 
     def _apply_one(
         self,
@@ -173,9 +177,6 @@ class Partitions:
         is_new: bool,
     ) -> None:
         key = (topic.name, index)
-        if self._broker_id not in partition.replicas:
-            self._delete(*key)
-            return
         if isinstance(opened, StorageError):
             self._not_opened(key, opened, is_new)
             return
@@ -232,21 +233,37 @@ class Partitions:
         lost = self._logs.fail_dir(problem.directory, str(problem))
         self._replicas.take_offline(lost)
 
-    def _delete(self, topic: str, partition: int) -> None:
-        """The folder is renamed at once and removed later, off the loop."""
-        replica = self._replicas.remove((topic, partition))
-        if replica is None:
-            return
-        delay_ms = replica.log.config.file_delete_delay_ms
-        try:
-            folder = self._logs.delete(topic, partition, uuid4().hex)
-        except LogDirFailure as problem:
-            self.fail_folder_of(problem)
-            return
-        except StorageError as problem:
-            logger.error("the folder of %s-%d is left behind: %s", topic, partition, problem)
-            return
-        self._deferred.run_later(delay_ms, self._logs.remove_folder, folder)
+    async def _delete(self, topic: str, indexes: list[int]) -> None:
+        """The folders are renamed at once and removed later, both off the loop."""
+        for some in _portions(indexes):
+            removed = [self._replicas.remove((topic, index)) for index in some]
+            logs = [replica.log for replica in removed if replica is not None]
+            if logs:
+                for log, outcome in await self._in_thread(partial(self._rename, logs)):
+                    self._renamed(log, outcome)
+
+    def _rename(self, logs: list[PartitionLog]) -> list[tuple[PartitionLog, Path | StorageError]]:
+        outcomes: list[tuple[PartitionLog, Path | StorageError]] = []
+        for log in logs:
+            try:
+                outcomes.append((log, self._logs.delete(log.topic, log.partition, uuid4().hex)))
+            except StorageError as problem:
+                outcomes.append((log, problem))
+        return outcomes
+
+    def _renamed(self, log: PartitionLog, outcome: Path | StorageError) -> None:
+        if isinstance(outcome, LogDirFailure):
+            self.fail_folder_of(outcome)
+        elif isinstance(outcome, StorageError):
+            logger.error(
+                "the folder of %s-%d is left behind: %s", log.topic, log.partition, outcome
+            )
+        else:
+            delay_ms = log.config.file_delete_delay_ms
+            self._deferred.run_later(delay_ms, self._logs.remove_folder, outcome)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
     def _topic_config(self, image: MetadataImage, topic: str) -> TopicConfig:
         return topic_config(self.config, image.config("topic", topic))
@@ -254,6 +271,11 @@ class Partitions:
     @property
     def _checks_records(self) -> bool:
         return self.config.get_bool("floodmark.produce.full.check")
+
+
+def _portions(items: list[T]) -> Iterator[list[T]]:
+    for first in range(0, len(items), HANDLED_TOGETHER):
+        yield items[first : first + HANDLED_TOGETHER]
 
 
 def enumerate_partitions(topic: TopicImage) -> list[tuple[int, PartitionImage]]:
