@@ -36,11 +36,13 @@ def run(
     """Starts the broker, calls `ready` once it serves, and returns when it has stopped in order."""
     configure_logging(log_format, log_level)
     config = BrokerConfig.load(properties)
-    for name in config.unknown_names:
-        logger.warning("the setting %s is not known and has no effect", name)
+    if config.unknown_names:
+        names = ", ".join(config.unknown_names)
+        logger.warning("these settings are not known and have no effect: %s", names)
     refuse_open_doors(config)
-    for name in without_effect(config):
-        logger.warning("the setting %s has no effect yet", name)
+    idle = without_effect(config)
+    if idle:
+        logger.warning("these settings have no effect yet: %s", ", ".join(idle))
     _raise_file_limit()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:

@@ -9,7 +9,31 @@ from __future__ import annotations
 from floodmark.config.broker_config import BrokerConfig, base_name
 from floodmark.config.errors import ConfigError
 
-_WITHOUT_EFFECT = ("delegation.token.", "sasl.", "ssl.", "zookeeper.")
+WITHOUT_EFFECT = (
+    # Until there is security.
+    *("ssl.*", "sasl.*", "delegation.token.*"),
+    *("connections.max.reauth.ms", "connection.failed.authentication.delay.ms"),
+    # Until there are clusters.
+    *("zookeeper.*", "broker.id.generation.enable", "reserved.broker.max.id"),
+    *("replica.fetch.*", "replica.lag.time.max.ms", "replica.socket.*", "num.replica.fetchers"),
+    *("replica.selector.class", "auto.leader.rebalance.enable", "leader.imbalance.*"),
+    *("controlled.shutdown.*", "controller.socket.timeout.ms"),
+    # Until there are quotas, and moves between log folders.
+    *("quota.*", "controller.quota.*", "replication.quota.*", "leader.replication.*"),
+    *("follower.replication.*", "alter.log.dirs.*", "replica.alter.log.dirs.*"),
+    *("num.replica.alter.log.dirs.threads", "max.connection.creation.rate"),
+    # Until somebody needs them.
+    *("queued.max.request.bytes", "socket.send.buffer.bytes", "socket.receive.buffer.bytes"),
+    *("socket.connection.setup.*", "request.timeout.ms", "background.threads"),
+    *("max.request.partition.size.limit", "log.preallocate", "cordoned.log.dirs"),
+    *("log.dir.failure.timeout.ms", "log.cleaner.threads", "log.cleaner.io.buffer.size"),
+    *("log.cleaner.io.buffer.load.factor", "transaction.two.phase.commit.enable"),
+    *("telemetry.max.bytes", "metrics.*"),
+)
+"""Known settings that do nothing yet; `*` stands for the rest of a name. Those that tune what works
+differently here are not among them: nobody misses anything without them."""
+
+_POLICIES = ("create.topic.policy.class.name", "alter.config.policy.class.name")
 
 
 def refuse_open_doors(config: BrokerConfig) -> None:
@@ -28,8 +52,22 @@ def refuse_open_doors(config: BrokerConfig) -> None:
             name="authorizer.class.name",
             hint="Take it out, and listen only where everybody may do everything",
         )
+    for name in _POLICIES:
+        if config.static.get(name):
+            raise ConfigError(
+                f"{name} asks for a policy in Java, which cannot be asked here",
+                name=name,
+                hint="Take it out, if everybody may do what it would have refused",
+            )
 
 
 def without_effect(config: BrokerConfig) -> list[str]:
     """The names among the start properties that are known and do nothing yet."""
-    return sorted(name for name in config.static if base_name(name).startswith(_WITHOUT_EFFECT))
+    return sorted(name for name in config.static if _is_without_effect(base_name(name)))
+
+
+def _is_without_effect(name: str) -> bool:
+    return any(
+        name.startswith(entry[:-1]) if entry.endswith("*") else name == entry
+        for entry in WITHOUT_EFFECT
+    )

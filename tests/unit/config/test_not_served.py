@@ -1,10 +1,13 @@
 """What the broker cannot do yet is refused where it matters, and named where it does not."""
 
+from pathlib import Path
+
 import pytest
 
+from floodmark.config import BROKER_SETTINGS_BY_NAME
 from floodmark.config.broker_config import BrokerConfig
 from floodmark.config.errors import ConfigError
-from floodmark.config.not_served import refuse_open_doors, without_effect
+from floodmark.config.not_served import WITHOUT_EFFECT, refuse_open_doors, without_effect
 
 
 @pytest.mark.parametrize(
@@ -19,6 +22,7 @@ from floodmark.config.not_served import refuse_open_doors, without_effect
             "listener OUTER asks for SASL_PLAINTEXT",
         ),
         ({"authorizer.class.name": "org.example.Authorizer"}, "access control"),
+        ({"create.topic.policy.class.name": "org.example.Policy"}, "a policy in Java"),
     ],
 )
 def test_a_door_that_was_meant_to_be_closed_is_not_left_open(properties, why):
@@ -45,3 +49,13 @@ def test_settings_that_do_nothing_yet_are_named():
         "listener.name.plaintext.ssl.client.auth",
         "zookeeper.connect",
     ]
+
+
+def test_every_setting_without_effect_exists_and_is_on_the_page_about_differences():
+    page = Path(__file__).parents[3].joinpath("docs", "compatibility.md").read_text()
+    for entry in WITHOUT_EFFECT:
+        assert f"`{entry}`" in page
+        assert any(
+            name.startswith(entry[:-1]) if entry.endswith("*") else name == entry
+            for name in BROKER_SETTINGS_BY_NAME
+        ), entry
