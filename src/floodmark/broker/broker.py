@@ -302,13 +302,18 @@ class Broker:
         await loading
 
     def _broker_config_changed(self, image: MetadataImage) -> None:
-        """Dynamic settings of the broker: the defaults of its topics, and its number of slots."""
+        """Dynamic settings of the broker: defaults of its topics, its slots, its limits."""
         config = self.controller.config
         self.partitions.config = config
         for topic in image.topics.values():
             self.partitions.reconfigure(image, topic)
         if self.is_serving:
             self.network.channel.resize(config.get_int("num.io.threads"))
+            self.network.limit_connections(
+                config.get_int("max.connections"),
+                config.get_int("max.connections.per.ip"),
+                connection_limits(config.get_str("max.connections.per.ip.overrides")),
+            )
         self.coordination.config_changed(config)
         if self._cleaner is not None:
             self._cleaner.settings = cleaner_settings(config)

@@ -87,6 +87,17 @@ class NetworkServer:
             acceptor.start()
         self._sweep()
 
+    def limit_connections(
+        self, max_connections: int, max_per_address: int, per_address_overrides: dict[str, int]
+    ) -> None:
+        """Other limits for those who come from now on; nobody who is there is sent away."""
+        limits = self.limits
+        limits.max_connections = max_connections
+        limits.max_per_address = max_per_address
+        limits.per_address_overrides = per_address_overrides
+        if not limits.is_full():
+            self._unblock_acceptors()
+
     def stop_accepting(self) -> None:
         self._close_acceptors()
 
