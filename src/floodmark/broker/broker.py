@@ -273,8 +273,12 @@ class Broker:
         self.coordination.image_changed(image, delta)
 
     async def _load_logs(self, image: MetadataImage) -> None:
-        """Opens what the cluster knows of; folders of deleted topics are left alone, also of one
-        whose name a topic of today has."""
+        """Opens what the cluster knows of. Folders of deleted topics are set aside, also of one
+        whose name a topic of today has; folders without an id that nobody knows are left alone."""
+        topic_ids = {None} | {topic.topic_id for topic in image.topics.values()}
+        strays = [f for f in self._found if f.topic_id not in topic_ids]
+        await asyncio.to_thread(self.logs.set_aside, strays)
+        self._found = [f for f in self._found if f.topic_id in topic_ids]
         known = [
             f
             for f in self._found
@@ -356,12 +360,14 @@ class Broker:
                 len(report.adopted_topics),
                 ", ".join(report.adopted_topics[:20]),
             )
+        found = {(item.topic, item.partition) for item in self._found}
         for topic, partition in report.stray_partitions:
-            logger.warning(
-                "the folder of %s-%d belongs to no topic of this cluster; it is left alone",
-                topic,
-                partition,
-            )
+            if (topic, partition) in found:
+                logger.warning(
+                    "the folder of %s-%d belongs to no topic of this cluster; it is left alone",
+                    topic,
+                    partition,
+                )
         for name in report.ignored_settings:
             logger.warning("the stored setting %s cannot be read and has no effect", name)
 

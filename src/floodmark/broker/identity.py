@@ -8,13 +8,19 @@ serving it would mix two histories.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
 from floodmark.config.broker_config import BrokerConfig
 from floodmark.metadata.adoption import FoundFolder, FoundTopic
 from floodmark.storage import leader_epochs
-from floodmark.storage.checkpoints import MetaProperties, encode_uuid, read_pairs
+from floodmark.storage.checkpoints import (
+    CorruptCheckpoint,
+    MetaProperties,
+    encode_uuid,
+    read_pairs,
+)
 from floodmark.storage.files import Files
 from floodmark.storage.log_manager import FoundPartition, LogManager
 
@@ -71,8 +77,7 @@ def look_at_folders(
     topic_ids: dict[str, UUID] = {}
     for item in found:
         folder = item.log_dir / f"{item.topic}-{item.partition}"
-        pairs = read_pairs(files, folder / leader_epochs.FILE_NAME) or []
-        latest = max((leader_epoch for leader_epoch, _ in pairs), default=-1)
+        latest = max((leader_epoch for leader_epoch, _ in _epochs(files, folder)), default=-1)
         latest_epochs.setdefault(item.topic, {})[item.partition] = latest
         if item.topic_id is not None:
             topic_ids[item.topic] = item.topic_id
@@ -84,3 +89,11 @@ def look_at_folders(
             for topic, partitions in latest_epochs.items()
         },
     )
+
+
+def _epochs(files: Files, folder: Path) -> list[tuple[int, int]]:
+    """The file is not synced when it is written: a torn one is made anew when the log opens."""
+    try:
+        return read_pairs(files, folder / leader_epochs.FILE_NAME) or []
+    except CorruptCheckpoint:
+        return []

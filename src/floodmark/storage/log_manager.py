@@ -34,6 +34,7 @@ from floodmark.storage.segment import Segment
 _log = logging.getLogger(__name__)
 LOCK_FILE: Final = ".lock"
 DELETE_SUFFIX: Final = "-delete"
+STRAY_SUFFIX: Final = "-stray"
 # KRaft's own log: adopted folders keep it untouched.
 _FOREIGN: Final = "__cluster_metadata-0"
 
@@ -166,6 +167,24 @@ class LogManager:
                 continue
             topic_id = checkpoints.read_topic_id(self._files, path)
             yield FoundPartition(topic, partition, topic_id, log_dir)
+
+    def set_aside(self, strays: Sequence[FoundPartition]) -> None:
+        """Rename folders of topics that are no more: the broker was killed between the deletion and
+        the renaming of its folders. Kafka's suffix, and as with Kafka nobody removes them."""
+        for item in strays:
+            name = f"{item.topic}-{item.partition}"
+            target = item.log_dir / f"{name}.{uuid4().hex}{STRAY_SUFFIX}"
+            try:
+                self._files.rename(item.log_dir / name, target)
+            except OSError as error:
+                self._mark_offline(item.log_dir, f"{name}: {error}")
+            else:
+                _log.warning(
+                    "%s belonged to a topic that has been deleted: it is now %s, to be removed "
+                    "when nobody misses it",
+                    item.log_dir / name,
+                    target.name,
+                )
 
     def load(
         self,
@@ -344,8 +363,11 @@ class LogManager:
 
         The suffix is unique, a UUID in hex as Kafka's.
         """
-        log = self._logs.pop((topic, partition))
-        self.dirs[log.directory.parent].log_count -= 1
+        log = self._logs.pop((topic, partition), None)
+        log_dir = None if log is None else self.dirs.get(log.directory.parent)
+        if log is None or log_dir is None:
+            raise StorageError(f"the log folder of {topic}-{partition} is offline")
+        log_dir.log_count -= 1
         self.topic_ids.pop((topic, partition), None)
         self.high_watermarks.pop((topic, partition), None)
         self._written_points.pop((topic, partition), None)
@@ -440,7 +462,9 @@ class LogManager:
         self._mark_offline(path, reason)
         lost = [key for key, log in list(self._logs.items()) if log.directory.parent == path]
         for key in lost:
-            self._logs.pop(key).close(0, clean=False)
+            log = self._logs.pop(key, None)
+            if log is not None:
+                log.close(0, clean=False)
         return lost
 
     def _mark_offline(self, path: Path, reason: str) -> None:

@@ -67,7 +67,7 @@ def checked_headers(
     walk = BatchWalk(segment, end_position)
     if base_offset is None:
         position, base_offset = walk.anchor(position)
-    while end_position - position >= HEADER_BYTES:
+    while position < end_position:
         if position >= verified.trusted_from:
             yield from segment.unchecked_headers(position, end_position)
             return

@@ -1,5 +1,6 @@
 """Partitions of internal topics that cannot be opened: the others are served."""
 
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,13 @@ from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
 
 SETTINGS = {"offsets.topic.num.partitions": "4"}
-OTHER_TOPIC_ID = "version: 0\ntopic_id: AAAAAAAAQACAAAAAAAAAAQ"
+
+
+def old_message() -> bytes:
+    """A message in the format of Kafka 0.10, which keeps a log from being opened."""
+    body = b"\x01\x00" + bytes(8) + b"\xff\xff\xff\xff" + b"\x00\x00\x00\x64" + b"v" * 100
+    head = bytes(8) + (len(body) + 4).to_bytes(4, "big")
+    return head + zlib.crc32(body).to_bytes(4, "big") + body
 
 
 async def make_topic(broker: Any) -> None:
@@ -30,7 +37,8 @@ async def list_groups(broker: Any) -> ErrorCode:
 def test_a_broker_starts_and_serves_groups_beside_a_broken_partition(tmp_path: Path) -> None:
     with BrokerThread(tmp_path, SETTINGS) as before:
         before.call(make_topic(before.broker))
-    (tmp_path / "__consumer_offsets-2" / "partition.metadata").write_text(OTHER_TOPIC_ID)
+    log_file = tmp_path / "__consumer_offsets-2" / "00000000000000000000.log"
+    log_file.write_bytes(old_message())
     with BrokerThread(tmp_path, SETTINGS) as after:
         assert after.broker.replicas.offline == {("__consumer_offsets", 2)}
         assert after.call(served(after.broker)) == [0, 1, 3]
