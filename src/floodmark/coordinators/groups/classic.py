@@ -113,12 +113,12 @@ class ClassicGroups(ClassicJoin):
                 answer.error_code = error.error_code
         return answer
 
-    def keep_session(self, group: ClassicGroup, member_id: str) -> None:
-        """An offset commit is a sign of life too."""
+    def keep_session(self, group: ClassicGroup, member_id: str, now_ms: int) -> None:
+        """An offset commit is a sign of life too; it counts when the session would end."""
         if group.state in (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE):
             member = group.members.get(member_id)
             if member is not None:
-                self.expect_heartbeat(group.group_id, member_id, member.session_timeout_ms)
+                member.committed_ms = now_ms
 
     def start_sessions(self, group: ClassicGroup, now_ms: int) -> None:
         """After loading: all members have a full session to find the new coordinator."""

@@ -36,6 +36,7 @@ class ClassicMember:
         "assignment",
         "client_host",
         "client_id",
+        "committed_ms",
         "instance_id",
         "is_new",
         "join_reply",
@@ -69,6 +70,7 @@ class ClassicMember:
         self.protocols = protocols
         self.assignment = assignment
         self.is_new = False
+        self.committed_ms = 0
         self.join_reply: JoinReply | None = None
         self.sync_reply: SyncReply | None = None
 

@@ -58,6 +58,10 @@ class ClassicRebalance:
         member = group.members.get(member_id)
         if member is None or member.is_excused:
             return NOTHING
+        left_ms = member.committed_ms + member.session_timeout_ms - now_ms
+        if 0 < left_ms <= member.session_timeout_ms:
+            self.expect_heartbeat(group_id, member_id, left_ms)
+            return NOTHING
         self.remove_member(group, member_id)
         if group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
             return self.rebalance_or_complete(group, now_ms)

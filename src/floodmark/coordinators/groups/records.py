@@ -30,7 +30,7 @@ VALUE_VERSIONS: Mapping[int, int] = MappingProxyType({RecordType.GROUP_METADATA:
 _TYPE = Struct(">h")
 _LENGTH = Struct(">h")
 _PARTITION = Struct(">i")
-_VALUE_HEAD = Struct(">hqi")
+_VALUE_HEAD = Struct(">hqiB")  # version, offset, leader epoch, compact length of the metadata
 _TIMESTAMP = Struct(">q")
 _OFFSET_VALUE_VERSION = 4
 _OFFSET_KEY_TYPE = _TYPE.pack(RecordType.OFFSET_COMMIT)
@@ -150,8 +150,9 @@ def _encode_offset_value(value: CommittedOffset) -> bytes:
         return _encode_unusual_offset_value(value)
     return b"".join(
         (
-            _VALUE_HEAD.pack(_OFFSET_VALUE_VERSION, value.offset, value.leader_epoch),
-            bytes((len(metadata) + 1,)),
+            _VALUE_HEAD.pack(
+                _OFFSET_VALUE_VERSION, value.offset, value.leader_epoch, len(metadata) + 1
+            ),
             metadata,
             _TIMESTAMP.pack(value.commit_timestamp_ms),
             _TOPIC_ID_TAG + number.to_bytes(16, "big") if number else _NO_TAGS,

@@ -238,7 +238,7 @@ class GroupShard:
                 api_version=api_version,
             )
             if isinstance(group, ClassicGroup):
-                self.classic.keep_session(group, request.member_id)
+                self.classic.keep_session(group, request.member_id, now_ms)
         max_metadata = self.surroundings.settings.offset_metadata_max_bytes
         return offset_requests.commit(request, max_metadata, check, now_ms)
 

@@ -336,12 +336,8 @@ def commit(bench: GroupBench, member_id: str, epoch: int, partition: int, versio
         ],
     )
     client = Client("app", "/h", version)
-    return (
-        now(bench.service.commit_offsets(client.api_version, request))
-        .topics[0]
-        .partitions[0]
-        .error_code
-    )
+    answer = now(bench.service.commit_offsets(client.api_version, request))
+    return answer.topics[0].partitions[0].error_code
 
 
 async def test_commits_are_fenced_by_the_epoch_of_the_partition(bench: GroupBench) -> None:

@@ -37,6 +37,7 @@ from floodmark.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponsePartitions,
 )
+from floodmark.wire.messages.sync_group import SyncGroupRequest
 from floodmark.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -87,13 +88,8 @@ def commit(
             )
         ],
     )
-    client = Client("app", "/h", api_version)
-    return (
-        now(bench.service.commit_offsets(client.api_version, request))
-        .topics[0]
-        .partitions[0]
-        .error_code
-    )
+    answer = now(bench.service.commit_offsets(api_version, request))
+    return answer.topics[0].partitions[0].error_code
 
 
 def fetch(
@@ -175,6 +171,28 @@ async def test_a_group_with_members_takes_commits_of_members_only(bench: GroupBe
     in_time = commit(bench, 1, generation_id=1, member_id=member_id)
     assert in_time == ErrorCode.REBALANCE_IN_PROGRESS
     assert fetch(bench).committed_offset == -1
+
+
+async def test_a_commit_is_a_sign_of_life(bench: GroupBench) -> None:
+    request = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range")],
+    )
+    outcome = bench.service.join_group(Client("app", "/h", 3), request)
+    bench.advance(3000)
+    member_id = now(outcome).member_id
+    sync = SyncGroupRequest(group_id="g", generation_id=1, member_id=member_id)
+    assert now(bench.service.sync_group(CLIENT, sync)).error_code == ErrorCode.NONE
+    for offset in range(5):
+        bench.advance(8000)
+        assert commit(bench, offset, generation_id=1, member_id=member_id) == ErrorCode.NONE
+    bench.advance(9000)
+    assert member_id in bench.group("g").members
+    bench.advance(1500)
+    assert not bench.group("g").members, "its session ends as long after the last commit"
 
 
 async def test_metadata_that_is_too_long_is_refused(bench: GroupBench) -> None:
