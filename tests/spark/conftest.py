@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from floodmark.pipeline.session import spark_session
 from kit.broker import Broker
-from kit.spark_jars import connector_jars
+from kit.spark_jars import avro_jar, connector_jars
 from kit.target import broker_under_test
 from kit.tools import require_tool
 
@@ -25,12 +25,12 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One small local session for all tests of a run: starting a JVM takes longer than most.
 
-    It also has Spark's own Kafka connector, which must work with our broker.
+    It also has Spark's own Kafka connector, which must work with our broker, and its Avro reader.
     """
     require_tool("java", "mvn")
     folder = tmp_path_factory.mktemp("spark")
     settings = {
-        "spark.jars": connector_jars(),
+        "spark.jars": f"{connector_jars()},{avro_jar()}",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder / "local"),
     }

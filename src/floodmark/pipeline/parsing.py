@@ -1,7 +1,7 @@
 """Topic rows to typed columns, and what does not parse to dead letters.
 
-Called by `building.py`. JSON and CSV are parsed by Spark in its permissive mode: a row it cannot
-read keeps its bytes and goes to the dead-letter topic, or stops the query when there is none.
+Called by `building.py`. Values are parsed by Spark in its permissive mode: a row it cannot read
+keeps its bytes and goes to the dead-letter topic, or stops the query when there is none.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
+from floodmark.pipeline.binary_formats import BINARY_FORMATS, PARSED_MARK, with_parsed
 from floodmark.pipeline.declarations import DeclarationError, Source
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def schema_of(source: Source) -> StructType | None:
     """The declared schema, checked; None for raw rows."""
     if source.schema is None or isinstance(source.schema, StructType):
         return source.schema
-    if source.format in ("avro", "protobuf"):
+    if source.format in BINARY_FORMATS:
         return None
     try:
         schema = StructType.fromDDL(source.schema)
@@ -52,7 +53,7 @@ def parse(source: Source, rows: DataFrame) -> DataFrame:
         parsed = parsed.withColumn(_PARSED, F.when(bad, failure).otherwise(F.col(_PARSED)))
     metadata = [F.col(name).alias(f"_{name}") for name in _METADATA] if source.metadata else []
     result = parsed.select(f"{_PARSED}.*", *metadata)
-    return result.drop(_CORRUPT)
+    return result.drop(_CORRUPT, PARSED_MARK)
 
 
 def dead_letters(source: Source, rows: DataFrame) -> DataFrame:
@@ -77,39 +78,24 @@ def dead_letters(source: Source, rows: DataFrame) -> DataFrame:
 
 
 def _with_parsed(source: Source, rows: DataFrame) -> DataFrame:
-    return rows.withColumn(_PARSED, _parser(source))
-
-
-def _parser(source: Source) -> Column:
+    if source.format in BINARY_FORMATS:
+        return with_parsed(source, rows, _PARSED)
     text = F.col("value").cast("string")
     schema = schema_of(source)
-    if source.format in ("json", "csv"):
-        assert schema is not None
-        with_corrupt = StructType([*schema.fields]).add(_CORRUPT, StringType())
-        if source.format == "json":
-            return F.from_json(text, with_corrupt, _PERMISSIVE)
-        return F.from_csv(text, _ddl(with_corrupt), _PERMISSIVE)
-    return _binary_parser(source)
-
-
-def _binary_parser(source: Source) -> Column:
-    """Avro takes its schema as JSON, Protobuf `message@descriptor file`; both need jars."""
-    text = str(source.schema)
-    if source.format == "avro":
-        from pyspark.sql.avro.functions import from_avro
-
-        return from_avro("value", text, {"mode": "PERMISSIVE"})
-    from pyspark.sql.protobuf.functions import from_protobuf
-
-    message, _, descriptor = text.partition("@")
-    return from_protobuf("value", message, descriptor, {"mode": "PERMISSIVE"})
+    assert schema is not None
+    with_corrupt = StructType([*schema.fields]).add(_CORRUPT, StringType())
+    if source.format == "json":
+        return rows.withColumn(_PARSED, F.from_json(text, with_corrupt, _PERMISSIVE))
+    return rows.withColumn(_PARSED, F.from_csv(text, _ddl(with_corrupt), _PERMISSIVE))
 
 
 def _is_bad(source: Source) -> Column:
     nothing = F.col(_PARSED).isNull()
-    if source.format in ("json", "csv"):
-        return nothing | F.col(f"{_PARSED}.{_CORRUPT}").isNotNull() | F.col("value").isNull()
-    return nothing
+    if source.format == "protobuf":
+        return nothing
+    if source.format == "avro":
+        return nothing | F.col(f"{_PARSED}.{PARSED_MARK}").isNull()
+    return nothing | F.col(f"{_PARSED}.{_CORRUPT}").isNotNull() | F.col("value").isNull()
 
 
 def _complaint(source: Source) -> Column:
