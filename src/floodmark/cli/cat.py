@@ -6,15 +6,18 @@ The work is that of `produce` and `consume`.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
 
 from floodmark.cli.consume import check_topics, write_now
+from floodmark.cli.errors import CliError
 from floodmark.cli.format import Formatter, compile_format, unescape
 from floodmark.cli.lines import read_pieces, read_whole
 from floodmark.cli.options import DEFAULT_BOOTSTRAP_SERVER, pairs
@@ -188,7 +191,7 @@ async def _pieces(options: CatOptions, *, by_line: bool) -> AsyncIterator[list[b
             # kcat sends no empty records unless -Z makes nulls of them.
             yield [piece for piece in pieces if piece or options.null]
     for name in options.arguments:
-        descriptor = os.open(name, os.O_RDONLY)
+        descriptor = _open(name)
         try:
             if not by_line:
                 yield [await read_whole(descriptor)]
@@ -197,6 +200,19 @@ async def _pieces(options: CatOptions, *, by_line: bool) -> AsyncIterator[list[b
                 yield [piece for piece in pieces if piece or options.null]
         finally:
             os.close(descriptor)
+
+
+def _open(name: str) -> int:
+    try:
+        if Path(name).is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+        return os.open(name, os.O_RDONLY)
+    except OSError as error:
+        raise CliError(
+            f"{name} cannot be read",
+            why=error.strerror,
+            hint="name a file, or none to read from stdin",
+        ) from error
 
 
 async def _copied(

@@ -78,7 +78,13 @@ def run(arguments: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except OSError as error:
-        # A full disk behind stdout, a file that has gone: what the system says is all there is.
-        click.echo(f"Error: {error}", err=True)
+        # A full disk behind stdout, for example: the system knows best what is wrong.
+        from floodmark.cli.errors import CliError
+
+        CliError(
+            "the command could not finish",
+            why=str(error),
+            hint="look at the files and the disk that it reads from and writes to",
+        ).show()
         return 1
     return result if isinstance(result, int) else 0

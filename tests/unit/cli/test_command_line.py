@@ -160,7 +160,9 @@ def test_a_file_that_cannot_be_opened_is_an_error_and_no_traceback(
 ) -> None:
     at = ["-b", floodmark.bootstrap_servers]
     assert run(["cat", "-P", "-t", "t", str(tmp_path / "nowhere"), *at]) == 1
-    assert "No such file or directory" in capsys.readouterr().err
+    assert "why: No such file or directory" in capsys.readouterr().err
+    assert run(["cat", "-P", "-t", "t", str(tmp_path), *at]) == 1
+    assert "why: Is a directory" in capsys.readouterr().err
     (tmp_path / "offsets.csv").write_bytes(b"\xff\xfe")
     given = ["--from-file", str(tmp_path / "offsets.csv")]
     assert run(["group", "reset", "g", *given, *at]) == 1
@@ -269,3 +271,18 @@ class TestWithoutTopicCreation:
         said = capsys.readouterr().err
         assert "waiting for topic nowhere, which does not exist" in said
         assert "topic nowhere does not exist" in said
+
+
+def test_a_full_disk_behind_the_output_is_explained() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "floodmark", "--help"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=30,
+        )
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
