@@ -40,12 +40,12 @@ def produce_run(bootstrap: str, topic: str, run: scenario.Run) -> None:
 
 
 @contextmanager
-def assigned_consumer(bootstrap: str) -> Iterator[Consumer]:
+def assigned_consumer(bootstrap: str, group: str = "unused") -> Iterator[Consumer]:
     """A consumer for assign() that joins no group."""
     # librdkafka insists on a group id; with assign() and without commits no group is joined.
     settings = {
         "bootstrap.servers": bootstrap,
-        "group.id": "unused",
+        "group.id": group,
         "enable.auto.commit": False,
     }
     consumer = Consumer(settings)
@@ -55,9 +55,11 @@ def assigned_consumer(bootstrap: str) -> Iterator[Consumer]:
         consumer.close()
 
 
-def read_to_the_end(consumer: Consumer, first: int, base_ms: int) -> None:
+def read_to_the_end(
+    consumer: Consumer, first: int, base_ms: int, end: int = scenario.RECORD_COUNT
+) -> None:
     """Check every record from number `first` to the last, byte for byte."""
-    for number in range(first, scenario.RECORD_COUNT):
+    for number in range(first, end):
         message = consumer.poll(30)
         assert message is not None, f"record {number} did not come"
         assert message.error() is None

@@ -124,7 +124,7 @@ class Broker:
                     self._endpoints(config),
                     config.get_optional_str("broker.rack"),
                 ),
-                look_at_folders(self._files, self._found, identity),
+                look_at_folders(self._files, self._found, identity, config),
             )
         except BaseException:
             await self.network.close()
@@ -352,13 +352,13 @@ class Broker:
                     told.host,
                     told.port,
                 )
-        if report.adopted_topics:
+        image = self.controller.image
+        adopted = [name for name in report.adopted_topics if not image.config("topic", name)]
+        if adopted:
+            from floodmark.broker.adoption_warning import adoption_warning
+
             logger.warning(
-                "took over %d topics found in the log folders (%s). Their own settings are not in "
-                "the files: retention, cleanup policy and all others stand at the defaults. Set "
-                "them again with `floodmark config alter` before data expires by them.",
-                len(report.adopted_topics),
-                ", ".join(report.adopted_topics[:20]),
+                "%s", adoption_warning(adopted, self.config.topic_defaults, self.address)
             )
         found = {(item.topic, item.partition) for item in self._found}
         for topic, partition in report.stray_partitions:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from floodmark.broker.internal_topics import internal_settings
 from floodmark.clock import Clock
 from floodmark.config.broker_config import BrokerConfig
 from floodmark.controller.service import ControllerService, ControllerUnavailable
@@ -145,11 +146,7 @@ class Coordination:
             CONSUMER_OFFSETS_TOPIC,
             config.get_int("offsets.topic.num.partitions"),
             config.get_int("offsets.topic.replication.factor"),
-            {
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "segment.bytes": str(config.get_int("offsets.topic.segment.bytes")),
-            },
+            internal_settings(CONSUMER_OFFSETS_TOPIC, config),
         )
 
     def _transaction_log(self, config: BrokerConfig) -> InternalTopicLog:
@@ -157,13 +154,7 @@ class Coordination:
             TRANSACTION_STATE_TOPIC,
             config.get_int("transaction.state.log.num.partitions"),
             config.get_int("transaction.state.log.replication.factor"),
-            {
-                "cleanup.policy": "compact",
-                "compression.type": "uncompressed",
-                "min.insync.replicas": str(config.get_int("transaction.state.log.min.isr")),
-                "segment.bytes": str(config.get_int("transaction.state.log.segment.bytes")),
-                "unclean.leader.election.enable": "false",
-            },
+            internal_settings(TRANSACTION_STATE_TOPIC, config),
         )
 
     def _internal_log(

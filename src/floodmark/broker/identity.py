@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
+from floodmark.broker.internal_topics import internal_settings
 from floodmark.config.broker_config import BrokerConfig
 from floodmark.metadata.adoption import FoundFolder, FoundTopic
 from floodmark.storage import leader_epochs
@@ -70,7 +71,7 @@ def establish_identity(config: BrokerConfig, logs: LogManager) -> Identity:
 
 
 def look_at_folders(
-    files: Files, found: Sequence[FoundPartition], identity: Identity
+    files: Files, found: Sequence[FoundPartition], identity: Identity, config: BrokerConfig
 ) -> FoundFolder:
     """What the log folders hold, for a metadata store that does not know them yet."""
     latest_epochs: dict[str, dict[int, int]] = {}
@@ -85,10 +86,18 @@ def look_at_folders(
         identity.cluster_id,
         identity.node_id,
         {
-            topic: FoundTopic(partitions, topic_ids.get(topic))
+            topic: FoundTopic(partitions, topic_ids.get(topic), internal_settings(topic, config))
             for topic, partitions in latest_epochs.items()
         },
+        lambda: _last_producer_id(files, found),
     )
+
+
+def _last_producer_id(files: Files, found: Sequence[FoundPartition]) -> int:
+    """Imported here, because only the first start on a folder needs it."""
+    from floodmark.broker.adopted_producers import last_producer_id
+
+    return last_producer_id(files, found)
 
 
 def _epochs(files: Files, folder: Path) -> list[tuple[int, int]]:

@@ -60,6 +60,12 @@ def bootstrap(
         operations.append(Create(paths.FEATURE, paths.encode_features(INITIAL_FEATURES)))
         in_reign = MetadataImage(controller_id=broker.id, controller_epoch=epoch)
         for topic in adopted_topics(found, broker.id, new_id):
-            operations += topic_operations(in_reign, topic, {})
+            settings = found.topics[topic.name].settings
+            operations += topic_operations(in_reign, topic, settings)
             adopted.append(topic.name)
+        last_producer_id = found.last_producer_id()
+        if last_producer_id >= 0:
+            # What Kafka handed out is used up: a new producer must not be taken for an old one.
+            used = paths.encode_producer_id_block(broker.id, 0, last_producer_id)
+            operations.append(SetData(paths.PRODUCER_ID_BLOCK, used))
     return Bootstrap(operations, epoch, epoch_version, adopted)

@@ -13,14 +13,17 @@ from uuid import UUID
 from floodmark.metadata.image import MetadataImage, PartitionImage, TopicImage
 
 NO_EPOCH = -1
+NO_PRODUCER_ID = -1
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTopic:
-    """`partitions` maps each partition found to its last leader epoch (-1 for none)."""
+    """`partitions` maps each partition found to its last leader epoch (-1 for none); `settings` are
+    those that the topic must have, whatever was set."""
 
     partitions: Mapping[int, int]
     topic_id: UUID | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ class FoundFolder:
     cluster_id: str | None = None
     node_id: int | None = None
     topics: Mapping[str, FoundTopic] = field(default_factory=dict)
+    # Asked only where a store is new: the largest producer id in the logs, -1 for none.
+    last_producer_id: Callable[[], int] = field(default=lambda: NO_PRODUCER_ID)
 
 
 def adopted_topics(

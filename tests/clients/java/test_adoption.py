@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
+from floodmark.config.settings import TOPIC_SETTINGS_BY_NAME
 from kit import scenario
 from kit.apache_kafka import kraft_broker, zookeeper_broker
 from kit.broker import Broker, floodmark_broker
@@ -18,6 +19,9 @@ from kit.tools import require_tool
 pytestmark = [pytest.mark.java, pytest.mark.timeout(240)]
 
 _KRAFT_LOG = "__cluster_metadata-0"
+_ALL_RECORDS = scenario.RECORD_COUNT + 25
+_GROUP = "readers"
+_COMMITTED = 57
 Start = Callable[[Path], AbstractContextManager[Broker]]
 
 
@@ -38,15 +42,19 @@ def test_a_stopped_kafka_folder_is_adopted_record_for_record(
 
     with floodmark_broker(tmp_path) as broker:
         assert _identity(broker) == before
-        with assigned_consumer(broker.bootstrap) as consumer:
-            consumer.assign([TopicPartition("kept", 0, 0)])
-            read_to_the_end(consumer, 0, base_ms)
-            end = consumer.get_watermark_offsets(TopicPartition("kept", 0), timeout=30)
-            assert end == (0, scenario.RECORD_COUNT)
-            assert consumer.get_watermark_offsets(TopicPartition("empty", 1), timeout=30) == (0, 0)
-        output = broker.process.output().lower()
-        assert "warning" in output
-        assert "setting" in output
+        _check_records(broker, base_ms, scenario.RECORD_COUNT)
+        _check_group(broker)
+        _check_warning(broker)
+        produce_run(broker.bootstrap, "kept", _later_run(base_ms))
+        _check_records(broker, base_ms, _ALL_RECORDS)
+    assert broker.process.output().count("took over") == 1
+
+    with floodmark_broker(tmp_path) as broker:
+        assert _identity(broker) == before
+        _check_records(broker, base_ms, _ALL_RECORDS)
+        _check_group(broker)
+    # It is told once: from now on the settings are known.
+    assert broker.process.output().count("took over") == 1
     assert _digests(tmp_path / "data" / _KRAFT_LOG) == metadata_before
 
 
@@ -56,6 +64,45 @@ def _fill(broker: Broker, base_ms: int) -> None:
         admin.create_topics([NewTopic(name, 2, 1, config=config)])[name].result(30)
     for run in scenario.runs(base_ms):
         produce_run(broker.bootstrap, "kept", run)
+    with assigned_consumer(broker.bootstrap, _GROUP) as consumer:
+        consumer.commit(offsets=[TopicPartition("kept", 0, _COMMITTED)], asynchronous=False)
+
+
+def _later_run(base_ms: int) -> scenario.Run:
+    numbers = range(scenario.RECORD_COUNT, _ALL_RECORDS)
+    records = [scenario.expected_record(number, base_ms) for number in numbers]
+    return scenario.Run("zstd", True, numbers, records)
+
+
+def _check_records(broker: Broker, base_ms: int, end: int) -> None:
+    with assigned_consumer(broker.bootstrap) as consumer:
+        consumer.assign([TopicPartition("kept", 0, 0)])
+        read_to_the_end(consumer, 0, base_ms, end)
+        offsets = consumer.get_watermark_offsets(TopicPartition("kept", 0), timeout=30)
+        assert offsets == (0, end)
+        assert consumer.get_watermark_offsets(TopicPartition("empty", 1), timeout=30) == (0, 0)
+
+
+def _check_group(broker: Broker) -> None:
+    """Committed offsets are there, and their topic does not expire."""
+    with assigned_consumer(broker.bootstrap, _GROUP) as consumer:
+        (committed,) = consumer.committed([TopicPartition("kept", 0)], timeout=30)
+        assert committed.offset == _COMMITTED
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    resource = ConfigResource(ConfigResource.Type.TOPIC, "__consumer_offsets")
+    settings = admin.describe_configs([resource])[resource].result(30)
+    assert settings["cleanup.policy"].value == "compact"
+
+
+def _check_warning(broker: Broker) -> None:
+    """One line with the topics, each setting that may have been set, and the command."""
+    (line,) = [text for text in broker.process.output().splitlines() if "took over" in text]
+    assert "WARNING" in line
+    assert "took over 2 topics found in the log folders: empty, kept." in line
+    for name in TOPIC_SETTINGS_BY_NAME:
+        assert f" {name}=" in line
+    assert "cleanup.policy=[delete]" in line
+    assert f"floodmark config alter --bootstrap-server {broker.bootstrap} --topic empty" in line
 
 
 def _identity(broker: Broker) -> tuple[object, ...]:

@@ -1,0 +1,80 @@
+"""The largest producer id that a data folder has seen, before it is taken over.
+
+Called by `identity.py` for a folder whose metadata store is new: the ids that this broker hands out
+must begin above it, or a new producer would be taken for an old one, and its records for repeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+from floodmark.metadata.image import TRANSACTION_STATE_TOPIC
+from floodmark.records.batch import BatchHeader, iter_headers
+from floodmark.records.errors import CorruptRecord
+from floodmark.records.record import decode_records
+from floodmark.storage.files import Files
+from floodmark.storage.log_manager import FoundPartition
+from floodmark.storage.producer_snapshot import (
+    CorruptSnapshot,
+    decode_snapshot,
+    snapshot_offsets,
+    snapshot_path,
+)
+
+# A value of __transaction_state begins with its version and the producer id.
+_PRODUCER_ID = slice(2, 10)
+
+
+def last_producer_id(files: Files, found: Sequence[FoundPartition]) -> int:
+    """-1 when no producer with an id has written."""
+    last = -1
+    for item in found:
+        folder = item.log_dir / f"{item.topic}-{item.partition}"
+        ids = chain([last], _in_snapshots(files, folder), _in_last_segment(files, folder))
+        last = max(ids)
+        if item.topic == TRANSACTION_STATE_TOPIC:
+            last = max(chain([last], _of_transactions(files, folder)))
+    return last
+
+
+def _in_snapshots(files: Files, folder: Path) -> Iterator[int]:
+    for offset in snapshot_offsets(files, folder):
+        try:
+            entries = decode_snapshot(files.read_file(snapshot_path(folder, offset)))
+        except CorruptSnapshot:
+            continue
+        yield from (entry.producer_id for entry in entries)
+
+
+def _in_last_segment(files: Files, folder: Path) -> Iterator[int]:
+    """What came after the last snapshot, if the broker was not stopped in order."""
+    segments = _segments(files, folder)
+    if segments and max(snapshot_offsets(files, folder), default=0) <= int(segments[-1].stem):
+        yield from (header.producer_id for _, header, _ in _batches(files, segments[-1]))
+
+
+def _of_transactions(files: Files, folder: Path) -> Iterator[int]:
+    """Those of transactional ids, which may have written nothing for long."""
+    for path in _segments(files, folder):
+        for position, header, data in _batches(files, path):
+            if header.is_control:
+                continue
+            for record in decode_records(data, position):
+                if record.value is not None:
+                    yield int.from_bytes(record.value[_PRODUCER_ID], "big", signed=True)
+
+
+def _segments(files: Files, folder: Path) -> list[Path]:
+    return [folder / name for name in files.listdir(folder) if name.endswith(".log")]
+
+
+def _batches(files: Files, path: Path) -> Iterator[tuple[int, BatchHeader, bytes]]:
+    """Up to the first that is broken: recovery has not looked yet."""
+    data = files.read_file(path)
+    try:
+        for position, header in iter_headers(data):
+            yield position, header, data
+    except CorruptRecord:
+        return
