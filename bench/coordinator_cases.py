@@ -177,7 +177,7 @@ class _Producer:
 
 def g3_transactions(server: Server, scale: float) -> dict[str, float]:
     """32 producers with a partition each; every transaction is one record."""
-    each = max(int(16_000 * scale) // _PRODUCERS, 1)
+    each = max(int(12_000 * scale) // _PRODUCERS, 1)
     with server.topic(_PRODUCERS) as topic_id:
         producers = [
             _Producer(connection, topic_id, partition)
@@ -287,8 +287,8 @@ _REBALANCE = {
 _NO_SLOWER = 1.0
 
 CASES: dict[str, Case] = {
-    "G1": Case("50 members, 500 partitions, classic protocol", g1_classic_rebalance, _REBALANCE, 4),
-    "G1b": Case("the same, consumer protocol", g1b_consumer_rebalance, _REBALANCE, 4),
+    "G1": Case("50 members, 500 partitions, classic protocol", g1_classic_rebalance, _REBALANCE, 3),
+    "G1b": Case("the same, consumer protocol", g1b_consumer_rebalance, _REBALANCE, 3),
     "G2": Case(
         "offset commits, 32 groups",
         g2_commits,
