@@ -159,7 +159,7 @@ class Replica:
     def appended(self) -> None:
         """The log has grown: moves the high watermark, unless a flush has to come first."""
         log = self.log
-        unflushed = log.log_end_offset - log.recovery_point
+        unflushed = log.log_end_offset - log.sync.recovery_point
         if unflushed >= log.config.flush_messages or self.flush_due_offset is not None:
             self.flush_due_offset = log.log_end_offset
         else:

@@ -8,8 +8,6 @@ Reads return slices of files, never bytes. An append is one write and some integ
 from __future__ import annotations
 
 import contextlib
-import threading
-from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
@@ -35,7 +33,6 @@ from floodmark.storage.errors import (
     OffsetOutOfRange,
     OffsetsOutOfOrder,
     StorageError,
-    TooManyFiles,
     storage_failure,
 )
 from floodmark.storage.files import Files, FileSlice
@@ -43,6 +40,7 @@ from floodmark.storage.leader_epochs import EpochEndOffset
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.log_reader import LogReader
 from floodmark.storage.log_segments import LogSegments
+from floodmark.storage.log_sync import LogSync
 from floodmark.storage.offset_index import MAX_RELATIVE_OFFSET
 from floodmark.storage.producer_replay import note_batch, replay_batch
 from floodmark.storage.producer_snapshot import ProducerSnapshots
@@ -72,27 +70,18 @@ class PartitionLog:
     written."""
 
     __slots__ = (
-        "_closed",
         "_files",
-        "_finished",
-        "_lock",
-        "_name_dirty",
-        "_names_changed",
-        "_names_synced",
         "_reader",
         "_segments",
         "_snapshots",
-        "_sync_lock",
-        "_truncations",
         "config",
         "directory",
-        "last_flush_ms",
         "leader_epochs",
         "log_end_offset",
         "log_start_offset",
         "partition",
         "producers",
-        "recovery_point",
+        "sync",
         "topic",
     )
 
@@ -115,23 +104,16 @@ class PartitionLog:
         self.leader_epochs = loaded.leader_epochs
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
-        self.recovery_point = loaded.recovery_point
-        self.last_flush_ms = now_ms
+        # Public for `recovery_point`, which is asked for at every append.
+        self.sync = LogSync(
+            files,
+            directory,
+            self._segments,
+            self.leader_epochs,
+            loaded.recovery_point,
+            now_ms,
+        )
         self._snapshots = ProducerSnapshots(files, directory)
-        # Guards the recovery point against a truncation while fsync runs in its thread.
-        self._lock = threading.Lock()
-        self._truncations = 0
-        # Held while fsync uses file descriptors, so that none is closed under it.
-        self._sync_lock = threading.Lock()
-        self._closed = False
-        # How often names of segments were made in the folder, and how many of those are durable.
-        self._names_changed = 1
-        self._names_synced = 0
-        # Segments that have rolled and whose indexes are not synced: the recovery point will pass
-        # them, and recovery then trusts what it finds.
-        self._finished: list[Segment] = []
-        # The folder's own name, too, is only durable once the folder above is synced.
-        self._name_dirty = True
 
     @classmethod
     def open(
@@ -297,7 +279,7 @@ class PartitionLog:
 
     def _failed(self, error: OSError, segment: Segment) -> StorageError:
         """After a write that failed: cut the file back to its known end, and say how bad it is."""
-        if self._closed:
+        if self.sync.is_closed:
             return LogClosed(f"{self.directory.name} is closed")
         try:
             segment.cut_back()
@@ -316,18 +298,14 @@ class PartitionLog:
             return
         try:
             old.finish_indexes()
-            if self._names_synced < self._names_changed:
-                # The name of a segment before must not be lost while this one's survives. `flush`
-                # of the broker does this in time, in a thread, but for logs that roll every second.
-                self._files.fsync_dir(self.directory)
-                self._names_synced = self._names_changed
+            self.sync.require_names()
             self.take_snapshot()
             segment = Segment.create(
                 self._files, self.directory, self.log_end_offset, self.config, now_ms
             )
         except OSError as error:
             raise storage_failure(error, self.directory.parent, self.directory.name) from error
-        self._finished.append(old)
+        self.sync.segment_finished(old)
         self._add_segment(segment)
 
     # -- reading
@@ -355,7 +333,7 @@ class PartitionLog:
                 offset, max_bytes, min(end_offset, log_end_offset), log_end_offset, min_one_batch
             )
         except OSError as error:
-            if self._closed:
+            if self.sync.is_closed:
                 raise LogClosed(f"{self.directory.name} is closed") from error
             raise storage_failure(error, self.directory.parent, self.directory.name) from error
 
@@ -430,10 +408,7 @@ class PartitionLog:
 
     def lower_recovery_point(self, offset: int) -> None:
         """Before a truncation: nothing from the segment of this offset on counts as synced."""
-        with self._lock:
-            self._truncations += 1
-            slot = self._segments.slot_of(offset)
-            self.recovery_point = min(self.recovery_point, self._segments.base_offsets[slot])
+        self.sync.lower_recovery_point(offset)
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Drop the batch that holds this offset and all after: a follower that has diverged.
@@ -449,7 +424,7 @@ class PartitionLog:
             self.truncate_fully_and_start_at(offset, now_ms)
             return
         try:
-            with self._sync_lock, self._lock:
+            with self.sync.truncating():
                 self.log_end_offset = cut_batches(self._segments, offset)
                 self._after_truncation(now_ms)
         except OSError as error:
@@ -467,7 +442,7 @@ class PartitionLog:
         """Drop everything and go on at this offset: a follower whose leader no longer has what it
         needs."""
         try:
-            with self._sync_lock, self._lock:
+            with self.sync.truncating():
                 drop_segments(self._segments, 0)
                 self._add_segment(
                     Segment.create(self._files, self.directory, offset, self.config, now_ms)
@@ -479,15 +454,12 @@ class PartitionLog:
             raise LogDirFailure(self.directory.parent, f"truncation: {error}") from error
 
     def _after_truncation(self, now_ms: int) -> None:
-        self._truncations += 1
         self._reader.forget_tail()
-        self.recovery_point = min(self.recovery_point, self.log_end_offset)
-        segments = self._segments
-        self._finished = [old for old in self._finished if old in segments.all[:-1]]
+        self.sync.truncated(self.log_end_offset)
         cut_state(
             self._files,
             self.directory,
-            segments,
+            self._segments,
             self.leader_epochs,
             self.producers,
             self._snapshots,
@@ -497,7 +469,7 @@ class PartitionLog:
         )
 
     def _add_segment(self, segment: Segment) -> None:
-        self._names_changed += 1
+        self.sync.segment_added()
         self._reader.forget_tail()
         self._segments.add(segment)
 
@@ -552,8 +524,8 @@ class PartitionLog:
         file.delete.delay.ms.
         """
         try:
-            with self._files_held():
-                self._finished = [old for old in self._finished if old not in segments]
+            with self.sync.using_files():
+                self.sync.forget(segments)
                 return RetiredSegments(self._files, segments)
         except OSError as error:
             raise LogDirFailure(self.directory.parent, f"deletion: {error}") from error
@@ -571,12 +543,12 @@ class PartitionLog:
     def finish_swap(self, cleaned: Segment, replaced: list[Segment]) -> RetiredSegments:
         """After `swap_in`, make it so on the disk; blocks, and is called from a thread."""
         try:
-            with self._files_held():
+            with self.sync.using_files():
                 return rename_swapped(
                     self._files, self.directory, self._segments, cleaned, replaced
                 )
         except OSError as error:
-            if self._closed:
+            if self.sync.is_closed:
                 raise LogClosed(f"{self.directory.name} is closed") from error
             raise storage_failure(error, self.directory.parent, "compaction") from error
 
@@ -586,7 +558,7 @@ class PartitionLog:
         """Close the files. A clean close leaves indexes and a snapshot that make recovery
         needless."""
         try:
-            if clean and self.log_end_offset > self.recovery_point:
+            if clean and self.log_end_offset > self.sync.recovery_point:
                 self.fsync(now_ms)
             if clean and self._snapshot_due():
                 self.active.finish_indexes()
@@ -595,32 +567,12 @@ class PartitionLog:
         except OSError as error:
             raise storage_failure(error, self.directory.parent, "closing") from error
         finally:
-            self._close_files()
-
-    def _close_files(self) -> None:
-        """At once, or when the thread is done that uses them: the loop does not wait for a sync."""
-        self._closed = True
-        if self._sync_lock.acquire(blocking=False):
-            try:
-                for segment in self.segments:
-                    segment.close_file()
-            finally:
-                self._sync_lock.release()
-
-    @contextlib.contextmanager
-    def _files_held(self) -> Iterator[None]:
-        """For a thread: no file is closed or renamed by others inside of this."""
-        try:
-            with self._sync_lock:
-                yield
-        finally:
-            if self._closed:
-                self._close_files()
+            self.sync.close_files()
 
     def delete(self, suffix: str) -> Path:
         """Rename the folder to `{topic}-{partition}.{suffix}-delete`; the caller removes it later,
         in a thread."""
-        self._close_files()
+        self.sync.close_files()
         name = f"{self.directory.name}.{suffix}-delete"
         target = self.directory.with_name(name)
         try:
@@ -631,85 +583,26 @@ class PartitionLog:
 
     # -- flushing
 
+    @property
+    def recovery_point(self) -> int:
+        return self.sync.recovery_point
+
     def flush_due(self, now_ms: int) -> bool:
-        """Whether flush.messages or flush.ms asks for an fsync, or a finished segment waits for
-        one."""
-        pending = self.log_end_offset - self.recovery_point
-        return pending > 0 and (
-            pending >= self.config.flush_messages
-            or now_ms - self.last_flush_ms >= self.config.flush_ms
-            or self.recovery_point < self.active.base_offset
-        )
+        return self.sync.flush_due(self.log_end_offset, self.config, now_ms)
 
     def fsync(self, now_ms: int | None = None) -> int:
         """Make everything written before this call durable; returns the log end that is.
 
         Blocks, and is called from a thread while the loop goes on appending.
         """
-        with self._files_held():
-            if self._closed:
-                return self.log_end_offset
-            truncations = self._truncations
-            log_end_offset = self.log_end_offset
-            # A copy, because the loop may roll meanwhile.
-            segments = list(self.segments)
-            base_offsets = [segment.base_offset for segment in segments]
-            first = max(bisect_right(base_offsets, self.recovery_point) - 1, 0)
-            names_changed = self._names_changed
-            finished, self._finished = self._finished, []
-            try:
-                for segment in segments[first:]:
-                    segment.fsync()
-                for segment in finished:
-                    segment.fsync_indexes()
-                if self.leader_epochs.fsync() or self._names_synced < names_changed:
-                    self._sync_names(names_changed)
-                if self._name_dirty:
-                    self._files.fsync_dir(self.directory.parent)
-                    self._name_dirty = False
-            except OSError as error:
-                if self._closed:
-                    # The folder has been renamed meanwhile, to be removed.
-                    return log_end_offset
-                self._finished[:0] = finished
-                failure = storage_failure(error, self.directory.parent, "fsync")
-                if isinstance(failure, TooManyFiles):
-                    # A file that had to be opened for it was not: no fsync has failed.
-                    raise failure from error
-                # After a failed fsync the kernel may have dropped the pages: nothing can be
-                # promised about this folder until it is recovered from what is on the disk.
-                raise LogDirFailure(self.directory.parent, f"fsync: {error}") from error
-            with self._lock:
-                if truncations == self._truncations and log_end_offset > self.recovery_point:
-                    self.recovery_point = log_end_offset
-            if now_ms is not None:
-                self.last_flush_ms = now_ms
-            return log_end_offset
+        return self.sync.fsync(lambda: self.log_end_offset, now_ms)
 
     def names_due(self, now_ms: int) -> bool:
-        """Whether the active segment may soon be full and its name is not durable yet: the next
-        roll would have to wait for that."""
-        if self._names_synced == self._names_changed:
-            return False
-        active, config = self._segments.active, self.config
-        return (
-            active.size_bytes > config.segment_bytes // 4
-            or now_ms - active.created_ms > config.segment_ms // 2
-        )
+        return self.sync.names_due(self.config, now_ms)
 
     def sync_names(self) -> None:
         """Make the names of all segments durable (blocks)."""
-        with self._files_held():
-            try:
-                if not self._closed:
-                    self._sync_names(self._names_changed)
-            except OSError as error:
-                if not self._closed:
-                    raise LogDirFailure(self.directory.parent, f"fsync: {error}") from error
-
-    def _sync_names(self, names_changed: int) -> None:
-        self._files.fsync_dir(self.directory)
-        self._names_synced = max(self._names_synced, names_changed)
+        self.sync.sync_names()
 
 
 def parse_directory_name(name: str) -> tuple[str, int]:
