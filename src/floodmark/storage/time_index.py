@@ -7,52 +7,39 @@ batch (four bytes). Called by segment.py.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from pathlib import Path
 from struct import Struct
-from typing import Final
 
 from floodmark.records.batch import NO_TIMESTAMP
 from floodmark.storage.files import Files
-from floodmark.storage.index_file import FLUSH_BYTES, CorruptIndex, IndexFile
-
-_ENTRY: Final = Struct(">qi")
-ENTRY_BYTES: Final = 12
+from floodmark.storage.sparse_index import SparseIndex, rises
 
 
-class TimeIndex:
+class TimeIndex(SparseIndex):
     """Entries in ascending order of timestamp and offset."""
 
-    __slots__ = ("_file", "_max_entries", "base_offset", "relative_offsets", "timestamps")
+    entry = Struct(">qi")
+
+    __slots__ = ("timestamps",)
 
     def __init__(self, files: Files, path: Path, base_offset: int, max_bytes: int) -> None:
-        self._file = IndexFile(files, path)
+        self.timestamps, offsets = array("q"), array("i")
+        columns = (self.timestamps, offsets)
         # One slot stays free for the last entry, which is written when the segment ends.
-        self._max_entries = max_bytes // ENTRY_BYTES - 1
-        self.base_offset = base_offset
-        self.timestamps = array("q")
-        self.relative_offsets = array("i")
-
-    def __len__(self) -> int:
-        return len(self.timestamps)
-
-    @property
-    def is_full(self) -> bool:
-        return len(self.timestamps) >= self._max_entries
+        max_entries = max_bytes // self.entry.size - 1
+        super().__init__(files, path, base_offset, max_entries, columns, offsets)
 
     def load(self) -> None:
         """Read the file; CorruptIndex when its entries do not rise."""
-        data = self._file.load(ENTRY_BYTES)
-        self.timestamps = array("q")
-        self.relative_offsets = array("i")
-        for timestamp, relative_offset in _ENTRY.iter_unpack(data):
+        offsets = self.relative_offsets
+        del self.timestamps[:], offsets[:]
+        for timestamp, offset in self.entry.iter_unpack(self._file.load(self.entry.size)):
             self.timestamps.append(timestamp)
-            self.relative_offsets.append(relative_offset)
-        rising = all(map(int.__lt__, self.timestamps, self.timestamps[1:])) and all(
-            map(int.__le__, self.relative_offsets, self.relative_offsets[1:])
-        )
-        if self.timestamps and (not rising or self.relative_offsets[0] < 0):
-            raise CorruptIndex(f"{self._file.path.name} does not rise")
+            offsets.append(offset)
+        rising = rises(self.timestamps) and all(map(int.__le__, offsets, offsets[1:]))
+        if self.timestamps and (not rising or offsets[0] < 0):
+            raise self._refuse()
 
     def last_entry(self) -> tuple[int, int]:
         """The largest timestamp and its offset; (-1, base offset) for an empty index."""
@@ -66,46 +53,10 @@ class TimeIndex:
             return
         self.timestamps.append(timestamp)
         self.relative_offsets.append(offset - self.base_offset)
-        if len(self.timestamps) * ENTRY_BYTES - self._file.written_bytes >= FLUSH_BYTES:
-            self.flush(required=False)
+        self._flush_if_many()
 
     def lookup(self, timestamp: int) -> int:
         """The offset of the last entry whose timestamp is at or before this one, from which to
         scan."""
         slot = bisect_right(self.timestamps, timestamp) - 1
         return self.base_offset + (self.relative_offsets[slot] if slot >= 0 else 0)
-
-    def truncate_to(self, offset: int) -> None:
-        """Drop the entries of this offset and above."""
-        self._keep(bisect_left(self.relative_offsets, offset - self.base_offset))
-
-    def reset(self) -> None:
-        self._keep(0)
-
-    def _keep(self, entries: int) -> None:
-        del self.timestamps[entries:]
-        del self.relative_offsets[entries:]
-        if entries * ENTRY_BYTES < self._file.written_bytes or entries == 0:
-            self._file.truncate(entries * ENTRY_BYTES)
-
-    def flush(self, *, required: bool = True) -> None:
-        """Write what is not in the file yet; a full disk matters only when a segment ends."""
-        start = self._file.written_bytes // ENTRY_BYTES
-        if start == len(self.timestamps):
-            return
-        pairs = zip(self.timestamps[start:], self.relative_offsets[start:], strict=True)
-        try:
-            self._file.append(b"".join(_ENTRY.pack(*pair) for pair in pairs))
-        except OSError:
-            if required:
-                raise
-
-    def create(self) -> None:
-        self._file.truncate(0)
-
-    def renamed(self, path: Path) -> None:
-        """The file has another name now."""
-        self._file.path = path
-
-    def fsync(self) -> None:
-        self._file.fsync()
