@@ -17,6 +17,8 @@ from floodmark.storage.verification import DamagedBatch
 
 # Consumers and followers at the end of a log: each offset they wait at is remembered.
 _TAIL_POSITIONS_KEPT: Final = 32
+# Small batches take the longest: a thousand of them some milliseconds.
+_CHECKED_AT_ONCE_BYTES: Final = 4 << 20
 
 
 class LogReader:
@@ -74,15 +76,20 @@ class LogReader:
 
     def _checked_end(self, segment: Segment, start: int, end: int) -> int:
         """Where a slice has to end: at the first damaged batch, whose turn comes with the next
-        read. The batch at its start has been checked when it was found."""
+        read, and after as much as may be checked on the loop without a pause."""
         if segment.verified.covers(start, end):
             return end
         try:
             for position, header in segment.headers(start, segment.size_bytes):
-                if position + header.size_bytes >= end:
+                next_position = position + header.size_bytes
+                if next_position >= end:
                     break
+                if next_position - start >= _CHECKED_AT_ONCE_BYTES:
+                    return next_position
         except DamagedBatch as damage:
             self.damaged.add((segment.base_offset, damage.position))
+            if damage.position <= start:
+                raise
             return min(damage.position, end)
         return end
 

@@ -122,9 +122,11 @@ def check(disk: Disk, path: Path, position: int, bit: int, batch: tuple[int, int
 def test_every_bit_of_a_header_is_found(stop: str) -> None:
     disk = Disk(stop)
     assert len(disk.segments) >= 2
-    for path, start, size_bytes in disk.places():
+    for number, (path, start, size_bytes) in enumerate(disk.places()):
+        # All bits of the middle ones, some of the others.
+        bits = range(8) if number % 3 == 1 else (0, 3, 7)
         for inside in range(HEADER_BYTES):
-            for bit in range(8):
+            for bit in bits:
                 check(disk, path, start + inside, bit, (start, size_bytes))
 
 
@@ -200,3 +202,17 @@ def test_a_log_with_holes_of_compaction_is_read_as_it_is() -> None:
     found = log.read(3, 1000, end_offset=41)
     assert found is not None
     assert [header.base_offset for _, header in iter_headers(found.read())] == [7, 30, 31]
+
+
+def test_the_end_of_what_may_be_read_lies_within_damage() -> None:
+    disk = Disk("clean")
+    path, start, _ = list(disk.places())[-2]
+    damaged = read_header(disk.contents[path], start)
+    _, log = disk.reopened(path, start + HEADER_BYTES, 3)
+    for _ in range(2):
+        found = log.read(damaged.base_offset - 1, 10_000, end_offset=damaged.next_offset)
+        assert found is not None
+        headers = [header for _, header in iter_headers(found.read())]
+        assert headers[-1].next_offset == damaged.base_offset
+        with pytest.raises(DamagedBatch):
+            log.read(damaged.base_offset, 10_000, end_offset=damaged.next_offset)
