@@ -115,9 +115,9 @@ class LogManager:
             raise LogDirLocked(f"{path} is in use by another broker: stop it or use another folder")
         try:
             meta = checkpoints.read_meta_properties(files, path)
-            recovery_points = checkpoints.read_offsets(files, path / checkpoints.RECOVERY_POINTS)
-            log_starts = checkpoints.read_offsets(files, path / checkpoints.LOG_START_OFFSETS)
-            high_watermarks = checkpoints.read_offsets(files, path / checkpoints.HIGH_WATERMARKS)
+            recovery_points = self._read_offsets(path / checkpoints.RECOVERY_POINTS)
+            log_starts = self._read_offsets(path / checkpoints.LOG_START_OFFSETS)
+            high_watermarks = self._read_offsets(path / checkpoints.HIGH_WATERMARKS)
             clean, broker_epoch = checkpoints.take_clean_shutdown(files, path)
         except (OSError, CorruptCheckpoint):
             lock.close()
@@ -132,6 +132,15 @@ class LogManager:
             log_starts,
             high_watermarks,
         )
+
+    def _read_offsets(self, path: Path) -> dict[TopicPartition, int]:
+        """Without them all logs are checked and begin with their first segment, as with Kafka: that
+        is better than to serve none of them."""
+        try:
+            return checkpoints.read_offsets(self._files, path)
+        except CorruptCheckpoint as problem:
+            _log.error("%s counts as empty: %s", path, problem)
+            return {}
 
     @property
     def was_clean(self) -> bool:

@@ -92,3 +92,22 @@ def test_the_log_of_another_topic_id_is_left_alone_when_the_topic_is_not_new():
     with pytest.raises(InconsistentTopicId):
         again.get_or_create("t", 0, UUID(int=8), LogConfig(), now_ms=4, is_new=False)
     assert "t-0" in files.listdir(FOLDER)
+
+
+@pytest.mark.parametrize("name", ["recovery-point", "replication", "log-start"])
+def test_a_broken_checkpoint_takes_no_folder_offline_and_the_logs_are_checked(name: str):
+    files = MemoryFiles()
+    logs = opened(files)
+    append(logs, 3)
+    logs.checkpoint_high_watermarks({("t", 0): 3})
+    log = logs.get_or_create("t", 0, TOPIC_ID, LogConfig(), now_ms=1)
+    log.advance_log_start(1)
+    logs.close(1)
+    path = FOLDER / f"{name}-offset-checkpoint"
+    files.flip_bit(path, len(files.read_file(path)) - 1)
+
+    logs = opened(files)
+    assert not logs.offline_dirs
+    logs.load(logs.found_partitions(), lambda topic: LogConfig(), 1)
+    log = logs.get_or_create("t", 0, TOPIC_ID, LogConfig(), now_ms=1)
+    assert log.log_end_offset == 3

@@ -10,7 +10,7 @@ import pytest
 
 from floodmark.records.batch import read_header
 from floodmark.records.record import Record, encode_batch
-from floodmark.storage.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINTS
+from floodmark.storage.checkpoints import CLEAN_SHUTDOWN, META_PROPERTIES
 from floodmark.storage.errors import StorageError
 from floodmark.storage.files import Buffer
 from floodmark.storage.log_config import LogConfig
@@ -60,9 +60,9 @@ def filled() -> TwoDisks:
     return files
 
 
-def test_a_partition_of_a_folder_with_a_broken_checkpoint_is_not_made_again_elsewhere() -> None:
+def test_a_partition_of_a_folder_that_nobody_knows_is_not_made_again_elsewhere() -> None:
     files = filled()
-    files.write_file_atomic(B / RECOVERY_POINTS, b"garbage\n")
+    files.write_file_atomic(B / META_PROPERTIES, b"version=garbage\n")
     logs = started(files)
     assert list(logs.offline_dirs) == [B]
     assert opened(logs, 0, is_new=False).log_end_offset == 1
@@ -74,7 +74,7 @@ def test_a_partition_of_a_folder_with_a_broken_checkpoint_is_not_made_again_else
 
 def test_a_new_partition_goes_to_a_folder_that_works() -> None:
     files = filled()
-    files.write_file_atomic(B / RECOVERY_POINTS, b"garbage\n")
+    files.write_file_atomic(B / META_PROPERTIES, b"version=garbage\n")
     logs = started(files)
     assert opened(logs, 2, is_new=True).directory == A / "t-2"
     logs.close(NOW_MS)
@@ -120,11 +120,11 @@ def test_a_log_that_was_not_open_at_a_clean_stop_is_recovered_later() -> None:
     assert len(files.read_file(segment)) == len(encode_batch([Record(0, NOW_MS, None, b"v", [])]))
 
 
-def test_a_folder_with_a_broken_checkpoint_is_not_left_locked() -> None:
+def test_a_folder_that_nobody_knows_is_not_left_locked() -> None:
     files = filled()
-    files.write_file_atomic(B / RECOVERY_POINTS, b"garbage\n")
+    files.write_file_atomic(B / META_PROPERTIES, b"version=garbage\n")
     started(files).close(NOW_MS)
-    files.remove(B / RECOVERY_POINTS)
+    files.remove(B / META_PROPERTIES)
     logs = started(files)
     assert not logs.offline_dirs
     assert len(logs.logs()) == 2
