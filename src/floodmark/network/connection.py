@@ -165,8 +165,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         if self._transport is not None:
-            if self._outbox.size_bytes:
-                self._send_outbox()
+            self.send_outbox()
             self._transport.abort()
 
     def give_back_memory(self) -> None:
@@ -205,11 +204,13 @@ class Connection(asyncio.BufferedProtocol):
         finally:
             self._in_loop = False
             if self._outbox.size_bytes:
-                self._send_outbox()
+                self._processor.send_soon(self)
 
-    def _send_outbox(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._outbox.write_to(self._transport)
+    def send_outbox(self) -> None:
+        """What is not with the transport yet, if there is anybody left to send it to."""
+        transport = self._transport
+        if self._outbox.size_bytes and transport is not None and not transport.is_closing():
+            self._outbox.write_to(transport)
 
     def _submit(self, frame: memoryview) -> None:
         if not self._channel.submit(self, frame):
