@@ -41,14 +41,15 @@ def test_partitions_of_a_folder_that_is_offline_stay_offline_until_it_is_back(tm
             assert floodmark.call(append(floodmark, "t", partition)) is ErrorCode.NONE
     lost = {("t", int(path.name.removeprefix("t-"))) for path in second.glob("t-*")}
     assert lost
-    checkpoint = second / "recovery-point-offset-checkpoint"
-    checkpoint.write_text("garbage\n")
+    owner = second / "meta.properties"
+    properties = owner.read_text()
+    owner.write_text("version=garbage\n")
 
     with BrokerThread(tmp_path, settings) as floodmark:
         assert floodmark.broker.replicas.offline == lost
         floodmark.create_topic("new")
         assert floodmark.call(append(floodmark, "new", 0)) is ErrorCode.NONE
-    checkpoint.unlink()
+    owner.write_text(properties)
 
     with BrokerThread(tmp_path, settings) as floodmark:
         ends = {r.key: r.log.log_end_offset for r in floodmark.broker.replicas.replicas}
@@ -109,12 +110,13 @@ def test_a_folder_comes_back_whose_topic_was_made_again_meanwhile(tmp_path: Path
         floodmark.create_topic("t", partitions=2)
         for partition in range(2):
             floodmark.call(append(floodmark, "t", partition))
-    checkpoint = second / "recovery-point-offset-checkpoint"
-    checkpoint.write_text("garbage\n")
+    owner = second / "meta.properties"
+    properties = owner.read_text()
+    owner.write_text("version=garbage\n")
     with BrokerThread(tmp_path, settings) as floodmark:
         floodmark.call(floodmark.broker.controller.delete_topics([TopicRef("t")]))
         floodmark.create_topic("t", partitions=2)
-    checkpoint.unlink()
+    owner.write_text(properties)
 
     with BrokerThread(tmp_path, settings) as floodmark:
         logs = {r.key: r.log for r in floodmark.broker.replicas.replicas}
