@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/pytest
 
-.PHONY: setup run test test-clients test-conformance test-crash check soak bench bench-spark demo test-spark wheel conformance fuzz clean
+.PHONY: setup run test test-clients test-conformance test-crash check soak bench bench-coordinators bench-spark demo test-spark wheel conformance fuzz clean
 
 setup: .venv/ready
 
@@ -29,13 +29,13 @@ run: setup
 # Needs no other toolchain than Python; under five minutes on two cores.
 test: setup
 	$(PYTEST) -q -n 2 tests/unit tests/properties tests/simulation tests/regressions tests/clients/python
-	$(PYTEST) -q tests/crash tests/fuzz
+	FLOODMARK_COMPACTION_RECORDS=100000 $(PYTEST) -q tests/crash tests/fuzz
 
 # Real clients in other languages, and Kafka's own tools: wants mvn, go, npm and kcat.
 test-clients: setup
 	$(PYTEST) -q -n 2 --ignore=tests/clients/python tests/clients
 
-# 100 rounds of kill -9 under idempotent load, 30 under exactly-once load.
+# 100 rounds of kill -9 under idempotent load, 30 under exactly-once load, 8 in the middle of compaction.
 test-crash: setup
 	FLOODMARK_CRASH_ROUNDS=100 FLOODMARK_EOS_ROUNDS=30 $(PYTEST) -q --timeout=900 tests/crash
 
@@ -50,8 +50,8 @@ demo: .venv/spark
 
 # Hours: thousands of crashes, millions of hostile requests, many more simulated schedules.
 soak: .venv/spark
-	FLOODMARK_CRASH_ROUNDS=3000 FLOODMARK_EOS_ROUNDS=1000 FLOODMARK_FUZZ_REQUESTS=2000000 \
-	FLOODMARK_SIM_SCHEDULES=20000 $(PYTEST) -q --timeout=0 tests/crash tests/fuzz tests/simulation
+	FLOODMARK_CRASH_ROUNDS=3000 FLOODMARK_EOS_ROUNDS=1000 FLOODMARK_COMPACTION_KILLS=200 \
+	FLOODMARK_FUZZ_REQUESTS=2000000 FLOODMARK_SIM_SCHEDULES=20000 $(PYTEST) -q --timeout=0 tests/crash tests/fuzz tests/simulation
 	FLOODMARK_SPARK_KILLS=20 FLOODMARK_SPARK_OUTAGE_SECONDS=60 \
 	$(PYTEST) -q --timeout=0 tests/spark/test_exactly_once.py tests/spark/test_bad_input.py
 
@@ -76,6 +76,10 @@ check: .venv/spark
 # Brings up Apache Kafka 4.3.0 beside us and runs the same load on both: see bench/README.md.
 bench: setup
 	$(BIN)/python bench/run.py
+
+# The same for rebalances, commits, transactions and compaction.
+bench-coordinators: setup
+	$(BIN)/python bench/coordinators.py
 
 # Our data source and Spark's own Kafka connector in turn, in one session.
 bench-spark: .venv/spark
