@@ -170,7 +170,8 @@ def _records(rows: Rows, pieces: Sequence[Piece]) -> tuple[memoryview, npt.NDArr
         tails, tail_sizes = pa.array([_NO_HEADERS], pa.binary()), np.ones(1, np.int64)
     else:
         tails, tail_sizes = rows.headers, _sizes(rows.headers)
-    nothing = _Varints(np.zeros(1, np.int64))  # attributes and time, as far as they are not zero
+    # The attributes, and the distance from the batch's time: both are zero in every record.
+    nothing = _Varints(np.zeros(1, np.int64))
     bodies: Ints = 2 + deltas.widths + value_lengths.widths + np.maximum(value_sizes, 0)
     bodies += tail_sizes
     if not rows.has_keys:
