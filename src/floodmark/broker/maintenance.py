@@ -21,7 +21,7 @@ from floodmark.config.broker_config import BrokerConfig
 from floodmark.controller.service import ControllerService
 from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
-from floodmark.storage.errors import LogDirFailure, StorageError
+from floodmark.storage.errors import LogClosed, LogDirFailure, StorageError
 from floodmark.storage.log_manager import LogManager
 from floodmark.storage.retention import segments_due
 
@@ -118,6 +118,8 @@ class Maintenance:
                 await self._retain_one(replica)
 
     async def _retain_one(self, replica: Replica) -> None:
+        if self._replicas.find(replica.key) is not replica:
+            return  # deleted since this round began
         log, now_ms = replica.log, self._clock.now_ms()
         count = segments_due(log, now_ms, replica.core.high_watermark)
         if count:
@@ -133,6 +135,8 @@ class Maintenance:
             yield
         except LogDirFailure as problem:
             self._partitions.fail_folder_of(problem)
+        except LogClosed:
+            pass  # deleted in the meantime, and its files with it
         except (StorageError, OSError) as problem:
             logger.error("%s-%d will be tried again: %s", *replica.key, problem)
 

@@ -13,7 +13,6 @@ from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
-from uuid import uuid4
 
 from floodmark.broker.deferred import Deferred
 from floodmark.clock import Clock
@@ -182,7 +181,7 @@ class Partitions:
             return
         if opened is not None:
             self._unopened.pop(key, None)
-            if self._logs.get(*key) is not opened:
+            if self._logs.get(*key) is not opened or not self._logs.is_usable(opened):
                 # Its folder has failed since, perhaps with the partition before this one.
                 self._replicas.mark_offline(key)
                 return
@@ -246,7 +245,7 @@ class Partitions:
         outcomes: list[tuple[PartitionLog, Path | StorageError]] = []
         for log in logs:
             try:
-                outcomes.append((log, self._logs.delete(log.topic, log.partition, uuid4().hex)))
+                outcomes.append((log, self._logs.delete(log.topic, log.partition)))
             except StorageError as problem:
                 outcomes.append((log, problem))
         return outcomes

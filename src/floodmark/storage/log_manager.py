@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from floodmark.storage import checkpoints
 from floodmark.storage.checkpoints import CorruptCheckpoint, MetaProperties, TopicPartition
@@ -26,15 +26,19 @@ from floodmark.storage.errors import (
     storage_failure,
 )
 from floodmark.storage.files import Files, Lock
+from floodmark.storage.folder_names import (
+    DELETE_SUFFIX,
+    STRAY_SUFFIX,
+    name_aside,
+    parse_directory_name,
+)
 from floodmark.storage.log_config import LogConfig
-from floodmark.storage.partition_log import PartitionLog, parse_directory_name
+from floodmark.storage.partition_log import PartitionLog
 from floodmark.storage.retired_segments import RetiredSegments
 from floodmark.storage.segment import Segment
 
 _log = logging.getLogger(__name__)
 LOCK_FILE: Final = ".lock"
-DELETE_SUFFIX: Final = "-delete"
-STRAY_SUFFIX: Final = "-stray"
 # KRaft's own log: adopted folders keep it untouched.
 _FOREIGN: Final = "__cluster_metadata-0"
 
@@ -182,7 +186,7 @@ class LogManager:
         the renaming of its folders. Kafka's suffix, and as with Kafka nobody removes them."""
         for item in strays:
             name = f"{item.topic}-{item.partition}"
-            target = item.log_dir / f"{name}.{uuid4().hex}{STRAY_SUFFIX}"
+            target = item.log_dir / name_aside(name, STRAY_SUFFIX)
             try:
                 self._files.rename(item.log_dir / name, target)
             except OSError as error:
@@ -269,6 +273,10 @@ class LogManager:
     def get(self, topic: str, partition: int) -> PartitionLog | None:
         return self._logs.get((topic, partition))
 
+    def is_usable(self, log: PartitionLog) -> bool:
+        """Whether the folder that a log lies in is online."""
+        return log.directory.parent in self.dirs
+
     def space(self, log_dir: Path) -> tuple[int, int]:
         """The size of the folder's disk, and what is left of it; -1 for what cannot be known."""
         try:
@@ -338,7 +346,7 @@ class LogManager:
                         self.topic_ids[key] = topic_id
                     return log_dir
                 _log.warning("%s is left over from a deleted topic, and goes", directory)
-                target = directory.with_name(f"{directory.name}.{uuid4().hex}{DELETE_SUFFIX}")
+                target = directory.with_name(name_aside(directory.name, DELETE_SUFFIX))
                 self._files.rename(directory, target)
             except OSError as error:
                 raise storage_failure(error, log_dir.path, directory.name) from error
@@ -367,10 +375,11 @@ class LogManager:
             raise StorageError("all log folders are offline")
         return min(self.dirs.values(), key=lambda log_dir: log_dir.log_count)
 
-    def delete(self, topic: str, partition: int, suffix: str) -> Path:
-        """Take a log away; the renamed folder returned is for `remove_folder`, later in a thread.
+    def delete(self, topic: str, partition: int) -> Path:
+        """Take a log away (blocks); the renamed folder returned is for `remove_folder`, later.
 
-        The suffix is unique, a UUID in hex as Kafka's.
+        When this returns nobody is at work in the old folder any more: a new topic may have its
+        name.
         """
         log = self._logs.pop((topic, partition), None)
         log_dir = None if log is None else self.dirs.get(log.directory.parent)
@@ -380,7 +389,10 @@ class LogManager:
         self.topic_ids.pop((topic, partition), None)
         self.high_watermarks.pop((topic, partition), None)
         self._written_points.pop((topic, partition), None)
-        return log.delete(suffix)
+        try:
+            return log.delete()
+        finally:
+            log.wait_until_unused()
 
     def remove_folder(self, path: Path) -> None:
         """Remove a deleted log's folder (blocks)."""
@@ -424,12 +436,11 @@ class LogManager:
         )
 
     def checkpoint_log_start_offsets(self, only_dir: Path | None = None) -> None:
-        """Only those that the first segment's name does not tell."""
+        """Also those that the first segment's name tells: the files of older segments may still be
+        there under their old names, and would bring back what DeleteRecords has removed."""
         self._checkpoint(
             checkpoints.LOG_START_OFFSETS,
-            lambda log: (
-                log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None
-            ),
+            lambda log: log.log_start_offset or None,
             only_dir=only_dir,
         )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from floodmark.storage.errors import LogDirFailure, TooManyFiles, storage_failure
@@ -66,7 +66,8 @@ class LogSync:
         self._names_changed = 1
         self._names_synced = 0
         # Segments that have rolled and whose indexes are not synced: the recovery point will pass
-        # them, and recovery then trusts what it finds.
+        # them, and recovery then trusts what it finds. Changed in place and in single steps, since
+        # the loop adds to it while a thread takes from it.
         self._finished: list[Segment] = []
         # The folder's own name, too, is only durable once the folder above is synced.
         self._name_dirty = True
@@ -114,7 +115,7 @@ class LogSync:
         """Inside of `truncating`, when the batches are cut."""
         self._truncations += 1
         self.recovery_point = min(self.recovery_point, log_end_offset)
-        self._finished = [old for old in self._finished if old in self._segments.all[:-1]]
+        self._finished[:] = [old for old in self._finished if old in self._segments.all[:-1]]
 
     # -- in threads
 
@@ -130,7 +131,9 @@ class LogSync:
 
     def forget(self, segments: list[Segment]) -> None:
         """Inside of `using_files`: these have left the log."""
-        self._finished = [old for old in self._finished if old not in segments]
+        for segment in segments:
+            with suppress(ValueError):
+                self._finished.remove(segment)
 
     def fsync(self, log_end: Callable[[], int], now_ms: int | None) -> int:
         """Make everything written before this call durable; returns the log end that is."""
@@ -140,7 +143,8 @@ class LogSync:
             log_end_offset = log_end()
             if self.is_closed:
                 return log_end_offset
-            finished, self._finished = self._finished, []
+            finished = self._finished.copy()
+            del self._finished[: len(finished)]
             try:
                 self._sync_all(finished)
             except OSError as error:

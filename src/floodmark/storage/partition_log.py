@@ -36,6 +36,7 @@ from floodmark.storage.errors import (
     storage_failure,
 )
 from floodmark.storage.files import Files, FileSlice
+from floodmark.storage.folder_names import DELETE_SUFFIX, name_aside, parse_directory_name
 from floodmark.storage.leader_epochs import EpochEndOffset
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.log_reader import LogReader
@@ -518,17 +519,24 @@ class PartitionLog:
 
     def retire(self, segments: list[Segment]) -> RetiredSegments:
         """Rename the files of detached segments; blocks while a sync still uses them, and is called
-        from a thread.
+        from a thread. LogClosed when the log has been deleted meanwhile: its folder may be
+        another's now.
 
         Reads under way may still hold the files, so the caller removes them after
         file.delete.delay.ms.
         """
         try:
             with self.sync.using_files():
+                self._check_open()
                 self.sync.forget(segments)
                 return RetiredSegments(self._files, segments)
         except OSError as error:
+            self._check_open()
             raise LogDirFailure(self.directory.parent, f"deletion: {error}") from error
+
+    def _check_open(self) -> None:
+        if self.sync.is_closed:
+            raise LogClosed(f"{self.directory.name} is closed")
 
     # -- compaction
 
@@ -544,12 +552,12 @@ class PartitionLog:
         """After `swap_in`, make it so on the disk; blocks, and is called from a thread."""
         try:
             with self.sync.using_files():
+                self._check_open()
                 return rename_swapped(
                     self._files, self.directory, self._segments, cleaned, replaced
                 )
         except OSError as error:
-            if self.sync.is_closed:
-                raise LogClosed(f"{self.directory.name} is closed") from error
+            self._check_open()
             raise storage_failure(error, self.directory.parent, "compaction") from error
 
     # -- ending
@@ -569,17 +577,24 @@ class PartitionLog:
         finally:
             self.sync.close_files()
 
-    def delete(self, suffix: str) -> Path:
-        """Rename the folder to `{topic}-{partition}.{suffix}-delete`; the caller removes it later,
-        in a thread."""
+    def delete(self) -> Path:
+        """Rename the folder, with `-delete` at its end; the caller removes it later, in a thread.
+
+        Who uses files of the log at this moment, to sync or to rename them, fails as it should;
+        `wait_until_unused` says when that is over.
+        """
         self.sync.close_files()
-        name = f"{self.directory.name}.{suffix}-delete"
-        target = self.directory.with_name(name)
+        target = self.directory.with_name(name_aside(self.directory.name, DELETE_SUFFIX))
         try:
             self._files.rename(self.directory, target)
         except OSError as error:
             raise storage_failure(error, self.directory.parent, self.directory.name) from error
         return target
+
+    def wait_until_unused(self) -> None:
+        """Blocks until no thread uses files of the log; after `delete` none begins to."""
+        with self.sync.using_files():
+            pass
 
     # -- flushing
 
@@ -603,11 +618,3 @@ class PartitionLog:
     def sync_names(self) -> None:
         """Make the names of all segments durable (blocks)."""
         self.sync.sync_names()
-
-
-def parse_directory_name(name: str) -> tuple[str, int]:
-    """Topic and partition of a folder `{topic}-{partition}`; ValueError for other names."""
-    topic, separator, partition = name.rpartition("-")
-    if not separator or not topic or not partition.isdigit():
-        raise ValueError(f"{name!r} is not the folder of a partition")
-    return topic, int(partition)

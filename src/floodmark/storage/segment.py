@@ -413,6 +413,7 @@ class Segment:
         self.is_full = self.offset_index.is_full or self.time_index.is_full
         self.file.truncate(position)
         self.size_bytes = position
+        self.offset_limit = offset
         self.verified.cut(position)
         self._bytes_since_entry = 0
         if position == 0:

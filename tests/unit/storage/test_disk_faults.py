@@ -188,7 +188,7 @@ def test_fsync_and_read_of_a_deleted_log_do_not_take_the_folder_offline() -> Non
     files = MemoryFiles()
     log = open_log(files)
     append(log)
-    log.delete("0123")
+    log.delete()
     assert log.fsync() == 1
     with pytest.raises(LogClosed):
         log.read(0, 10, end_offset=1)

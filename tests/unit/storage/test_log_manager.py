@@ -130,13 +130,49 @@ def test_two_brokers_do_not_share_a_folder(tmp_path: Path) -> None:
     started(tmp_path).close(NOW_MS)
 
 
+def test_a_topic_with_the_longest_name_is_deleted_and_takes_nothing_with_it(
+    tmp_path: Path,
+) -> None:
+    manager = started(tmp_path)
+    name = "t" * 249
+    manager.get_or_create(name, 0, TOPIC_ID, LogConfig(), now_ms=NOW_MS)
+    folder = manager.delete(name, 0)
+    assert folder.is_dir()
+    assert folder.name.endswith("-delete")
+    manager.get_or_create(name, 0, uuid4(), LogConfig(), now_ms=NOW_MS)
+    manager.close(NOW_MS)
+    again = LogManager(RealFiles(), [tmp_path])
+    again.open_dirs()
+    again.set_aside(again.found_partitions())
+    assert again.found_partitions() == []
+    assert not again.offline_dirs
+    again.close(NOW_MS)
+
+
+def test_deleted_records_stay_deleted_though_their_files_were_not_renamed_in_time(
+    tmp_path: Path,
+) -> None:
+    manager = started(tmp_path)
+    log = manager.get_or_create("t", 0, TOPIC_ID, LogConfig(segment_bytes=200), now_ms=NOW_MS)
+    append(log, 8)
+    first_of_last_segment = log.segments[-1].base_offset
+    log.advance_log_start(first_of_last_segment)
+    log.detach_oldest(len(log.segments) - 1, NOW_MS)
+    manager.close(NOW_MS)
+    again = started(tmp_path)
+    found = again.get_or_create("t", 0, TOPIC_ID, LogConfig(), now_ms=NOW_MS)
+    assert found.log_start_offset == first_of_last_segment
+    again.close(NOW_MS)
+
+
 def test_a_deleted_log_is_gone_even_when_the_process_ends_before_its_removal(
     tmp_path: Path,
 ) -> None:
     manager = started(tmp_path)
     append(manager.get_or_create("t", 0, TOPIC_ID, LogConfig(), now_ms=NOW_MS))
-    folder = manager.delete("t", 0, "0123abcd")
-    assert folder.name == "t-0.0123abcd-delete"
+    folder = manager.delete("t", 0)
+    assert folder.name.startswith("t-0.")
+    assert folder.name.endswith("-delete")
     assert manager.get("t", 0) is None
     manager.close(NOW_MS)
     again = started(tmp_path)

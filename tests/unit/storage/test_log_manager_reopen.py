@@ -57,7 +57,7 @@ def test_a_topic_made_again_under_its_name_begins_at_zero():
 
     again = opened(files)
     again.load(again.found_partitions(), lambda topic: LogConfig(), 3)
-    again.delete("t", 0, "gone")
+    again.delete("t", 0)
     made_anew = again.get_or_create("t", 0, UUID(int=8), LogConfig(), now_ms=4)
     assert (made_anew.log_start_offset, made_anew.log_end_offset) == (0, 0)
 

@@ -69,8 +69,8 @@ def test_a_log_is_deleted_while_it_is_synced_and_its_files_are_closed_afterwards
     files = SlowDisk()
     log = open_log(files)
     with sync_under_way(files, log):
-        assert log.delete("0123").name == "t-0.0123-delete"
-        assert files.listdir(DIRECTORY.parent) == ["t-0.0123-delete"]
+        folder = log.delete()
+        assert files.listdir(DIRECTORY.parent) == [folder.name]
     with pytest.raises(LogClosed):
         log.read(0, 10, end_offset=1)
 
@@ -85,6 +85,18 @@ def test_the_oldest_segments_leave_the_log_while_it_is_synced_and_are_renamed_af
     log.retire(detached).remove()
     assert not files.exists(detached[0].path)
     assert log.fsync() == 8
+
+
+def test_a_late_removal_leaves_the_files_of_a_topic_made_again_alone() -> None:
+    files = SlowDisk()
+    files.may_end.set()
+    log = open_log(files)
+    detached = log.detach_oldest(1, 1)
+    log.delete()
+    again = open_log(files)
+    with pytest.raises(LogClosed):
+        log.retire(detached)
+    assert files.exists(again.segments[0].path)
 
 
 def test_names_are_synced_before_a_roll_needs_them() -> None:
