@@ -123,7 +123,8 @@ def load_log(
     log_end_offset = max(log_end_offset, segments[-1].base_offset)
     segments[-1].offset_limit = log_end_offset
     if not epochs_known:
-        _epochs_from_log(segments, leader_epochs)
+        leader_epochs = _epochs_from_log(files, directory, segments)
+        introduce(segments, leader_epochs)
     leader_epochs.truncate_from_end(log_end_offset)
     leader_epochs.truncate_from_start(log_start_offset)
     _remove_stray_snapshots(files, directory, segments, log_end_offset)
@@ -412,13 +413,32 @@ def _drop(segments: list[Segment], keep: int) -> None:
     del segments[keep:]
 
 
-def _epochs_from_log(segments: list[Segment], leader_epochs: LeaderEpochs) -> None:
+def _epochs_from_log(files: Files, directory: Path, segments: list[Segment]) -> LeaderEpochs:
     """The epoch file is missing or broken: every epoch that wrote something stands in the
     headers."""
+    found = LeaderEpochs(files, directory)
     for segment in segments:
-        for _, header in segment.headers(0, segment.size_bytes):
-            if header.partition_leader_epoch > leader_epochs.latest:
-                leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+        # There is no list to check against before this one is complete.
+        segment.leader_epochs = None
+        place: tuple[int, int] | None = (0, segment.base_offset)
+        while place is not None:
+            place = _collect_epochs(segment, *place, found)
+    if found.epochs:
+        # In one step: half a list would be taken for a whole one at the next start.
+        found.assign(found.latest, found.start_offsets[-1])
+    return found
+
+
+def _collect_epochs(
+    segment: Segment, position: int, base_offset: int, found: LeaderEpochs
+) -> tuple[int, int] | None:
+    """Where to go on behind a damaged batch, which has no part in it."""
+    try:
+        for _, header in segment.headers(position, segment.size_bytes, base_offset):
+            found.begin(header.partition_leader_epoch, header.base_offset)
+    except DamagedBatch as damage:
+        return damage.after
+    return None
 
 
 def _remove_stray_snapshots(

@@ -1,0 +1,63 @@
+"""A lost or broken file beside the log, or damage within it, costs nothing but itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from floodmark.records.batch import HEADER_BYTES, iter_headers, read_header
+from floodmark.records.record import Record, encode_batch
+from floodmark.storage.leader_epochs import FILE_NAME
+from floodmark.storage.log_config import LogConfig
+from floodmark.storage.partition_log import PartitionLog
+from floodmark.testing.memory_files import MemoryFiles
+
+NOW_MS = 1_700_000_000_000
+FOLDER = Path("/logs/t-0")
+CONFIG = LogConfig(segment_bytes=1500, index_interval_bytes=250)
+BATCHES = 30
+
+
+def written(epochs: Sequence[int]) -> tuple[MemoryFiles, PartitionLog]:
+    """A closed log of several segments with one batch of one record per given leader epoch."""
+    files = MemoryFiles()
+    log = PartitionLog.open(files, FOLDER, CONFIG, now_ms=NOW_MS)
+    for number, leader_epoch in enumerate(epochs):
+        batch = encode_batch([Record(0, NOW_MS + number, b"k", b"v" * 40, [])])
+        log.append(batch, read_header(batch), leader_epoch, NOW_MS)
+    log.close(NOW_MS)
+    assert len(log.segments) >= 3
+    return files, log
+
+
+def reopened(files: MemoryFiles, *, clean: bool, recovery_point: int) -> PartitionLog:
+    return PartitionLog.open(
+        files, FOLDER, CONFIG, now_ms=NOW_MS, clean=clean, recovery_point=recovery_point
+    )
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_lost_file_of_epochs_is_made_from_the_whole_log(clean: bool) -> None:
+    epochs = list(range(BATCHES))
+    files, _ = written(epochs)
+    files.remove(FOLDER / FILE_NAME)
+    log = reopened(files, clean=clean, recovery_point=BATCHES)
+    assert log.log_end_offset == BATCHES
+    assert log.leader_epochs.epochs == epochs
+    assert log.leader_epochs.start_offsets == epochs
+    log.close(NOW_MS)
+    again = reopened(files, clean=True, recovery_point=BATCHES)
+    assert again.leader_epochs.epochs == epochs, "the file does not have them all"
+
+
+def test_a_lost_file_of_epochs_is_made_without_a_damaged_batch() -> None:
+    files, written_log = written([number // 5 for number in range(BATCHES)])
+    files.remove(FOLDER / FILE_NAME)
+    path = written_log.segments[0].path
+    (_, _), (position, _), *_ = iter_headers(files.read_file(path))
+    files.flip_bit(path, position + HEADER_BYTES + 2, 1)
+    log = reopened(files, clean=True, recovery_point=BATCHES)
+    assert log.log_end_offset == BATCHES
+    assert log.leader_epochs.start_offsets == list(range(0, BATCHES, 5))
