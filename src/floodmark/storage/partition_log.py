@@ -493,10 +493,6 @@ class PartitionLog:
         with contextlib.suppress(OSError):
             self.leader_epochs.truncate_from_start(self.log_start_offset)
 
-    def remove_oldest(self, count: int, now_ms: int) -> RetiredSegments:
-        """Both steps of a removal at once (blocks)."""
-        return self.retire(self.detach_oldest(count, now_ms))
-
     def detach_oldest(self, count: int, now_ms: int) -> list[Segment]:
         """Take the oldest segments out of the log, for `retire`: after a crash in between they are
         there again, and due again."""

@@ -7,13 +7,6 @@ the high watermark go.
 from __future__ import annotations
 
 from floodmark.storage.partition_log import PartitionLog
-from floodmark.storage.retired_segments import RetiredSegments
-
-
-def apply_retention(log: PartitionLog, now_ms: int, high_watermark: int) -> RetiredSegments | None:
-    """Take what is due out of the log; the caller removes the files after file.delete.delay.ms."""
-    count = segments_due(log, now_ms, high_watermark)
-    return log.remove_oldest(count, now_ms) if count else None
 
 
 def segments_due(log: PartitionLog, now_ms: int, high_watermark: int) -> int:

@@ -128,7 +128,7 @@ async def remove_old_segments(floodmark: BrokerThread, topic: str) -> int:
     replica = floodmark.broker.replicas.find((topic, 0))
     assert replica is not None
     count = len(replica.log.segments) - 1
-    replica.log.remove_oldest(count, floodmark.broker.clock.now_ms())
+    replica.log.retire(replica.log.detach_oldest(count, floodmark.broker.clock.now_ms()))
     return count
 
 

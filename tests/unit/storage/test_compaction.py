@@ -237,7 +237,7 @@ def test_a_log_that_changed_meanwhile_is_not_swapped(bench: CompactionBench) -> 
         bench.put(("a", f"{number}"))
     bench.roll()
     found = examine(bench.log, 20, None, bench.now_ms)
-    bench.log.remove_oldest(1, bench.now_ms).remove()
+    bench.log.retire(bench.log.detach_oldest(1, bench.now_ms)).remove()
     assert not bench.log.swap_in(found.segments[0], found.segments[:2])
 
 

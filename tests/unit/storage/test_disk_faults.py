@@ -243,10 +243,10 @@ def test_retention_makes_room_although_the_disk_is_too_full_for_a_new_segment() 
         log.roll(NOW_MS)
     append(log)
     files.faults.space_bytes = 0
-    assert len(log.remove_oldest(4, NOW_MS)) == 3
+    assert len(log.retire(log.detach_oldest(4, NOW_MS))) == 3
     assert log.log_start_offset == 3
     with pytest.raises(DiskFull):
-        log.remove_oldest(1, NOW_MS)
+        log.retire(log.detach_oldest(1, NOW_MS))
     files.faults.space_bytes = None
-    assert len(log.remove_oldest(1, NOW_MS)) == 1
+    assert len(log.retire(log.detach_oldest(1, NOW_MS))) == 1
     assert (log.log_start_offset, log.log_end_offset) == (4, 4)

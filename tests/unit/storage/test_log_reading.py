@@ -11,8 +11,8 @@ from floodmark.records.record import Record, decode_records, encode_batch
 from floodmark.storage.errors import OffsetOutOfRange, OffsetsOutOfOrder
 from floodmark.storage.log_config import LogConfig, log_config_from, produce_rules_from
 from floodmark.storage.partition_log import PartitionLog
-from floodmark.storage.retention import apply_retention
 from floodmark.testing.memory_files import MemoryFiles
+from kit.retention import apply_retention
 
 NOW_MS = 1_700_000_000_000
 DIRECTORY = Path("/logs/t-0")

@@ -23,9 +23,9 @@ from floodmark.storage.producer_snapshot import (
     encode_snapshot,
 )
 from floodmark.storage.producer_state import AppendOrigin
-from floodmark.storage.retention import apply_retention
 from floodmark.storage.transaction_index import AbortedTransaction
 from floodmark.testing.memory_files import MemoryFiles
+from kit.retention import apply_retention
 
 NOW_MS = 1_700_000_000_000
 MAX_SEQUENCE = 2**31 - 1

@@ -1,0 +1,11 @@
+"""Retention as the broker does it, without its threads and delays."""
+
+from floodmark.storage.partition_log import PartitionLog
+from floodmark.storage.retention import segments_due
+from floodmark.storage.retired_segments import RetiredSegments
+
+
+def apply_retention(log: PartitionLog, now_ms: int, high_watermark: int) -> RetiredSegments | None:
+    """What is due leaves the log, with its files renamed; None when nothing is."""
+    count = segments_due(log, now_ms, high_watermark)
+    return log.retire(log.detach_oldest(count, now_ms)) if count else None
