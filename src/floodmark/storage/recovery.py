@@ -62,11 +62,12 @@ def load_log(
     """Read a folder, make it whole, and tell where the log starts and ends."""
     _remove_leftovers(files, directory, config)
     base_offsets = _base_offsets(files, directory)
+    checked_from = recovery_point
     try:
         segments = [Segment.load(files, directory, offset, config) for offset in base_offsets]
     except CorruptIndex as error:
         _log.warning("%s: recovering the whole log: %s", directory.name, error)
-        clean, recovery_point = False, 0
+        clean, checked_from = False, 0
         for offset in base_offsets:
             files.remove(segment_path(directory, offset, ".txnindex"))
         segments = [Segment.load(files, directory, offset, config) for offset in base_offsets]
@@ -82,9 +83,15 @@ def load_log(
             segments,
             producers,
             leader_epochs,
+            checked_from=checked_from,
             recovery_point=recovery_point,
             now_ms=now_ms,
         )
+    if checked_from < recovery_point:
+        # No later sync looks below the recovery point.
+        for segment in segments:
+            segment.fsync_indexes()
+        files.fsync_dir(directory)
     if clean and segments and recovery_point > segments[-1].base_offset:
         # A clean stop has left the end of the log there.
         segments[-1].offset_limit = recovery_point
@@ -108,6 +115,7 @@ def load_log(
                 segments,
                 producers,
                 leader_epochs,
+                checked_from=segments[-1].base_offset + 1,
                 recovery_point=segments[-1].base_offset + 1,
                 now_ms=now_ms,
             )
@@ -219,18 +227,20 @@ def _recover(
     producers: ProducerState,
     leader_epochs: LeaderEpochs,
     *,
+    checked_from: int,
     recovery_point: int,
     now_ms: int,
 ) -> None:
-    """Check the segments that the recovery point does not cover; cut the log at the first fault.
+    """Check the segments that reach above `checked_from`; cut the log at the first fault above the
+    recovery point.
 
-    One that ends right at the recovery point is checked, too: its indexes may have been finished
-    after the last sync.
+    One that ends right there is checked, too: its indexes may have been finished after the last
+    sync.
     """
     if not segments:
         return
     first = max(
-        (slot for slot, segment in enumerate(segments) if segment.base_offset < recovery_point),
+        (slot for slot, segment in enumerate(segments) if segment.base_offset < checked_from),
         default=0,
     )
     start_offset = segments[first].base_offset

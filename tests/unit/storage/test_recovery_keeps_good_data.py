@@ -61,3 +61,28 @@ def test_a_lost_file_of_epochs_is_made_without_a_damaged_batch() -> None:
     log = reopened(files, clean=True, recovery_point=BATCHES)
     assert log.log_end_offset == BATCHES
     assert log.leader_epochs.start_offsets == list(range(0, BATCHES, 5))
+
+
+def test_a_broken_index_of_transactions_costs_no_data_where_compaction_left_gaps() -> None:
+    files, written_log = written([0] * BATCHES)
+    first = written_log.segments[0]
+    *_, (position, _) = iter_headers(files.read_file(first.path))
+    files.open(first.path).truncate(position)
+    files.remove(first.path.with_suffix(".index"))
+    files.open(first.path.with_suffix(".txnindex")).append(b"x" * 7)
+    log = reopened(files, clean=True, recovery_point=BATCHES)
+    assert log.log_end_offset == BATCHES
+    assert log.recovery_point == BATCHES
+    assert len(log.segments) == len(written_log.segments)
+
+
+def test_damage_in_a_log_with_a_broken_index_of_transactions_is_not_cut() -> None:
+    files, written_log = written([0] * BATCHES)
+    path = written_log.segments[0].path
+    (_, _), (position, _), *_ = iter_headers(files.read_file(path))
+    files.flip_bit(path, position + HEADER_BYTES + 2, 1)
+    files.open(path.with_suffix(".txnindex")).append(b"x" * 7)
+    size_bytes = files.size(path)
+    log = reopened(files, clean=True, recovery_point=BATCHES)
+    assert log.log_end_offset == BATCHES
+    assert files.size(path) == size_bytes
