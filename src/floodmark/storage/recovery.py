@@ -324,7 +324,8 @@ def recover_segment(
             _log.error("%s: %s; what follows cannot be found", segment.path, fault)
             segment.size_bytes = trusted_from = size_bytes
             segment.offset_limit = segment.offset_limit or recovery_point
-            producers.end_offset = recovery_point
+            # The rest of it is there, though nobody can read it: no hole before the next segment.
+            producers.end_offset = segment.offset_limit
             break
         if after is None:
             _log.warning(

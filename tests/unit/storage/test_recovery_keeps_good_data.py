@@ -86,3 +86,15 @@ def test_damage_in_a_log_with_a_broken_index_of_transactions_is_not_cut() -> Non
     log = reopened(files, clean=True, recovery_point=BATCHES)
     assert log.log_end_offset == BATCHES
     assert files.size(path) == size_bytes
+
+
+def test_segments_above_the_recovery_point_outlive_damage_below_it() -> None:
+    files, written_log = written([0] * BATCHES)
+    path = written_log.segments[0].path
+    (_, _), (position, _), *_ = iter_headers(files.read_file(path))
+    # The length: where the next batch begins is not known any more, nor is it in the index.
+    files.flip_bit(path, position + 10, 0)
+    files.open(path.with_suffix(".index")).truncate(0)
+    log = reopened(files, clean=False, recovery_point=5)
+    assert log.log_end_offset == BATCHES
+    assert len(log.segments) == len(written_log.segments)
