@@ -188,7 +188,13 @@ class BatchWalk:
             if follower is not None and follower.magic == MAGIC
             else self._segment.offset_limit
         )
-        return self._holes_at_end if limit is None else header.next_offset <= limit
+        if limit is None:
+            return self._holes_at_end
+        if header.next_offset > limit:
+            return False
+        # Compaction was here, whatever the topic's policy is by now.
+        self._holes_at_end = True
+        return True
 
     def _epoch_fits(self, position: int, header: BatchHeader) -> bool:
         """The list of epochs may be what has changed: then the next batch settles it."""

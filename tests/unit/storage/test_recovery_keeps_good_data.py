@@ -17,7 +17,7 @@ from floodmark.testing.memory_files import MemoryFiles
 NOW_MS = 1_700_000_000_000
 FOLDER = Path("/logs/t-0")
 CONFIG = LogConfig(segment_bytes=1500, index_interval_bytes=250)
-BATCHES = 30
+BATCHES = 35
 
 
 def written(epochs: Sequence[int]) -> tuple[MemoryFiles, PartitionLog]:
@@ -98,3 +98,17 @@ def test_segments_above_the_recovery_point_outlive_damage_below_it() -> None:
     log = reopened(files, clean=False, recovery_point=5)
     assert log.log_end_offset == BATCHES
     assert len(log.segments) == len(written_log.segments)
+
+
+def test_a_hole_before_the_last_batch_is_believed_where_the_segment_has_another() -> None:
+    files, written_log = written([0] * BATCHES)
+    last = written_log.segments[-1]
+    data = files.read_file(last.path)
+    batches = [data[at : at + header.size_bytes] for at, header in iter_headers(data)]
+    assert len(batches) >= 5
+    # As compaction leaves it; the topic's policy is "delete" now.
+    files.open(last.path).truncate(0)
+    files.open(last.path).append(b"".join([batches[0], *batches[2:-2], batches[-1]]))
+    files.remove(last.path.with_suffix(".index"))
+    log = reopened(files, clean=False, recovery_point=0)
+    assert log.log_end_offset == BATCHES
