@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
+from floodmark.broker.adopted_batches import segment_paths, sound_batches
 from floodmark.metadata.image import TRANSACTION_STATE_TOPIC
-from floodmark.records.batch import BatchHeader, iter_headers
-from floodmark.records.errors import CorruptRecord
 from floodmark.records.record import decode_records
 from floodmark.storage.files import Files
 from floodmark.storage.log_manager import FoundPartition
@@ -50,31 +49,17 @@ def _in_snapshots(files: Files, folder: Path) -> Iterator[int]:
 
 def _in_last_segment(files: Files, folder: Path) -> Iterator[int]:
     """What came after the last snapshot, if the broker was not stopped in order."""
-    segments = _segments(files, folder)
+    segments = segment_paths(files, folder)
     if segments and max(snapshot_offsets(files, folder), default=0) <= int(segments[-1].stem):
-        yield from (header.producer_id for _, header, _ in _batches(files, segments[-1]))
+        yield from (header.producer_id for header, _ in sound_batches(files, segments[-1]))
 
 
 def _of_transactions(files: Files, folder: Path) -> Iterator[int]:
     """Those of transactional ids, which may have written nothing for long."""
-    for path in _segments(files, folder):
-        for position, header, data in _batches(files, path):
+    for path in segment_paths(files, folder):
+        for header, batch in sound_batches(files, path):
             if header.is_control:
                 continue
-            for record in decode_records(data, position):
+            for record in decode_records(batch):
                 if record.value is not None:
                     yield int.from_bytes(record.value[_PRODUCER_ID], "big", signed=True)
-
-
-def _segments(files: Files, folder: Path) -> list[Path]:
-    return [folder / name for name in files.listdir(folder) if name.endswith(".log")]
-
-
-def _batches(files: Files, path: Path) -> Iterator[tuple[int, BatchHeader, bytes]]:
-    """Up to the first that is broken: recovery has not looked yet."""
-    data = files.read_file(path)
-    try:
-        for position, header in iter_headers(data):
-            yield position, header, data
-    except CorruptRecord:
-        return

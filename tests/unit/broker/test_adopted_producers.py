@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from floodmark.broker.adopted_producers import last_producer_id
-from floodmark.records.batch import read_header
+from floodmark.records.batch import HEADER_BYTES, iter_headers, read_header
 from floodmark.records.record import Record, encode_batch
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.log_manager import FoundPartition
@@ -44,3 +44,38 @@ def test_a_folder_without_producers_has_none() -> None:
 def test_the_id_of_a_transaction_that_wrote_nothing_is_found() -> None:
     value = b"\x00\x00" + (97).to_bytes(8, "big") + bytes(20)
     assert written("__transaction_state", producer_id=-1, value=value, clean=True) == 97
+
+
+@pytest.mark.parametrize("padding_bytes", [20, 3_000_000])
+def test_a_damaged_record_hides_no_other(padding_bytes: int) -> None:
+    files = MemoryFiles()
+    folder = LOG_DIR / "__transaction_state-0"
+    log = PartitionLog.open(files, folder, LogConfig(), now_ms=1)
+    for producer_id in (96, 98, 97):
+        value = b"\x00\x00" + producer_id.to_bytes(8, "big") + bytes(padding_bytes)
+        batch = encode_batch([Record(0, 1, b"k", value, [])])
+        log.append(batch, read_header(batch), 0, 1)
+    log.close(1)
+    found = [FoundPartition("__transaction_state", 0, None, LOG_DIR)]
+    assert last_producer_id(files, found) == 98
+    segment = log.segments[0].path
+    _, (second, _), _ = iter_headers(files.read_file(segment))
+    files.flip_bit(segment, second + HEADER_BYTES, 2)
+    assert last_producer_id(files, found) == 97
+
+
+def test_a_torn_end_is_left_to_recovery() -> None:
+    files = MemoryFiles()
+    log = PartitionLog.open(files, LOG_DIR / "t-0", LogConfig(), now_ms=1)
+    for sequence in range(2):
+        batch = encode_batch(
+            [Record(0, 1, b"k", b"v", [])],
+            producer_id=41 + sequence,
+            producer_epoch=0,
+            base_sequence=0,
+        )
+        log.append(batch, read_header(batch), 0, 1)
+    log.close(1, clean=False)
+    segment = files.open(log.segments[0].path)
+    segment.truncate(segment.size() - 1)
+    assert last_producer_id(files, [FoundPartition("t", 0, None, LOG_DIR)]) == 41
