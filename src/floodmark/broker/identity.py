@@ -78,8 +78,8 @@ def look_at_folders(
     topic_ids: dict[str, UUID] = {}
     for item in found:
         folder = item.log_dir / f"{item.topic}-{item.partition}"
-        latest = max((leader_epoch for leader_epoch, _ in _epochs(files, folder)), default=-1)
-        latest_epochs.setdefault(item.topic, {})[item.partition] = latest
+        epochs = [epoch for epoch, _ in _epochs(files, folder)] or _epochs_in_log(files, folder)
+        latest_epochs.setdefault(item.topic, {})[item.partition] = max(epochs, default=-1)
         if item.topic_id is not None:
             topic_ids[item.topic] = item.topic_id
     return FoundFolder(
@@ -106,3 +106,15 @@ def _epochs(files: Files, folder: Path) -> list[tuple[int, int]]:
         return read_pairs(files, folder / leader_epochs.FILE_NAME) or []
     except CorruptCheckpoint:
         return []
+
+
+def _epochs_in_log(files: Files, folder: Path) -> list[int]:
+    """Of the last segment that has batches. Without its file, a log would be led by an epoch below
+    those that it holds. Imported here, because only then it is needed."""
+    from floodmark.broker.adopted_batches import segment_paths, sound_batches
+
+    for path in reversed(segment_paths(files, folder)):
+        epochs = [header.partition_leader_epoch for header, _ in sound_batches(files, path)]
+        if epochs:
+            return epochs
+    return []
