@@ -14,6 +14,7 @@ one; in any other log every changed bit is found.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     from floodmark.storage.segment import Segment
 
 _CHUNK_BYTES: Final = 1 << 18
+# How many index entries may fail to vouch for a place before it is looked for otherwise, and how
+# far the batches may reach that came in together: Kafka's followers fetch a mebibyte by default.
+_ENTRIES_TRIED: Final = 4
+_APPENDED_BYTES: Final = 1 << 20
 
 
 class DamagedBatch(CorruptRecord):
@@ -111,9 +116,11 @@ def next_whole_batch(
         if header is not None and header.base_offset > offset:
             return follower, header.base_offset
     for entry_position, last_offset in indexed:
-        header = walk.whole_at(entry_position) if entry_position > position else None
-        if header is not None and header.last_offset == last_offset > offset:
-            return entry_position, header.base_offset
+        if entry_position <= position or last_offset <= offset:
+            continue
+        base_offset = walk.vouched_base(entry_position, last_offset)
+        if base_offset is not None and base_offset > offset:
+            return entry_position, base_offset
     return None
 
 
@@ -141,11 +148,32 @@ class BatchWalk:
         verified = segment.verified
         if position and verified.start <= position <= verified.end:
             return position, verified.end_offset
-        for entry_position, last_offset in segment.offset_index.entries_back_from(position):
-            header = self.whole_at(entry_position)
-            if header is not None and header.last_offset == last_offset:
-                return entry_position, header.base_offset
+        entries = segment.offset_index.entries_back_from(position)
+        for entry_position, last_offset in islice(entries, _ENTRIES_TRIED):
+            base_offset = self.vouched_base(entry_position, last_offset)
+            if base_offset is not None:
+                return entry_position, base_offset
+        if 0 < verified.end < position:
+            return verified.end, verified.end_offset
         return 0, segment.base_offset
+
+    def vouched_base(self, position: int, last_offset: int) -> int | None:
+        """The base offset of the whole batch at this position if its index entry vouches for it.
+
+        Kafka's entry has the last offset of all batches that were appended together: then they
+        follow each other without a hole up to that offset.
+        """
+        first = header = self.whole_at(position)
+        reach = position + _APPENDED_BYTES
+        while header is not None and header.last_offset < last_offset and position < reach:
+            next_offset = header.next_offset
+            position += header.size_bytes
+            header = self.whole_at(position)
+            if header is not None and header.base_offset != next_offset:
+                return None
+        if first is None or header is None or header.last_offset != last_offset:
+            return None
+        return first.base_offset
 
     def check(self, position: int, base_offset: int) -> BatchHeader:
         """The header of the batch at this position, which is what was written."""
