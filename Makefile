@@ -11,7 +11,7 @@ setup: .venv/ready
 comma := ,
 define install
 	@test -x $(BIN)/python || { command -v uv >/dev/null && uv venv -q .venv || $(PYTHON) -m venv .venv; }
-	@if command -v uv >/dev/null; then uv pip install -q -p .venv -e '.[$(1)]'; \
+	@if command -v uv >/dev/null; then uv pip install -q --compile-bytecode -p .venv -e '.[$(1)]'; \
 	else $(BIN)/python -m pip install -q -e '.[$(1)]'; fi
 	@touch $@
 endef
@@ -29,7 +29,7 @@ run: setup
 # Needs no other toolchain than Python; under five minutes on two cores.
 test: setup
 	$(PYTEST) -q -n 2 tests/unit tests/properties tests/simulation tests/regressions tests/clients/python
-	FLOODMARK_COMPACTION_RECORDS=100000 $(PYTEST) -q tests/crash tests/fuzz
+	$(PYTEST) -q tests/crash tests/fuzz
 
 # Real clients in other languages, and Kafka's own tools: wants mvn, go, npm and kcat.
 test-clients: setup
@@ -52,8 +52,8 @@ demo: .venv/spark
 soak: .venv/spark
 	FLOODMARK_CRASH_ROUNDS=3000 FLOODMARK_EOS_ROUNDS=1000 FLOODMARK_COMPACTION_KILLS=200 \
 	FLOODMARK_FUZZ_REQUESTS=2000000 FLOODMARK_SIM_SCHEDULES=20000 $(PYTEST) -q --timeout=0 tests/crash tests/fuzz tests/simulation
-	FLOODMARK_SPARK_KILLS=20 FLOODMARK_SPARK_OUTAGE_SECONDS=60 \
-	$(PYTEST) -q --timeout=0 tests/spark/test_exactly_once.py tests/spark/test_bad_input.py
+	FLOODMARK_SPARK_KILLS=20 FLOODMARK_SPARK_OUTAGE_SECONDS=60 FLOODMARK_SPARK_PARTITION_MB=10000 \
+	$(PYTEST) -q --timeout=0 tests/spark/test_exactly_once.py tests/spark/test_bad_input.py tests/spark/test_memory.py
 
 # A structure-aware fuzz run of 200,000 requests against one broker, watching its memory.
 fuzz: setup

@@ -61,8 +61,6 @@ def test_tables_views_and_sinks_of_a_declarative_pipeline_take_the_data_source(
     broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     require_tool("java")
-    for name in ("grpc", "grpc_status", "yaml"):
-        pytest.importorskip(name, reason="spark-pipelines needs the extra pyspark[pipelines]")
     make_topic(broker.bootstrap, topic, partitions=2)
     make_topic(broker.bootstrap, f"{topic}-out")
     fill_topic(broker.bootstrap, topic, [(None, b"%d" % (i % 3)) for i in range(30)])
