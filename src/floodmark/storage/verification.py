@@ -1,14 +1,16 @@
 """Checks the batches that an earlier run has left on the disk, before anybody relies on them.
 
-Called by Segment.headers for what verified_range.py does not cover: so every reader stands behind
-it, be it a fetch, a coordinator that loads, a search by time or the rebuilding of producer state.
-recovery.py checks with it, too.
+Called by Segment.headers for what verified_range.py does not cover: so fetches, coordinators that
+load, searches by time and the rebuilding of producer state stand behind it. recovery.py checks with
+it, too. Compaction checks what it copies by the checksum alone, and the first timestamp of a
+segment, which only decides when it is rolled and compacted, is read as it is.
 
 The checksum covers a batch from its attributes on. In front of it lie the length, which the
 checksum gives away, and two numbers that are judged by others: the base offset by the batches
-around it and the index, the leader epoch by the epochs of the log and the batches around it. In a
-log that compaction has thinned out, an offset that moves within a hole cannot be told from a right
-one; in any other log every changed bit is found.
+around it and the index, the leader epoch by the epochs of the log and the batches around it. These
+two can change unseen where nothing contradicts them: an offset that moves within a hole that
+compaction has left, and an epoch in a log whose list of epochs is lost, or one that becomes that of
+the batch behind it.
 """
 
 from __future__ import annotations
