@@ -135,6 +135,8 @@ def load_log(
         introduce(segments, leader_epochs)
     leader_epochs.truncate_from_end(log_end_offset)
     leader_epochs.truncate_from_start(log_start_offset)
+    # In one step: half a list would be taken for a whole one at the next start.
+    leader_epochs.assign(leader_epochs.latest, log_end_offset)
     _remove_stray_snapshots(files, directory, segments, log_end_offset)
     rebuild_producers(
         files,
@@ -390,8 +392,7 @@ class _Scan:
             if isinstance(header, str):
                 return header
             segment.note(header.last_offset, header.max_timestamp, header.size_bytes)
-            if header.partition_leader_epoch > leader_epochs.latest:
-                leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+            leader_epochs.begin(header.partition_leader_epoch, header.base_offset)
             replay_batch(self._producers, self._walk.batch_at(position, header), header, segment)
             self.next_offset = header.next_offset
         return None
@@ -434,9 +435,6 @@ def _epochs_from_log(files: Files, directory: Path, segments: list[Segment]) -> 
         place: tuple[int, int] | None = (0, segment.base_offset)
         while place is not None:
             place = _collect_epochs(segment, *place, found)
-    if found.epochs:
-        # In one step: half a list would be taken for a whole one at the next start.
-        found.assign(found.latest, found.start_offsets[-1])
     return found
 
 

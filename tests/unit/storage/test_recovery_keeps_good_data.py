@@ -9,6 +9,8 @@ import pytest
 
 from floodmark.records.batch import HEADER_BYTES, iter_headers, read_header
 from floodmark.records.record import Record, encode_batch
+from floodmark.storage import recovery
+from floodmark.storage.errors import LogDirFailure
 from floodmark.storage.leader_epochs import FILE_NAME
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.partition_log import PartitionLog
@@ -61,6 +63,22 @@ def test_a_lost_file_of_epochs_is_made_without_a_damaged_batch() -> None:
     log = reopened(files, clean=True, recovery_point=BATCHES)
     assert log.log_end_offset == BATCHES
     assert log.leader_epochs.start_offsets == list(range(0, BATCHES, 5))
+
+
+def test_a_file_of_epochs_is_not_left_half_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    epochs = list(range(BATCHES))
+    files, _ = written(epochs)
+    files.remove(FOLDER / FILE_NAME)
+
+    def fail(*_: object) -> None:
+        raise OSError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(recovery, "_epochs_from_log", fail)
+        with pytest.raises(LogDirFailure):
+            reopened(files, clean=False, recovery_point=BATCHES)
+    log = reopened(files, clean=False, recovery_point=BATCHES)
+    assert log.leader_epochs.epochs == epochs
 
 
 def test_a_broken_index_of_transactions_costs_no_data_where_compaction_left_gaps() -> None:
