@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import TopicCollection, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from floodmark.config.settings import TOPIC_SETTINGS_BY_NAME
@@ -15,6 +15,7 @@ from kit.apache_kafka import kraft_broker, zookeeper_broker
 from kit.broker import Broker, floodmark_broker
 from kit.librdkafka import assigned_consumer, produce_run, read_to_the_end
 from kit.tools import require_tool
+from kit.waiting import wait_for
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(240)]
 
@@ -22,6 +23,11 @@ _KRAFT_LOG = "__cluster_metadata-0"
 _ALL_RECORDS = scenario.RECORD_COUNT + 25
 _GROUP = "readers"
 _COMMITTED = 57
+_LOADING = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
 Start = Callable[[Path], AbstractContextManager[Broker]]
 
 
@@ -65,7 +71,18 @@ def _fill(broker: Broker, base_ms: int) -> None:
     for run in scenario.runs(base_ms):
         produce_run(broker.bootstrap, "kept", run)
     with assigned_consumer(broker.bootstrap, _GROUP) as consumer:
+        wait_for(lambda: _commits(consumer), 60)
+
+
+def _commits(consumer: Consumer) -> bool:
+    """False while Kafka still makes and loads the topic of the offsets."""
+    try:
         consumer.commit(offsets=[TopicPartition("kept", 0, _COMMITTED)], asynchronous=False)
+    except KafkaException as problem:
+        if problem.args[0].code() not in _LOADING:
+            raise
+        return False
+    return True
 
 
 def _later_run(base_ms: int) -> scenario.Run:
