@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from floodmark.pipeline.checkpoints import open_checkpoint
 from floodmark.pipeline.declarations import DeclarationError, Pipeline
@@ -35,7 +35,7 @@ def declared(
     pipeline.source("orders", topic=topic, format=format, schema=schema, dead_letters=dead)
 
     @pipeline.sink(topic=f"{topic}-out")
-    def out(orders):  # type: ignore[no-untyped-def]
+    def out(orders: DataFrame) -> DataFrame:
         return orders
 
     return pipeline

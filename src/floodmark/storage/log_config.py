@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from floodmark.records.batch import TimestampType
 from floodmark.records.compression import Compression
@@ -69,14 +69,14 @@ _INTEGERS: Final = (
 
 def log_config_from(settings: Mapping[str, object]) -> LogConfig:
     """Settings by dotted name, as text or already typed; what is missing has its default."""
-    fields: dict[str, object] = {
+    fields: dict[str, Any] = {
         name.replace(".", "_"): int(str(settings[name])) for name in _INTEGERS if name in settings
     }
     if "min.cleanable.dirty.ratio" in settings:
         fields["min_cleanable_dirty_ratio"] = float(str(settings["min.cleanable.dirty.ratio"]))
     if "cleanup.policy" in settings:
         fields["cleanup_policy"] = _names(settings["cleanup.policy"])
-    config = LogConfig(**fields)  # type: ignore[arg-type]
+    config = LogConfig(**fields)
     if config.is_compacted and config.max_compaction_lag_ms < config.segment_ms:
         # Only what is not in the active segment can be compacted (KIP-354).
         return replace(config, segment_ms=config.max_compaction_lag_ms)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import zlib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -75,18 +76,11 @@ def load_log(
     leader_epochs = LeaderEpochs(files, directory)
     epochs_known = leader_epochs.load()
     introduce(segments, leader_epochs)
+    recover = partial(
+        _recover, files, directory, config, segments, producers, leader_epochs, now_ms=now_ms
+    )
     if not clean:
-        _recover(
-            files,
-            directory,
-            config,
-            segments,
-            producers,
-            leader_epochs,
-            checked_from=checked_from,
-            recovery_point=recovery_point,
-            now_ms=now_ms,
-        )
+        recover(checked_from=checked_from, recovery_point=recovery_point)
     if checked_from < recovery_point:
         # No later sync looks below the recovery point.
         for segment in segments:
@@ -108,17 +102,8 @@ def load_log(
             introduce(segments, leader_epochs)
         else:
             _log.warning("%s: recovering the last segment: %s", directory.name, damage)
-            _recover(
-                files,
-                directory,
-                config,
-                segments,
-                producers,
-                leader_epochs,
-                checked_from=segments[-1].base_offset + 1,
-                recovery_point=segments[-1].base_offset + 1,
-                now_ms=now_ms,
-            )
+            within = segments[-1].base_offset + 1
+            recover(checked_from=within, recovery_point=within)
             log_end_offset = segments[-1].next_offset()
     if segments and log_end_offset < log_start_offset:
         # DeleteRecords went further than what is left of the log.

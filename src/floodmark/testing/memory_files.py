@@ -325,8 +325,9 @@ class MemoryFiles:
                 image.entries[name] = self._image_of(node, choices)
             else:
                 content = _surviving(node, choices)
-                image.entries[name] = _Node(bytearray(content), content, [], node.modified_ms)
-                self._nodes.append(image.entries[name])  # type: ignore[arg-type]
+                survivor = _Node(bytearray(content), content, [], node.modified_ms)
+                image.entries[name] = survivor
+                self._nodes.append(survivor)
         image.durable = dict(image.entries)
         return image
 
