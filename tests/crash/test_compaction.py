@@ -7,23 +7,24 @@ often the broker is killed, `FLOODMARK_CRASH_SEED` repeats the records and the d
 
 import asyncio
 import os
-import secrets
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from crash_kit.table import Table, TableReader
+from crash_kit.reader import PartitionReader
+from crash_kit.table import Table, read_table
 from floodmark.client.admin import Admin
 from floodmark.client.admin_types import NewTopic
 from floodmark.client.connection import Connection
 from kit.broker import Broker, start_floodmark
 from kit.process import free_port
+from kit.seeds import seed_from
 from kit.waiting import wait_for
 
 RECORDS = int(os.environ.get("FLOODMARK_COMPACTION_RECORDS", "1000000"))
 KILLS = int(os.environ.get("FLOODMARK_COMPACTION_KILLS", "8"))
-SEED = int(os.environ.get("FLOODMARK_CRASH_SEED", "0")) or secrets.randbits(32)
+SEED = seed_from("FLOODMARK_CRASH_SEED")
 
 TOPIC = "table"
 KEYS = 20_000
@@ -91,7 +92,7 @@ async def check(machine: Machine, table: Table) -> int:
     """Compare the log with the model; returns how many records the log has."""
     connection = await Connection.open("127.0.0.1", machine.port)
     try:
-        rows, records = await TableReader(connection, TOPIC).rows()
+        rows, records = await read_table(PartitionReader(connection, TOPIC, 0))
     finally:
         await connection.close()
     lost = table.rows.keys() - rows.keys()

@@ -8,7 +8,6 @@ something is killed, `FLOODMARK_CRASH_SEED` repeats a schedule.
 
 import asyncio
 import os
-import secrets
 import subprocess
 import sys
 import time
@@ -27,10 +26,11 @@ from floodmark.client.admin import Admin
 from floodmark.client.admin_types import NewTopic
 from kit.broker import Broker, start_floodmark
 from kit.process import free_port
+from kit.seeds import seed_from
 from kit.waiting import wait_for
 
 ROUNDS = int(os.environ.get("FLOODMARK_EOS_ROUNDS", "3"))
-SEED = int(os.environ.get("FLOODMARK_CRASH_SEED", "0")) or secrets.randbits(32)
+SEED = seed_from("FLOODMARK_CRASH_SEED")
 SOURCE, TARGET = "input", "output"
 PARTITIONS = 3
 INPUTS_PER_ROUND = 1000

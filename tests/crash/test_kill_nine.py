@@ -7,7 +7,6 @@ the broker is killed, `FLOODMARK_CRASH_SEED` repeats a schedule.
 
 import asyncio
 import os
-import secrets
 import time
 from pathlib import Path
 from random import Random
@@ -20,9 +19,10 @@ from floodmark.client.admin import Admin
 from floodmark.client.admin_types import NewTopic
 from kit.broker import Broker, start_floodmark, up_command
 from kit.process import ServerProcess, free_port
+from kit.seeds import seed_from
 
 ROUNDS = int(os.environ.get("FLOODMARK_CRASH_ROUNDS", "8"))
-SEED = int(os.environ.get("FLOODMARK_CRASH_SEED", "0")) or secrets.randbits(32)
+SEED = seed_from("FLOODMARK_CRASH_SEED")
 
 TOPIC = "crash"
 PARTITIONS = 4

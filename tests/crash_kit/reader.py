@@ -17,6 +17,7 @@ from floodmark.wire.messages.list_offsets import (
 
 LAST_FETCH_BY_NAME = 12
 LATEST = -1
+EARLIEST = -2
 
 
 class TimeLookup(NamedTuple):
@@ -29,6 +30,9 @@ class PartitionReader:
         self._connection = connection
         self._topic = topic
         self._partition = partition
+
+    async def start_offset(self) -> int:
+        return (await self.look_up_time(EARLIEST)).offset
 
     async def end_offset(self) -> int:
         return (await self.look_up_time(LATEST)).offset
@@ -50,6 +54,12 @@ class PartitionReader:
 
     async def fetch(self, offset: int, max_bytes: int = 1_000_000) -> list[Record]:
         """The records of the whole batches that a fetch at this offset brings."""
+        return (await self.fetch_batches(offset, max_bytes))[0]
+
+    async def fetch_batches(
+        self, offset: int, max_bytes: int = 1_000_000
+    ) -> tuple[list[Record], int]:
+        """The same, and the offset after the last batch: compaction leaves some without records."""
         partition = FetchPartition(
             partition=self._partition, fetch_offset=offset, partition_max_bytes=max_bytes
         )
@@ -62,10 +72,12 @@ class PartitionReader:
         result = answer.responses[0].partitions[0]
         assert result.error_code == ErrorCode.NONE, ErrorCode(result.error_code).name
         records: list[Record] = []
+        next_offset = offset
         for position, header in iter_headers(result.records):
             assert crc_ok(result.records, position, header), f"bad checksum at {offset}"
             records += decode_records(result.records, position)
-        return records
+            next_offset = header.next_offset
+        return records, next_offset
 
     async def look_up_time(self, timestamp_ms: int) -> TimeLookup:
         partition = ListOffsetsPartition(partition_index=self._partition, timestamp=timestamp_ms)

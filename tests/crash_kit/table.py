@@ -10,17 +10,11 @@ import asyncio
 import time
 from random import Random
 
+from crash_kit.reader import PartitionReader
 from floodmark.client.connection import Connection
 from floodmark.client.errors import KafkaError
-from floodmark.records.batch import crc_ok, iter_headers
-from floodmark.records.record import Record, decode_records, encode_batch
+from floodmark.records.record import Record, encode_batch
 from floodmark.wire.errors import ErrorCode
-from floodmark.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from floodmark.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
 from floodmark.wire.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -31,7 +25,6 @@ RECORDS_PER_BATCH = 100
 TOMBSTONE_SHARE = 0.1
 RETRY_S = 0.01
 LAST_BY_NAME = 12
-LATEST, EARLIEST = -1, -2
 RETRIABLE = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
@@ -97,57 +90,20 @@ class Table:
                 await asyncio.sleep(RETRY_S)
 
 
-class TableReader:
-    """Reads what is left of the log from its start to its end."""
-
-    def __init__(self, connection: Connection, topic: str) -> None:
-        self._connection = connection
-        self._topic = topic
-
-    async def rows(self) -> tuple[dict[bytes, bytes], int]:
-        """The last value of every key, and how many records that took."""
-        rows: dict[bytes, bytes] = {}
-        count, offset, end = 0, await self._offset_at(EARLIEST), await self._offset_at(LATEST)
-        while offset < end:
-            records, next_offset = await self._fetch(offset)
-            assert next_offset > offset, f"nothing at {offset} although the log ends at {end}"
-            offset = next_offset
-            count += len(records)
-            for record in records:
-                assert record.key is not None
-                if record.value is None:
-                    rows.pop(record.key, None)
-                else:
-                    rows[record.key] = record.value
-        return rows, count
-
-    async def _offset_at(self, timestamp: int) -> int:
-        partition = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
-        request = ListOffsetsRequest(
-            topics=[ListOffsetsTopic(name=self._topic, partitions=[partition])]
-        )
-        answer = await self._connection.request(request)
-        result = answer.topics[0].partitions[0]
-        assert result.error_code == ErrorCode.NONE, ErrorCode(result.error_code).name
-        offset: int = result.offset
-        return offset
-
-    async def _fetch(self, offset: int) -> tuple[list[Record], int]:
-        """Whole batches from this offset on, which compaction may have left without records."""
-        partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
-        request = FetchRequest(
-            max_wait_ms=100,
-            min_bytes=1,
-            topics=[FetchTopic(topic=self._topic, partitions=[partition])],
-        )
-        answer = await self._connection.request(request, max_version=LAST_BY_NAME)
-        result = answer.responses[0].partitions[0]
-        assert result.error_code == ErrorCode.NONE, ErrorCode(result.error_code).name
-        records: list[Record] = []
-        next_offset = offset
-        for position, header in iter_headers(result.records):
-            assert crc_ok(result.records, position, header), f"bad checksum at {offset}"
-            found = decode_records(result.records, position)
-            records += [record for record in found if record.offset >= offset]
-            next_offset = header.next_offset
-        return records, next_offset
+async def read_table(reader: PartitionReader) -> tuple[dict[bytes, bytes], int]:
+    """The last value of every key, and in how many records the log has that."""
+    rows: dict[bytes, bytes] = {}
+    count, offset, end = 0, await reader.start_offset(), await reader.end_offset()
+    while offset < end:
+        fetched, next_offset = await reader.fetch_batches(offset)
+        assert next_offset > offset, f"nothing at {offset} although the log ends at {end}"
+        records = [record for record in fetched if record.offset >= offset]
+        offset = next_offset
+        count += len(records)
+        for record in records:
+            assert record.key is not None
+            if record.value is None:
+                rows.pop(record.key, None)
+            else:
+                rows[record.key] = record.value
+    return rows, count

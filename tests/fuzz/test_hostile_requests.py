@@ -8,7 +8,6 @@ the broker. `FLOODMARK_FUZZ_REQUESTS` says how many are fired, `FLOODMARK_FUZZ_S
 import asyncio
 import os
 import resource
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from random import Random
@@ -26,10 +25,11 @@ from fuzz_kit.shots import ShotMaker
 from fuzz_kit.witness import Witness
 from kit.broker import Broker, start_floodmark
 from kit.process import ServerProcess
+from kit.seeds import seed_from
 from kit.waiting import wait_for
 
 REQUESTS = int(os.environ.get("FLOODMARK_FUZZ_REQUESTS", "5000"))
-SEED = int(os.environ.get("FLOODMARK_FUZZ_SEED", "0")) or secrets.randbits(32)
+SEED = seed_from("FLOODMARK_FUZZ_SEED")
 
 GUNNERS = 6
 ROUNDS = 10

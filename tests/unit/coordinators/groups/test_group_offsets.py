@@ -154,7 +154,8 @@ async def test_a_commit_with_a_generation_needs_its_group(bench: GroupBench) -> 
     assert old == ErrorCode.ILLEGAL_GENERATION
 
 
-async def test_a_group_with_members_takes_commits_of_members_only(bench: GroupBench) -> None:
+def join_alone(bench: GroupBench) -> str:
+    """The id of a member that has joined and got no assignment yet."""
     request = JoinGroupRequest(
         group_id="g",
         session_timeout_ms=10_000,
@@ -164,7 +165,12 @@ async def test_a_group_with_members_takes_commits_of_members_only(bench: GroupBe
     )
     outcome = bench.service.join_group(Client("app", "/h", 3), request)
     bench.advance(3000)
-    member_id = now(outcome).member_id
+    member_id: str = now(outcome).member_id
+    return member_id
+
+
+async def test_a_group_with_members_takes_commits_of_members_only(bench: GroupBench) -> None:
+    member_id = join_alone(bench)
     assert commit(bench, 1) == ErrorCode.UNKNOWN_MEMBER_ID
     assert commit(bench, 1, generation_id=1, member_id="x") == ErrorCode.UNKNOWN_MEMBER_ID
     assert commit(bench, 1, generation_id=0, member_id=member_id) == ErrorCode.ILLEGAL_GENERATION
@@ -174,16 +180,7 @@ async def test_a_group_with_members_takes_commits_of_members_only(bench: GroupBe
 
 
 async def test_a_commit_is_a_sign_of_life(bench: GroupBench) -> None:
-    request = JoinGroupRequest(
-        group_id="g",
-        session_timeout_ms=10_000,
-        rebalance_timeout_ms=10_000,
-        protocol_type="consumer",
-        protocols=[JoinGroupRequestProtocol(name="range")],
-    )
-    outcome = bench.service.join_group(Client("app", "/h", 3), request)
-    bench.advance(3000)
-    member_id = now(outcome).member_id
+    member_id = join_alone(bench)
     sync = SyncGroupRequest(group_id="g", generation_id=1, member_id=member_id)
     assert now(bench.service.sync_group(CLIENT, sync)).error_code == ErrorCode.NONE
     for offset in range(5):
