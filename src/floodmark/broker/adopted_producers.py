@@ -14,7 +14,7 @@ from floodmark.broker.adopted_batches import segment_paths, sound_batches
 from floodmark.metadata.image import TRANSACTION_STATE_TOPIC
 from floodmark.records.record import decode_records
 from floodmark.storage.files import Files
-from floodmark.storage.log_manager import FoundPartition
+from floodmark.storage.log_dir import FoundPartition
 from floodmark.storage.producer_snapshot import (
     CorruptSnapshot,
     decode_snapshot,

@@ -35,7 +35,8 @@ from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
 from floodmark.storage.errors import LogDirFailure, StorageError
 from floodmark.storage.files import Files, RealFiles
-from floodmark.storage.log_manager import FoundPartition, LogManager
+from floodmark.storage.log_dir import FoundPartition
+from floodmark.storage.log_manager import LogManager
 
 if TYPE_CHECKING:
     from floodmark.storage.cleaner import CleanerSettings, LogCleaner

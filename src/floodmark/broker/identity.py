@@ -23,7 +23,8 @@ from floodmark.storage.checkpoints import (
     read_pairs,
 )
 from floodmark.storage.files import Files
-from floodmark.storage.log_manager import FoundPartition, LogManager
+from floodmark.storage.log_dir import FoundPartition
+from floodmark.storage.log_manager import LogManager
 
 DEFAULT_NODE_ID = 1
 ZOOKEEPER_FORM = 0

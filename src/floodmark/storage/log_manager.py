@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 from uuid import UUID
 
 from floodmark.storage import checkpoints
@@ -21,51 +19,18 @@ from floodmark.storage.checkpoints import CorruptCheckpoint, MetaProperties, Top
 from floodmark.storage.errors import (
     InconsistentTopicId,
     LogDirFailure,
-    LogDirLocked,
     StorageError,
     storage_failure,
 )
-from floodmark.storage.files import Files, Lock
-from floodmark.storage.folder_names import (
-    DELETE_SUFFIX,
-    STRAY_SUFFIX,
-    name_aside,
-    parse_directory_name,
-)
+from floodmark.storage.files import Files
+from floodmark.storage.folder_names import DELETE_SUFFIX, STRAY_SUFFIX, name_aside
 from floodmark.storage.log_config import LogConfig
+from floodmark.storage.log_dir import FoundPartition, LogDir, open_log_dir, partitions_in
 from floodmark.storage.partition_log import PartitionLog
 from floodmark.storage.retired_segments import RetiredSegments
 from floodmark.storage.segment import Segment
 
 _log = logging.getLogger(__name__)
-LOCK_FILE: Final = ".lock"
-# KRaft's own log: adopted folders keep it untouched.
-_FOREIGN: Final = "__cluster_metadata-0"
-
-
-@dataclass(slots=True, frozen=True)
-class FoundPartition:
-    """A partition's folder, before it is loaded."""
-
-    topic: str
-    partition: int
-    topic_id: UUID | None
-    log_dir: Path
-
-
-@dataclass(slots=True)
-class LogDir:
-    """One of `log.dirs`: what its small files said when it was opened."""
-
-    path: Path
-    lock: Lock
-    clean: bool
-    broker_epoch: int
-    meta: MetaProperties | None
-    recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
-    log_start_offsets: dict[TopicPartition, int] = field(default_factory=dict)
-    high_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
-    log_count: int = 0
 
 
 class LogManager:
@@ -101,50 +66,13 @@ class LogManager:
         error."""
         for path in self._paths:
             try:
-                self.dirs[path] = self._open_dir(path)
+                self.dirs[path] = open_log_dir(self._files, path)
                 self.high_watermarks.update(self.dirs[path].high_watermarks)
             except (OSError, CorruptCheckpoint) as error:
                 self._mark_offline(path, str(error))
         if not self.dirs:
             reasons = "; ".join(f"{path}: {why}" for path, why in self.offline_dirs.items())
             raise StorageError(f"none of the log folders can be used: {reasons}")
-
-    def _open_dir(self, path: Path) -> LogDir:
-        files = self._files
-        if not files.exists(path):
-            files.mkdir(path)
-            files.fsync_dir(path.parent)
-        lock = files.lock(path / LOCK_FILE)
-        if lock is None:
-            raise LogDirLocked(f"{path} is in use by another broker: stop it or use another folder")
-        try:
-            meta = checkpoints.read_meta_properties(files, path)
-            recovery_points = self._read_offsets(path / checkpoints.RECOVERY_POINTS)
-            log_starts = self._read_offsets(path / checkpoints.LOG_START_OFFSETS)
-            high_watermarks = self._read_offsets(path / checkpoints.HIGH_WATERMARKS)
-            clean, broker_epoch = checkpoints.take_clean_shutdown(files, path)
-        except (OSError, CorruptCheckpoint):
-            lock.close()
-            raise
-        return LogDir(
-            path,
-            lock,
-            clean,
-            broker_epoch,
-            meta,
-            recovery_points,
-            log_starts,
-            high_watermarks,
-        )
-
-    def _read_offsets(self, path: Path) -> dict[TopicPartition, int]:
-        """Without them all logs are checked and begin with their first segment, as with Kafka: that
-        is better than to serve none of them."""
-        try:
-            return checkpoints.read_offsets(self._files, path)
-        except CorruptCheckpoint as problem:
-            _log.error("%s counts as empty: %s", path, problem)
-            return {}
 
     @property
     def was_clean(self) -> bool:
@@ -161,25 +89,10 @@ class LogManager:
         found: list[FoundPartition] = []
         for path in list(self.dirs):
             try:
-                found += self._scan(path)
+                found += partitions_in(self._files, path)
             except (OSError, CorruptCheckpoint) as error:
                 self._mark_offline(path, str(error))
         return found
-
-    def _scan(self, log_dir: Path) -> Iterable[FoundPartition]:
-        for name in self._files.listdir(log_dir):
-            path = log_dir / name
-            if name == _FOREIGN or not self._files.is_dir(path):
-                continue
-            if name.endswith(DELETE_SUFFIX):
-                self._files.remove_tree(path)
-                continue
-            try:
-                topic, partition = parse_directory_name(name)
-            except ValueError:
-                continue
-            topic_id = checkpoints.read_topic_id(self._files, path)
-            yield FoundPartition(topic, partition, topic_id, log_dir)
 
     def set_aside(self, strays: Sequence[FoundPartition]) -> None:
         """Rename folders of topics that are no more: the broker was killed between the deletion and

@@ -12,7 +12,7 @@ from floodmark.records.batch import read_header
 from floodmark.records.record import Record, encode_batch
 from floodmark.storage.leader_epochs import FILE_NAME
 from floodmark.storage.log_config import LogConfig
-from floodmark.storage.log_manager import FoundPartition
+from floodmark.storage.log_dir import FoundPartition
 from floodmark.storage.partition_log import PartitionLog
 from floodmark.testing.memory_files import MemoryFiles
 
