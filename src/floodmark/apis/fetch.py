@@ -120,14 +120,7 @@ def _response(context: RequestContext, read: _Read, outcomes: list[ReadOutcome])
             replica = None if key is None else replicas.find(key)
             if replica is not None and not read.is_follower:
                 replica.bytes_out += outcome.records.size_bytes
-        is_news = target.is_news(
-            error=outcome.error_code is not NO_ERROR or outcome.divergence is not None,
-            has_records=outcome.records is not None,
-            high_watermark=outcome.high_watermark,
-            log_start_offset=outcome.log_start_offset,
-            last_stable_offset=outcome.last_stable_offset,
-        )
-        if plan.is_incremental and not is_news:
+        if plan.session is not None and not _is_news(target, outcome) and plan.is_incremental:
             continue
         topic = by_topic.get(target.topic)
         if topic is None:
@@ -181,11 +174,7 @@ def _partition_data(
         data.diverging_epoch = EpochEndOffset(
             epoch=outcome.divergence.leader_epoch, end_offset=outcome.divergence.end_offset
         )
-    if (
-        outcome.error_code in MOVED
-        and key is not None
-        and context.api_version >= CURRENT_LEADER_SINCE
-    ):
+    if key is not None and _names_leader(context, outcome.error_code):
         leader_id, leader_epoch = context.services.leader(*key)
         data.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
     return data
