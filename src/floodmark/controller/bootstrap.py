@@ -1,6 +1,7 @@
-"""The first writes of a controller: the nodes that must be there, its own epoch, its broker. PURE.
+"""The first writes of a controller: the nodes that must be there, its own epoch, its broker.
 
-One multi, so that a start is one sync of the disk, and a crash leaves either nothing or all.
+PURE but for one question to the log folders, which only a new store has to ask. One multi, so that
+a start is one sync of the disk, and a crash leaves either nothing or all.
 """
 
 from __future__ import annotations

@@ -43,3 +43,4 @@ def test_a_folder_without_an_id_that_nobody_knows_is_left_alone(tmp_path: Path) 
     with BrokerThread(tmp_path):
         pass
     assert (tmp_path / "other-0").is_dir()
+    assert not list(tmp_path.glob("*-stray"))
