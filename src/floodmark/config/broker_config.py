@@ -83,9 +83,6 @@ class BrokerConfig:
     def get_int(self, name: str) -> int:
         return _expect(name, self._values[name], int)
 
-    def get_optional_int(self, name: str) -> int | None:
-        return None if self._values[name] is None else self.get_int(name)
-
     def get_bool(self, name: str) -> bool:
         return _expect(name, self._values[name], bool)
 

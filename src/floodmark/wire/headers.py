@@ -106,10 +106,6 @@ def response_header_encoder(api_key: int, api_version: int) -> Callable[[int], b
     return _CORRELATION_ID.pack
 
 
-def encode_response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
-    return response_header_encoder(api_key, api_version)(correlation_id)
-
-
 def decode_response_header(buffer: Buffer, header_version: int) -> tuple[int, int]:
     """The correlation id, and the offset of the response's body."""
     try:

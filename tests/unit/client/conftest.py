@@ -10,7 +10,7 @@ import pytest
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.compiler import decode, encode
 from floodmark.wire.errors import ErrorCode
-from floodmark.wire.headers import decode_request_header, encode_response_header
+from floodmark.wire.headers import decode_request_header, response_header_encoder
 from floodmark.wire.messages import request_class
 from floodmark.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from floodmark.wire.messages.metadata import (
@@ -90,14 +90,14 @@ class ScriptedBroker:
         if api_key is ApiKey.API_VERSIONS and limit is not None and version > limit:
             response: Any = self._api_versions(None, version)
             response.error_code = ErrorCode.UNSUPPORTED_VERSION
-            return encode_response_header(api_key, 0, header.correlation_id) + encode(response, 0)
+            return response_header_encoder(api_key, 0)(header.correlation_id) + encode(response, 0)
         request = decode(request_class(api_key), memoryview(frame), version, offset)
         self.seen[api_key].append(request)
         self._news.set()
         response = self.on[api_key](request, version)
         if response is self.hang_up or response is self.silence:
             return response
-        head = encode_response_header(api_key, version, header.correlation_id)
+        head = response_header_encoder(api_key, version)(header.correlation_id)
         return head + encode(response, version)
 
     def _api_versions(self, _request: Any, _version: int) -> ApiVersionsResponse:

@@ -8,8 +8,8 @@ from floodmark.wire.headers import (
     decode_request_header,
     decode_response_header,
     encode_request_header,
-    encode_response_header,
     request_header_version,
+    response_header_encoder,
     response_header_version,
 )
 from floodmark.wire.schema import DecodeError, EncodeError
@@ -75,9 +75,9 @@ def test_a_client_id_that_does_not_fit_is_refused() -> None:
 
 
 def test_flexible_responses_have_tagged_fields_but_those_of_api_versions_never() -> None:
-    assert encode_response_header(ApiKey.PRODUCE, 8, 1) == b"\0\0\0\x01"
-    assert encode_response_header(ApiKey.PRODUCE, 9, 1) == b"\0\0\0\x01\0"
-    assert encode_response_header(ApiKey.API_VERSIONS, 4, 1) == b"\0\0\0\x01"
+    assert response_header_encoder(ApiKey.PRODUCE, 8)(1) == b"\0\0\0\x01"
+    assert response_header_encoder(ApiKey.PRODUCE, 9)(1) == b"\0\0\0\x01\0"
+    assert response_header_encoder(ApiKey.API_VERSIONS, 4)(1) == b"\0\0\0\x01"
     assert response_header_version(1000, 5) == 0
 
 
