@@ -1,7 +1,9 @@
 """The log of one partition: segments, producer state, leader epochs.
 
-Called by replication on the loop, one call at a time; only `fsync`, and `finish_swap` of the
-cleaner, run in threads beside appends.
+The one face of a log for its callers; how segments are read, synced, cut, swapped and put away
+stands in files of their own. Called by replication on the loop, one call at a time. In threads
+beside appends run `fsync`, `sync_names`, `retire` and the cleaner's `finish_swap`; `open` and
+`delete` run in threads, too, when nobody appends yet or any more.
 Reads return slices of files, never bytes. An append is one write and some integers.
 """
 
