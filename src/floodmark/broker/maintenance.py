@@ -11,6 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeVar
 
 from floodmark.broker.coordination import Coordination
@@ -102,12 +103,11 @@ class Maintenance:
     async def flush(self) -> None:
         """Syncs logs whose flush.ms has passed, finished segments, and names before a roll needs
         them, one after the other."""
-        loop = asyncio.get_running_loop()
         now_ms = self._clock.now_ms()
         for replica in self._replicas.replicas:
             if replica.log.flush_due(now_ms):
                 with self._trouble_of(replica):
-                    await loop.run_in_executor(self._executor, replica.log.fsync, now_ms)
+                    await self._in_thread(partial(replica.log.fsync, now_ms))
             elif replica.log.names_due(now_ms):
                 with self._trouble_of(replica):
                     await self._in_thread(replica.log.sync_names)
