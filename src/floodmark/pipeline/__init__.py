@@ -17,7 +17,7 @@ __all__ = ["Pipeline", "PipelineError", "register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("floodmark")` known to a session that does not find it by itself."""
-    from floodmark.pipeline.source import FloodmarkSource
+    """Make `format("floodmark")` known to a session, with Python processes that begin quickly."""
+    from floodmark.pipeline.registration import register_source
 
-    spark.dataSource.register(FloodmarkSource)
+    register_source(spark)

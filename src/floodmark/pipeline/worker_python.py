@@ -1,41 +1,66 @@
 """The Python that Spark starts beside a local session: the same one, but quick to begin.
 
-Called by `session.py`. Spark puts the zipped copy of PySpark that its installation carries before
-the installed package. A zip keeps no bytecode, so every new process compiles PySpark from source,
-which takes longer than all other imports together; a stream begins with such a process.
+Called by `session.py` for whole sessions and by `registration.py` for the data source alone. Spark
+puts the zipped copy of PySpark that its installation carries before the installed package. A zip
+keeps no bytecode, so every new process compiles PySpark from source, which takes longer than all
+other imports together; a stream begins with such a process.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import sys
 from collections.abc import Mapping
-from importlib.util import find_spec
+from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 
 # What Spark puts in front ends with its own jar; what follows is the user's.
 _LAUNCHER = """#!/bin/sh
-PYTHONPATH="${{PYTHONPATH##*"{jar}"}}"
+jar={jar}
+PYTHONPATH="${{PYTHONPATH##*"$jar"}}"
 export PYTHONPATH="${{PYTHONPATH#:}}"
-exec "{python}" "$@"
+{bytecode}exec {python} "$@"
+"""
+# Where nothing was compiled at installation and nothing may be written beside the sources, every
+# process would compile them all again.
+_BYTECODE = """unset PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX={folder}
 """
 
 
 def worker_python(environment: Mapping[str, str], scratch: Path) -> str:
     """A command that starts this Python; `scratch` is a folder in which a launcher may be put."""
-    jar = None if "SPARK_HOME" in environment else _core_jar()
-    if jar is None or os.name != "posix":
+    package = _installed_pyspark()
+    if package is None or os.name != "posix" or _is_another_spark(environment, package):
         return sys.executable
+    jar = next(package.glob("jars/spark-core_*.jar"), None)
+    if jar is None:
+        return sys.executable
+    bytecode = ""
+    if environment.get("PYTHONDONTWRITEBYTECODE") and not _is_compiled(package):
+        bytecode = _BYTECODE.format(folder=shlex.quote(str(scratch / "bytecode")))
     launcher = scratch / "python"
-    launcher.write_text(_LAUNCHER.format(jar=jar, python=sys.executable))
+    text = _LAUNCHER.format(
+        jar=shlex.quote(str(jar)), bytecode=bytecode, python=shlex.quote(sys.executable)
+    )
+    launcher.write_text(text)
     launcher.chmod(launcher.stat().st_mode | stat.S_IXUSR)
-    return str(launcher)
+    # The folder may lie on a disk from which nothing is executed.
+    return str(launcher) if os.access(launcher, os.X_OK) else sys.executable
 
 
-def _core_jar() -> Path | None:
-    """The last entry of Spark's own PYTHONPATH, if the installed PySpark brings Spark along."""
+def _installed_pyspark() -> Path | None:
     spec = find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        return None
-    return next(Path(spec.origin).parent.glob("jars/spark-core_*.jar"), None)
+    return None if spec is None or spec.origin is None else Path(spec.origin).parent
+
+
+def _is_another_spark(environment: Mapping[str, str], package: Path) -> bool:
+    """Whether Spark itself comes from elsewhere than the installed package, which has one too."""
+    home = environment.get("SPARK_HOME")
+    return home is not None and Path(home).resolve() != package.resolve()
+
+
+def _is_compiled(package: Path) -> bool:
+    return Path(cache_from_source(str(package / "worker_util.py"))).exists()

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from floodmark.pipeline.worker_python import worker_python
 
 SHOW_PATH = "import os, sys; print(os.environ['PYTHONPATH'], sys.executable, sys.argv[1])"
@@ -40,3 +42,20 @@ def test_a_path_that_is_not_sparks_is_left_alone(tmp_path: Path) -> None:
 
 def test_another_spark_than_the_installed_one_gets_plain_python(tmp_path: Path) -> None:
     assert worker_python({"SPARK_HOME": "/opt/spark"}, tmp_path) == sys.executable
+
+
+def test_the_installed_spark_may_be_named_as_the_home(tmp_path: Path) -> None:
+    home = str(Path(spark_entries()[1]).parent.parent)
+    assert worker_python({"SPARK_HOME": home}, tmp_path) == str(tmp_path / "python")
+
+
+def test_bytecode_is_kept_for_the_session_where_none_exists_and_none_may_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As if nothing had been compiled when PySpark was installed.
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path / "nothing here"))
+    environment = {"PYTHONDONTWRITEBYTECODE": "1"}
+    show = "import sys; print(sys.dont_write_bytecode, sys.pycache_prefix)"
+    command = [worker_python(environment, tmp_path), "-c", show]
+    shown = subprocess.check_output(command, env=os.environ | environment, text=True)
+    assert shown.split() == ["False", str(tmp_path / "bytecode")]
