@@ -15,16 +15,19 @@ from pathlib import Path
 from typing import Final
 
 from floodmark.records.batch import HEADER_BYTES, read_header
+from floodmark.storage import broken_aborts
+from floodmark.storage.checkpoints import PARTITION_METADATA
 from floodmark.storage.errors import UnsupportedLogFormat
 from floodmark.storage.files import Files
 from floodmark.storage.index_file import CorruptIndex
+from floodmark.storage.leader_epochs import FILE_NAME as EPOCHS_FILE
 from floodmark.storage.leader_epochs import LeaderEpochs
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.log_segments import introduce
 from floodmark.storage.producer_replay import rebuild_producers, replay_batch
 from floodmark.storage.producer_snapshot import snapshot_offsets, snapshot_path
 from floodmark.storage.producer_state import ProducerState
-from floodmark.storage.segment import SUFFIXES, Segment, segment_path
+from floodmark.storage.segment import SUFFIXES, Segment
 from floodmark.storage.verification import BatchWalk, DamagedBatch, next_whole_batch
 
 _log = logging.getLogger(__name__)
@@ -32,6 +35,8 @@ _CHUNK_BYTES: Final = 1 << 20
 DELETED_SUFFIX: Final = ".deleted"
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
+# What Files.write_file_atomic had not finished.
+_TEMPORARY_SUFFIX: Final = ".tmp"
 _OFFSET_DIGITS: Final = 20
 _OLD_MAGIC_POSITION: Final = 16
 _OLD_MESSAGE_MIN_BYTES: Final = 14
@@ -62,16 +67,10 @@ def load_log(
 ) -> LoadedLog:
     """Read a folder, make it whole, and tell where the log starts and ends."""
     _remove_leftovers(files, directory, config)
-    base_offsets = _base_offsets(files, directory)
-    checked_from = recovery_point
-    try:
-        segments = [Segment.load(files, directory, offset, config) for offset in base_offsets]
-    except CorruptIndex as error:
-        _log.warning("%s: recovering the whole log: %s", directory.name, error)
-        clean, checked_from = False, 0
-        for offset in base_offsets:
-            files.remove(segment_path(directory, offset, ".txnindex"))
-        segments = [Segment.load(files, directory, offset, config) for offset in base_offsets]
+    segments = _load_segments(files, directory, config)
+    aborts_known = not broken_aborts.are_aside(files, directory)
+    checked_from = recovery_point if aborts_known else 0
+    clean = clean and aborts_known
     producers = ProducerState(producer_expiration_ms)
     leader_epochs = LeaderEpochs(files, directory)
     epochs_known = leader_epochs.load()
@@ -81,11 +80,8 @@ def load_log(
     )
     if not clean:
         recover(checked_from=checked_from, recovery_point=recovery_point)
-    if checked_from < recovery_point:
-        # No later sync looks below the recovery point.
-        for segment in segments:
-            segment.fsync_indexes()
-        files.fsync_dir(directory)
+    if not aborts_known:
+        broken_aborts.made_anew(files, directory, segments)
     if clean and segments and recovery_point > segments[-1].base_offset:
         # A clean stop has left the end of the log there.
         segments[-1].offset_limit = recovery_point
@@ -143,24 +139,40 @@ def load_log(
     )
 
 
+def _load_segments(files: Files, directory: Path, config: LogConfig) -> list[Segment]:
+    base_offsets = _base_offsets(files, directory)
+    try:
+        return [Segment.load(files, directory, offset, config) for offset in base_offsets]
+    except CorruptIndex:
+        broken_aborts.put_aside(files, directory, base_offsets)
+        return [Segment.load(files, directory, offset, config) for offset in base_offsets]
+
+
 def _base_offsets(files: Files, directory: Path) -> list[int]:
     """The segments that have a log file; an index without one is an orphan and goes."""
-    names = files.listdir(directory)
-    logs = {name.removesuffix(".log") for name in names if name.endswith(".log")}
+    names = [name for name in files.listdir(directory) if _is_of_segment(name)]
+    logs = {name[:_OFFSET_DIGITS] for name in names if name[_OFFSET_DIGITS:] == ".log"}
     for name in names:
-        stem = name[:_OFFSET_DIGITS]
-        if stem.isdigit() and name[_OFFSET_DIGITS:] in SUFFIXES[1:] and stem not in logs:
+        if name[_OFFSET_DIGITS:] in SUFFIXES[1:] and name[:_OFFSET_DIGITS] not in logs:
             files.remove(directory / name)
-    return sorted(int(stem) for stem in logs if stem.isdigit())
+    return sorted(map(int, logs))
+
+
+def _is_of_segment(name: str) -> bool:
+    """Whatever else somebody has left in the folder is none of our business."""
+    stem, dot, _ = name.partition(".")
+    return bool(dot) and len(stem) == _OFFSET_DIGITS and stem.isdecimal() and stem.isascii()
 
 
 def _remove_leftovers(files: Files, directory: Path, config: LogConfig) -> None:
     """Finish what deletion and compaction had begun when the process ended."""
-    names = files.listdir(directory)
+    for name in (PARTITION_METADATA, EPOCHS_FILE):
+        files.remove(directory / (name + _TEMPORARY_SUFFIX))
+    names = [name for name in files.listdir(directory) if _is_of_segment(name)]
     cleaned = [int(name[:_OFFSET_DIGITS]) for name in names if name.endswith(CLEANED_SUFFIX)]
     unfinished_from = min(cleaned, default=None)
     for name in names:
-        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
+        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, _TEMPORARY_SUFFIX)):
             files.remove(directory / name)
         elif (
             name.endswith(SWAP_SUFFIX)
@@ -169,7 +181,11 @@ def _remove_leftovers(files: Files, directory: Path, config: LogConfig) -> None:
         ):
             # It belongs to an operation that had not finished all its new segments.
             files.remove(directory / name)
-    swaps = [name for name in files.listdir(directory) if name.endswith(SWAP_SUFFIX)]
+    swaps = [
+        name
+        for name in files.listdir(directory)
+        if _is_of_segment(name) and name.endswith(SWAP_SUFFIX)
+    ]
     if swaps:
         _complete_swaps(files, directory, swaps, config)
 
@@ -269,7 +285,10 @@ def _recover(
                     "%s: dropping the segments after offset %d", directory.name, next_offset
                 )
             _drop(segments, slot + 1)
-            return
+            break
+    for segment in segments[first:-1]:
+        # The next sync of the log moves the recovery point past them.
+        segment.fsync_indexes()
 
 
 def _is_hole(end_offset: int, offset_limit: int, recovery_point: int) -> bool:

@@ -45,7 +45,9 @@ class TransactionIndex:
         last_offset = -1
         for version, *fields in _ENTRY.iter_unpack(self._file.load(ENTRY_BYTES)):
             entry = AbortedTransaction(*fields)
-            if version > _VERSION or entry.last_offset <= last_offset:
+            # A marker comes after what it ends, and lies in this segment; zeros fit neither.
+            before = max(last_offset, entry.first_offset, self.base_offset - 1)
+            if version != _VERSION or entry.last_offset <= before:
                 raise CorruptIndex(f"{self._file.path.name} is out of order or of another version")
             last_offset = entry.last_offset
             self.entries.append(entry)
