@@ -63,4 +63,9 @@ def _is_another_spark(environment: Mapping[str, str], package: Path) -> bool:
 
 
 def _is_compiled(package: Path) -> bool:
-    return Path(cache_from_source(str(package / "worker_util.py"))).exists()
+    """Whether whoever installed PySpark and us made bytecode; a checkout is compiled by nobody."""
+    ours = Path(__file__).parents[1]
+    samples = (package / "worker_util.py", ours / "pipeline" / "source.py")
+    return ours.parent == package.parent and all(
+        Path(cache_from_source(str(sample))).exists() for sample in samples
+    )
