@@ -15,9 +15,20 @@ from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import schema_of
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "compatibility.md"
+NO_TOKENS = "always answers DELEGATION_TOKEN_REQUEST_NOT_ALLOWED"
 NOTES = {
     ApiKey.PRODUCE: "0 to 2 are advertised for old librdkafka, and answered UNSUPPORTED_VERSION",
+    ApiKey.SASL_HANDSHAKE: "always answers ILLEGAL_SASL_STATE",
+    ApiKey.SASL_AUTHENTICATE: "always answers ILLEGAL_SASL_STATE",
     ApiKey.DESCRIBE_ACLS: "always answers SECURITY_DISABLED",
+    ApiKey.CREATE_ACLS: "always answers SECURITY_DISABLED",
+    ApiKey.DELETE_ACLS: "always answers SECURITY_DISABLED",
+    ApiKey.ALTER_REPLICA_LOG_DIRS: "a partition stays in its folder",
+    ApiKey.CREATE_DELEGATION_TOKEN: NO_TOKENS,
+    ApiKey.RENEW_DELEGATION_TOKEN: NO_TOKENS,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: NO_TOKENS,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: NO_TOKENS,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: "a partition stays on its broker",
 }
 
 

@@ -18,7 +18,16 @@ from uuid import UUID
 
 from floodmark.clock import Clock
 from floodmark.config import BrokerConfig, ConfigError, TopicConfig, topic_config
-from floodmark.controller import configs, elections, features, isr, membership, partitions, topics
+from floodmark.controller import (
+    configs,
+    elections,
+    features,
+    isr,
+    membership,
+    partitions,
+    reassignment,
+    topics,
+)
 from floodmark.controller.bootstrap import bootstrap
 from floodmark.controller.decision import Decision, View
 from floodmark.metadata import paths
@@ -190,6 +199,15 @@ class ControllerService:
         wanted: list[tuple[str, int]] | None,
     ) -> list[elections.ElectionAnswer]:
         return await self._submit(lambda view: elections.elect_leaders(view, election_type, wanted))
+
+    async def reassign_partitions(
+        self, wanted: Sequence[reassignment.Reassignment], *, allow_factor_change: bool
+    ) -> list[reassignment.ReassignmentAnswer]:
+        return await self._submit(
+            lambda view: reassignment.reassign_partitions(
+                view, wanted, allow_factor_change=allow_factor_change
+            )
+        )
 
     async def allocate_producer_ids(self, broker_id: int) -> features.ProducerIdBlock:
         return await self._submit(lambda view: features.allocate_producer_ids(view, broker_id))

@@ -1,0 +1,23 @@
+"""CreateAcls (key 30), versions 1 to 3: there is no authorizer, which Kafka says like this."""
+
+from __future__ import annotations
+
+from floodmark.apis.context import RequestContext
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.create_acls import (
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
+
+
+def handle(context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
+    return CreateAclsResponse(
+        results=[
+            AclCreationResult(
+                error_code=ErrorCode.SECURITY_DISABLED,
+                error_message="No Authorizer is configured.",
+            )
+            for _ in request.creations
+        ]
+    )

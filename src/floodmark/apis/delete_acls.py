@@ -1,0 +1,23 @@
+"""DeleteAcls (key 31), versions 1 to 3: there is no authorizer, which Kafka says like this."""
+
+from __future__ import annotations
+
+from floodmark.apis.context import RequestContext
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.delete_acls import (
+    DeleteAclsFilterResult,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+
+
+def handle(context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
+    return DeleteAclsResponse(
+        filter_results=[
+            DeleteAclsFilterResult(
+                error_code=ErrorCode.SECURITY_DISABLED,
+                error_message="No Authorizer is configured.",
+            )
+            for _ in request.filters
+        ]
+    )

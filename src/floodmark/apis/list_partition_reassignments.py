@@ -1,0 +1,51 @@
+"""ListPartitionReassignments (key 46), version 0: the moves of partitions under way.
+
+Kafka's TopicCommand asks it to describe a topic. Topics and partitions that do not exist are left
+out, as those are that do not move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from floodmark.apis.context import RequestContext
+from floodmark.metadata.image import MetadataImage
+from floodmark.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+
+
+def handle(
+    context: RequestContext, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    image = context.services.image
+    wanted: Iterable[tuple[str, Iterable[int]]]
+    if request.topics is None:
+        wanted = ((name, range(len(topic.partitions))) for name, topic in image.topics.items())
+    else:
+        wanted = ((topic.name, topic.partition_indexes) for topic in request.topics)
+    moving = ((name, list(_moving(image, name, indexes))) for name, indexes in wanted)
+    return ListPartitionReassignmentsResponse(
+        topics=[
+            OngoingTopicReassignment(name=name, partitions=partitions)
+            for name, partitions in moving
+            if partitions
+        ]
+    )
+
+
+def _moving(
+    image: MetadataImage, name: str, indexes: Iterable[int]
+) -> Iterator[OngoingPartitionReassignment]:
+    for index in indexes:
+        partition = image.partition(name, index)
+        if partition is not None and (partition.adding_replicas or partition.removing_replicas):
+            yield OngoingPartitionReassignment(
+                partition_index=index,
+                replicas=list(partition.replicas),
+                adding_replicas=list(partition.adding_replicas),
+                removing_replicas=list(partition.removing_replicas),
+            )
