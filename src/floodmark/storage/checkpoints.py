@@ -21,10 +21,13 @@ from floodmark.storage.files import Files
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
+OFFSET_FILES: Final = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS)
 CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 META_PROPERTIES: Final = "meta.properties"
 PARTITION_METADATA: Final = "partition.metadata"
+
+_META_VERSIONS: Final = (0, 1)
 
 TopicPartition = tuple[str, int]
 
@@ -142,7 +145,7 @@ def read_meta_properties(files: Files, log_dir: Path) -> MetaProperties | None:
     if not files.exists(path):
         return None
     fields: dict[str, str] = {}
-    for line in files.read_file(path).decode().splitlines():
+    for line in files.read_file(path).decode(errors="replace").splitlines():
         name, separator, value = line.partition("=")
         if separator and not name.lstrip().startswith(("#", "!")):
             # Java's Properties escapes these two; nothing else occurs in ids and numbers.
@@ -153,13 +156,16 @@ def read_meta_properties(files: Files, log_dir: Path) -> MetaProperties | None:
         node_id = None if node is None else int(node)
     except ValueError as error:
         raise CorruptCheckpoint(f"{path.name}: {error}") from error
+    if version not in _META_VERSIONS:
+        raise CorruptCheckpoint(
+            f"{path.name} has version {version}; use the version of the broker that wrote it"
+        )
     directory = fields.get("directory.id")
-    return MetaProperties(
-        version,
-        fields.get("cluster.id"),
-        node_id,
-        None if directory is None else decode_uuid(directory),
-    )
+    try:
+        directory_id = None if directory is None else decode_uuid(directory)
+    except CorruptCheckpoint as error:
+        raise CorruptCheckpoint(f"{path.name}: directory.id: {error}") from error
+    return MetaProperties(version, fields.get("cluster.id"), node_id, directory_id)
 
 
 def write_meta_properties(files: Files, log_dir: Path, properties: MetaProperties) -> None:

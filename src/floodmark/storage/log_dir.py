@@ -6,7 +6,7 @@ Called by log_manager.py, which owns the logs. Blocks.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -36,17 +36,46 @@ class FoundPartition:
 
 @dataclass(slots=True)
 class LogDir:
-    """A folder that was opened, with what its small files said then."""
+    """A folder that was opened, with what its small files say.
+
+    `gone` are the logs that have left the folder and may still be named in `checkpoints`: what is
+    said there is not about a later log of the same name.
+    """
 
     path: Path
     lock: Lock
     clean: bool
     broker_epoch: int
     meta: MetaProperties | None
-    recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
-    log_start_offsets: dict[TopicPartition, int] = field(default_factory=dict)
-    high_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
+    checkpoints: dict[str, dict[TopicPartition, int]]
+    gone: set[TopicPartition] = field(default_factory=set)
     log_count: int = 0
+
+    def offset_in(self, name: str, key: TopicPartition) -> int | None:
+        """What a checkpoint file says about a log."""
+        return None if key in self.gone else self.checkpoints[name].get(key)
+
+    def names(self, key: TopicPartition) -> list[str]:
+        """The checkpoint files that name a log."""
+        return [name for name, offsets in self.checkpoints.items() if key in offsets]
+
+    def write_checkpoint(
+        self,
+        files: Files,
+        name: str,
+        offsets: Mapping[TopicPartition, int],
+        is_open: Container[TopicPartition],
+    ) -> None:
+        """Logs that are not open, perhaps because the disk is full, keep what is said of them."""
+        kept = {
+            key: offset
+            for key, offset in self.checkpoints[name].items()
+            if key not in is_open and key not in self.gone
+        }
+        written = {**kept, **offsets}
+        checkpoints.write_offsets(files, self.path / name, written)
+        self.checkpoints[name] = written
+        self.gone = {key for key in self.gone if self.names(key)}
 
 
 def open_log_dir(files: Files, path: Path) -> LogDir:
@@ -60,23 +89,12 @@ def open_log_dir(files: Files, path: Path) -> LogDir:
         raise LogDirLocked(f"{path} is in use by another broker: stop it or use another folder")
     try:
         meta = checkpoints.read_meta_properties(files, path)
-        recovery_points = _read_offsets(files, path / checkpoints.RECOVERY_POINTS)
-        log_starts = _read_offsets(files, path / checkpoints.LOG_START_OFFSETS)
-        high_watermarks = _read_offsets(files, path / checkpoints.HIGH_WATERMARKS)
+        offsets = {name: _read_offsets(files, path / name) for name in checkpoints.OFFSET_FILES}
         clean, broker_epoch = checkpoints.take_clean_shutdown(files, path)
     except (OSError, CorruptCheckpoint):
         lock.close()
         raise
-    return LogDir(
-        path,
-        lock,
-        clean,
-        broker_epoch,
-        meta,
-        recovery_points,
-        log_starts,
-        high_watermarks,
-    )
+    return LogDir(path, lock, clean, broker_epoch, meta, offsets)
 
 
 def _read_offsets(files: Files, path: Path) -> dict[TopicPartition, int]:

@@ -51,8 +51,6 @@ class LogManager:
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._logs_opened = False
         self._checkpoint_lock = threading.Lock()
-        # The recovery points that are on the disk.
-        self._written_points: dict[TopicPartition, int] = {}
         self.topic_ids: dict[TopicPartition, UUID] = {}
         self.dirs: dict[Path, LogDir] = {}
         self.offline_dirs: dict[Path, str] = {}
@@ -67,7 +65,7 @@ class LogManager:
         for path in self._paths:
             try:
                 self.dirs[path] = open_log_dir(self._files, path)
-                self.high_watermarks.update(self.dirs[path].high_watermarks)
+                self.high_watermarks |= self.dirs[path].checkpoints[checkpoints.HIGH_WATERMARKS]
             except (OSError, CorruptCheckpoint) as error:
                 self._mark_offline(path, str(error))
         if not self.dirs:
@@ -105,6 +103,7 @@ class LogManager:
             except OSError as error:
                 self._mark_offline(item.log_dir, f"{name}: {error}")
             else:
+                self._is_gone((item.topic, item.partition), self.dirs[item.log_dir])
                 _log.warning(
                     "%s belonged to a topic that has been deleted: it is now %s, to be removed "
                     "when nobody misses it",
@@ -168,6 +167,7 @@ class LogManager:
         self, key: TopicPartition, config: LogConfig, now_ms: int, log_dir: LogDir
     ) -> PartitionLog:
         """A log that an earlier run has left in this folder."""
+        recovery_point = log_dir.offset_in(checkpoints.RECOVERY_POINTS, key)
         return PartitionLog.open(
             self._files,
             log_dir.path / f"{key[0]}-{key[1]}",
@@ -175,9 +175,9 @@ class LogManager:
             now_ms=now_ms,
             # A clean stop lists all logs that were open. One that was not may never have been
             # recovered.
-            clean=log_dir.clean and key in log_dir.recovery_points,
-            recovery_point=log_dir.recovery_points.get(key, 0),
-            log_start_offset=log_dir.log_start_offsets.get(key, 0),
+            clean=log_dir.clean and recovery_point is not None,
+            recovery_point=recovery_point or 0,
+            log_start_offset=log_dir.offset_in(checkpoints.LOG_START_OFFSETS, key) or 0,
             producer_expiration_ms=self._producer_expiration_ms,
         )
 
@@ -229,6 +229,8 @@ class LogManager:
                     f"{', '.join(map(str, self.offline_dirs))}"
                 )
             else:
+                if not is_new:
+                    self._tell_of_loss(key)
                 log_dir = self._emptiest_dir()
                 log = self._create(key, config, now_ms, log_dir)
             self._logs[key] = log
@@ -268,6 +270,7 @@ class LogManager:
     def _create(
         self, key: TopicPartition, config: LogConfig, now_ms: int, log_dir: LogDir
     ) -> PartitionLog:
+        self._forget_offsets(key, log_dir)
         return PartitionLog.open(
             self._files,
             log_dir.path / f"{key[0]}-{key[1]}",
@@ -275,6 +278,32 @@ class LogManager:
             now_ms=now_ms,
             producer_expiration_ms=self._producer_expiration_ms,
         )
+
+    def _tell_of_loss(self, key: TopicPartition) -> None:
+        for log_dir in self.dirs.values():
+            end_offset = log_dir.offset_in(checkpoints.RECOVERY_POINTS, key)
+            if end_offset:
+                _log.error(
+                    "%s is missing; it held the offsets up to %d or more. The partition begins "
+                    "anew: to have its records again, stop the broker and bring the folder back",
+                    log_dir.path / f"{key[0]}-{key[1]}",
+                    end_offset,
+                )
+
+    def _forget_offsets(self, key: TopicPartition, log_dir: LogDir) -> None:
+        """Before a new log gets the name of an earlier one: after a crash its records would be
+        taken for deleted, because the earlier one began above them."""
+        self._is_gone(key, log_dir)
+        for name in log_dir.names(key):
+            self._checkpoint(name, only_dir=log_dir.path)
+        with self._checkpoint_lock:
+            log_dir.gone.discard(key)
+
+    def _is_gone(self, key: TopicPartition, log_dir: LogDir) -> None:
+        """What the checkpoints say about this log is not true any more."""
+        self.high_watermarks.pop(key, None)
+        with self._checkpoint_lock:
+            log_dir.gone.add(key)
 
     def _write_topic_id(self, log: PartitionLog, topic_id: UUID) -> None:
         try:
@@ -300,8 +329,7 @@ class LogManager:
             raise StorageError(f"the log folder of {topic}-{partition} is offline")
         log_dir.log_count -= 1
         self.topic_ids.pop((topic, partition), None)
-        self.high_watermarks.pop((topic, partition), None)
-        self._written_points.pop((topic, partition), None)
+        self._is_gone((topic, partition), log_dir)
         try:
             return log.delete()
         finally:
@@ -319,9 +347,12 @@ class LogManager:
         those after it gone. A recovery point on disk that is behind them all says that this is the
         work of retention, and not a hole that the loss has torn.
         """
-        key = (log.topic, log.partition)
-        if self._written_points.get(key, 0) < log.segments[0].base_offset <= log.recovery_point:
-            self.checkpoint_recovery_points(log.directory.parent)
+        log_dir = self.dirs.get(log.directory.parent)
+        if log_dir is not None:
+            key = (log.topic, log.partition)
+            written = log_dir.offset_in(checkpoints.RECOVERY_POINTS, key) or 0
+            if written < log.segments[0].base_offset <= log.recovery_point:
+                self.checkpoint_recovery_points(log_dir.path)
         return log.retire(segments)
 
     def truncate_to(self, log: PartitionLog, offset: int, now_ms: int) -> None:
@@ -344,49 +375,42 @@ class LogManager:
     # -- checkpoints (block)
 
     def checkpoint_recovery_points(self, only_dir: Path | None = None) -> None:
-        self._checkpoint(
-            checkpoints.RECOVERY_POINTS, lambda log: log.recovery_point, only_dir=only_dir
-        )
+        self._checkpoint(checkpoints.RECOVERY_POINTS, only_dir=only_dir)
 
     def checkpoint_log_start_offsets(self, only_dir: Path | None = None) -> None:
         """Also those that the first segment's name tells: the files of older segments may still be
         there under their old names, and would bring back what DeleteRecords has removed."""
-        self._checkpoint(
-            checkpoints.LOG_START_OFFSETS,
-            lambda log: log.log_start_offset or None,
-            only_dir=only_dir,
-        )
+        self._checkpoint(checkpoints.LOG_START_OFFSETS, only_dir=only_dir)
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         self.high_watermarks.update(high_watermarks)
-        self._checkpoint(
-            checkpoints.HIGH_WATERMARKS,
-            lambda log: self.high_watermarks.get((log.topic, log.partition)),
-        )
+        self._checkpoint(checkpoints.HIGH_WATERMARKS)
 
-    def _checkpoint(
-        self,
-        name: str,
-        value_of: Callable[[PartitionLog], int | None],
-        *,
-        only_dir: Path | None = None,
-    ) -> None:
+    def _checkpoint(self, name: str, *, only_dir: Path | None = None) -> None:
         with self._checkpoint_lock:
             offsets: dict[Path, dict[TopicPartition, int]] = {
-                path: {} for path in self.dirs if only_dir in (None, path)
+                path: {} for path in list(self.dirs) if only_dir in (None, path)
             }
-            for log in self.logs():
-                value = value_of(log)
+            open_logs = dict(self._logs)
+            for key, log in open_logs.items():
+                value = self._value_in(name, log)
                 by_dir = offsets.get(log.directory.parent)
                 if by_dir is not None and value is not None:
-                    by_dir[log.topic, log.partition] = value
+                    by_dir[key] = value
             for path, by_partition in offsets.items():
+                log_dir = self.dirs.get(path)
                 try:
-                    checkpoints.write_offsets(self._files, path / name, by_partition)
+                    if log_dir is not None:
+                        log_dir.write_checkpoint(self._files, name, by_partition, open_logs)
                 except OSError as error:
                     raise storage_failure(error, path, name) from error
-                if name == checkpoints.RECOVERY_POINTS:
-                    self._written_points.update(by_partition)
+
+    def _value_in(self, name: str, log: PartitionLog) -> int | None:
+        if name == checkpoints.RECOVERY_POINTS:
+            return log.recovery_point
+        if name == checkpoints.LOG_START_OFFSETS:
+            return log.log_start_offset or None
+        return self.high_watermarks.get((log.topic, log.partition))
 
     # -- failing and stopping
 

@@ -85,24 +85,40 @@ def load_log(
     if clean and segments and recovery_point > segments[-1].base_offset:
         # A clean stop has left the end of the log there.
         segments[-1].offset_limit = recovery_point
+    end_is_known = clean
     try:
         log_end_offset = segments[-1].next_offset() if segments else log_start_offset
     except DamagedBatch as damage:
         _refuse_old_format(segments[-1], damage.position)
         if damage.offset < recovery_point:
-            # All of this was on the disk as it should be, and a clean stop leaves nothing above the
-            # recovery point: so the end is known, though the way to it is not.
             _log.error("%s", damage)
-            log_end_offset = recovery_point
-            segments.append(Segment.create(files, directory, log_end_offset, config, now_ms))
-            introduce(segments, leader_epochs)
+            log_end_offset, end_is_known = damage.offset, True
         else:
             _log.warning("%s: recovering the last segment: %s", directory.name, damage)
             within = segments[-1].base_offset + 1
             recover(checked_from=within, recovery_point=within)
             log_end_offset = segments[-1].next_offset()
+    if end_is_known and log_end_offset < recovery_point:
+        # All of this was on the disk as it should be, and a clean stop leaves nothing above the
+        # recovery point: so the end is known, though the way to it is not. An offset that was
+        # given to a record is never given to another.
+        _log.error(
+            "%s: the offsets from %d up to %d are lost or damaged on the disk",
+            directory.name,
+            log_end_offset,
+            recovery_point,
+        )
+        log_end_offset = recovery_point
+        segments.append(Segment.create(files, directory, log_end_offset, config, now_ms))
+        introduce(segments, leader_epochs)
     if segments and log_end_offset < log_start_offset:
         # DeleteRecords went further than what is left of the log.
+        _log.warning(
+            "%s: the log ends at %d and began at %d: it begins there again, empty",
+            directory.name,
+            log_end_offset,
+            log_start_offset,
+        )
         _drop(segments, 0)
         log_end_offset = log_start_offset
     if not segments:
@@ -142,18 +158,27 @@ def load_log(
 def _load_segments(files: Files, directory: Path, config: LogConfig) -> list[Segment]:
     base_offsets = _base_offsets(files, directory)
     try:
-        return [Segment.load(files, directory, offset, config) for offset in base_offsets]
+        segments = [Segment.load(files, directory, offset, config) for offset in base_offsets]
     except CorruptIndex:
         broken_aborts.put_aside(files, directory, base_offsets)
-        return [Segment.load(files, directory, offset, config) for offset in base_offsets]
+        segments = [Segment.load(files, directory, offset, config) for offset in base_offsets]
+    for segment in segments[:-1]:
+        if segment.size_bytes == 0 and not config.is_compacted:
+            _log.error("%s has lost its records: the file is empty", segment.path)
+    return segments
 
 
 def _base_offsets(files: Files, directory: Path) -> list[int]:
     """The segments that have a log file; an index without one is an orphan and goes."""
     names = [name for name in files.listdir(directory) if _is_of_segment(name)]
     logs = {name[:_OFFSET_DIGITS] for name in names if name[_OFFSET_DIGITS:] == ".log"}
+    first, last = min(logs, default=""), max(logs, default="")
     for name in names:
-        if name[_OFFSET_DIGITS:] in SUFFIXES[1:] and name[:_OFFSET_DIGITS] not in logs:
+        stem = name[:_OFFSET_DIGITS]
+        if name[_OFFSET_DIGITS:] in SUFFIXES[1:] and stem not in logs:
+            if first < stem < last:
+                # Retention takes the first ones, and after a crash the last may be unfinished.
+                _log.error("%s has no log file: its records are lost", directory / name)
             files.remove(directory / name)
     return sorted(map(int, logs))
 

@@ -130,3 +130,33 @@ def test_a_hole_before_the_last_batch_is_believed_where_the_segment_has_another(
     files.remove(last.path.with_suffix(".index"))
     log = reopened(files, clean=False, recovery_point=0)
     assert log.log_end_offset == BATCHES
+
+
+@pytest.mark.parametrize("lost", [1, 100])
+def test_offsets_of_lost_segments_are_not_given_to_other_records(
+    lost: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    files, written_log = written([0] * BATCHES)
+    for segment in written_log.segments[-lost:]:
+        files.remove(segment.path)
+    log = reopened(files, clean=True, recovery_point=BATCHES)
+    assert log.log_end_offset == BATCHES
+    assert "lost or damaged" in caplog.text
+    batch = encode_batch([Record(0, NOW_MS, b"k", b"v", [])])
+    assert log.append(batch, read_header(batch), 0, NOW_MS).base_offset == BATCHES
+    log.close(NOW_MS)
+    again = reopened(files, clean=False, recovery_point=BATCHES)
+    assert again.log_end_offset == BATCHES + 1
+
+
+def test_a_lost_or_emptied_segment_in_the_middle_is_told_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    files, written_log = written([0] * BATCHES)
+    files.remove(written_log.segments[1].path)
+    assert reopened(files, clean=True, recovery_point=BATCHES).log_end_offset == BATCHES
+    assert "its records are lost" in caplog.text
+    files, written_log = written([0] * BATCHES)
+    files.open(written_log.segments[1].path).truncate(0)
+    assert reopened(files, clean=True, recovery_point=BATCHES).log_end_offset == BATCHES
+    assert "has lost its records" in caplog.text
