@@ -1,21 +1,24 @@
 """Our data source against Spark's own Kafka connector: same session, same topic, taking turns.
 
 `python bench/spark_pipelines.py [--write]` fills a topic of our broker with 2,000,000 records of
-124 bytes in 4 partitions and measures rows per second on `local[2]`. `--write` puts the table into
-its section of docs/benchmarks.md. Wants a JDK and Maven (for the connector's jars).
+124 bytes in 4 partitions and measures rows per second on `local[2]`: first in a plain session, as
+anybody makes it, then in that of `floodmark pipeline run`; each has a process of its own. `--write`
+puts the tables into their section of docs/benchmarks.md. Wants a JDK and Maven (for the connector's
+jars).
 """
 
 import argparse
-import os
+import json
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
@@ -25,6 +28,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamReader
 from report import write_section
 
+from floodmark.pipeline import register
 from floodmark.pipeline.session import spark_session
 from kit.broker import floodmark_broker
 from kit.spark_jars import connector_jars
@@ -36,20 +40,36 @@ STREAM = "streaming, availableNow"
 STREAM_BATCH = "streaming, the batch alone"
 # Enough for the JVM to compile what it repeats.
 WARM_UPS = 2
+# What holds one fetched answer and its columns, with room; a partition may be of any size.
+WORKER_MEMORY_BOUND_BYTES = 512 * 1024 * 1024
 BOUNDS = {"count": 1.5, "from_json with groupBy": 1.0, STREAM: 1.0, "sink": 1.0}
 
 
-def session(folder: Path) -> AbstractContextManager[SparkSession]:
+@contextmanager
+def plain_session(folder: Path) -> Iterator[SparkSession]:
+    """What a reader would write: nothing is set but the connector's jars."""
+    spark = (
+        SparkSession.builder.master("local[2]").config("spark.jars", connector_jars()).getOrCreate()
+    )
+    register(spark)
+    yield spark
+    spark.stop()
+
+
+@contextmanager
+def own_session(folder: Path) -> Iterator[SparkSession]:
     """The session of `floodmark pipeline run`, with the connector's jars."""
-    # Python keeps bytecode unless it is told not to, and so do the processes of a user's Spark.
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     settings = {
         "spark.jars": connector_jars(),
         "spark.driver.memory": "2g",
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.local.dir": str(folder / "local"),
     }
-    return spark_session("floodmark-bench", settings=settings)
+    with spark_session("floodmark-bench", settings=settings) as spark:
+        yield spark
+
+
+SESSIONS = {"plain": plain_session, "own": own_session}
 
 
 class Bench:
@@ -154,8 +174,8 @@ class WorkerMemory:
 class Result:
     """The rates of one case by data source, round by round."""
 
-    def __init__(self) -> None:
-        self.rates: dict[str, list[float]] = {source: [] for source in FORMATS}
+    def __init__(self, rates: dict[str, list[float]]) -> None:
+        self.rates = rates
 
     def median(self, source: str) -> float:
         return statistics.median(self.rates[source])
@@ -172,16 +192,18 @@ class Result:
         return f"{min(ratios):.2f} to {max(ratios):.2f}"
 
 
-def measure(bench: Bench, rounds: int, rows: int) -> dict[str, Result]:
+def measure(bench: Bench, rounds: int, rows: int) -> dict[str, dict[str, list[float]]]:
+    """The rates of each case by data source; the sources take turns."""
     cases: dict[str, Callable[[str], None]] = {
         "count": bench.count,
         "from_json with groupBy": bench.json,
         STREAM: bench.stream,
         "sink": bench.sink,
     }
-    results: dict[str, Result] = {}
+    found: dict[str, dict[str, list[float]]] = {}
     for name, case in cases.items():
-        result, batches = Result(), Result()
+        rates: dict[str, list[float]] = {source: [] for source in FORMATS}
+        batches: dict[str, list[float]] = {source: [] for source in FORMATS}
         for turn in range(WARM_UPS + rounds):
             for source in FORMATS:
                 begin = time.monotonic()
@@ -189,42 +211,79 @@ def measure(bench: Bench, rounds: int, rows: int) -> dict[str, Result]:
                 rate = rows / (time.monotonic() - begin)
                 print(f"{name:24} {source:10} {rate:12,.0f} rows/s", file=sys.stderr, flush=True)
                 if turn >= WARM_UPS:
-                    result.rates[source].append(rate)
-                    batches.rates[source].append(rows / (bench.batch_seconds or 1))
+                    rates[source].append(rate)
+                    batches[source].append(rows / (bench.batch_seconds or 1))
         if name == STREAM:
-            results[STREAM_BATCH] = batches
-        results[name] = result
-    return results
+            found[STREAM_BATCH] = batches
+        found[name] = rates
+    return found
 
 
-def markdown(results: dict[str, Result], rows: int, rounds: int, memory: WorkerMemory) -> str:
+def run_session(name: str, bootstrap: str, rows: int, rounds: int) -> dict[str, Result]:
+    """The measurements of one session, made by this program in a process of its own."""
+    command = [sys.executable, __file__, "--rows", str(rows), "--rounds", str(rounds)]
+    command += ["--session", name, "--bootstrap-server", bootstrap]
+    print(f"session: {name}", file=sys.stderr)
+    output = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+    rates = json.loads(output.splitlines()[-1])
+    return {case: Result(by_source) for case, by_source in rates.items()}
+
+
+def measure_session(name: str, bootstrap: str, rows: int, rounds: int) -> None:
+    """What runs in that process; the last line of its output is the result."""
+    with tempfile.TemporaryDirectory() as folder, SESSIONS[name](Path(folder)) as spark:
+        bench = Bench(spark, bootstrap, Path(folder), rows)
+        bench.fill()
+        rates = measure(bench, rounds, rows)
+    print(json.dumps(rates))
+
+
+INTRODUCTIONS = {
+    "plain": """A plain session, as anybody makes it:
+`SparkSession.builder.master("local[2]").getOrCreate()` with the connector's jars, then
+`floodmark.pipeline.register(spark)`; nothing else is set, and no variable of the environment.""",
+    "own": """The session of `floodmark pipeline run`, with spark.driver.memory=2g and
+spark.python.unix.domain.socket.enabled=true.""",
+}
+
+
+def markdown(
+    found: Mapping[str, Mapping[str, Result]], rows: int, rounds: int, memory: WorkerMemory
+) -> str:
     lines = [
         SECTION,
         "",
         f"Made by `python bench/spark_pipelines.py`: {rows:,} records of 124 bytes in 4 partitions",
         f"of a Floodmark broker, Spark 4.2.0 on local[2], median of {rounds} rounds after",
-        f"{WARM_UPS} unmeasured ones, the two data sources taking turns in one session, which is",
-        "that of `floodmark pipeline run`, with bytecode kept, as Python does by default.",
-        "The broker shares the two cores; spark.python.unix.domain.socket.enabled is true. The",
-        "spread is that of the ratios of single rounds.",
-        "",
-        "| case | Spark's connector (rows/s) | ours (rows/s) | ratio | spread | bound | kept |",
-        "|---|---|---|---|---|---|---|",
+        f"{WARM_UPS} unmeasured ones, the two data sources taking turns in one session. The broker",
+        "shares the two cores. The spread is that of the ratios of single rounds.",
     ]
+    for session, results in found.items():
+        lines += ["", INTRODUCTIONS[session], "", *table(results)]
+    lines += [
+        "",
+        "A stream of ours begins with a new Python process, which Spark starts once per query:",
+        "about 0.25 s, and 0.75 s where it compiles Spark's zipped PySpark, as in a session that",
+        "finds the data source by its name without `register` (docs/pipelines.md, Speed). The",
+        "batch alone is Spark's own time for `addBatch`: what counts for a query that goes on.",
+        "",
+        f"Largest Python worker: {memory.peak_bytes / 2**20:,.0f} MiB resident "
+        f"(bound: {WORKER_MEMORY_BOUND_BYTES // 2**20} MiB, "
+        f"kept: {_kept(memory.peak_bytes <= WORKER_MEMORY_BOUND_BYTES)}), whatever the size of the "
+        "partition (tests/spark/test_memory.py).",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def table(results: Mapping[str, Result]) -> Iterator[str]:
+    yield "| case | Spark's connector (rows/s) | ours (rows/s) | ratio | spread | bound | kept |"
+    yield "|---|---|---|---|---|---|---|"
     for name, result in results.items():
         bound = BOUNDS.get(name)
         judged = " |  |" if bound is None else f" >= {bound:g} | {_kept(result.ratio >= bound)} |"
         numbers = f"| {name} | {result.median('kafka'):,.0f} | {result.median('floodmark'):,.0f} |"
-        lines.append(f"{numbers} {result.ratio:.2f} | {result.spread} |{judged}")
-    lines += [
-        "",
-        "A stream of ours begins with a new Python process, which Spark starts once per query. It",
-        "takes about 0.3 s in a session of ours, and 0.8 s in one that compiles Spark's zipped",
-        "PySpark at every start (docs/pipelines.md, Speed). The batch alone is Spark's own time",
-        "for `addBatch`: what counts for a query that goes on.",
-    ]
-    lines += ["", f"Largest Python worker: {memory.peak_bytes / 2**20:,.0f} MiB resident.", ""]
-    return "\n".join(lines)
+        yield f"{numbers} {result.ratio:.2f} | {result.spread} |{judged}"
 
 
 def _kept(is_kept: bool) -> str:
@@ -236,19 +295,22 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--write", action="store_true")
-    arguments = parser.parse_args()
-    with (
-        tempfile.TemporaryDirectory() as name,
-        floodmark_broker(Path(name) / "broker") as broker,
-        WorkerMemory() as memory,
-        session(Path(name)) as spark,
-    ):
-        bench = Bench(spark, broker.bootstrap, Path(name), arguments.rows)
-        bench.fill()
-        results = measure(bench, arguments.rounds, arguments.rows)
-        section = markdown(results, arguments.rows, arguments.rounds, memory)
+    parser.add_argument("--session", choices=list(SESSIONS), help="only this one, as JSON")
+    parser.add_argument("--bootstrap-server", help="with --session: the broker to measure")
+    given = parser.parse_args()
+    if given.session is not None and given.bootstrap_server is not None:
+        measure_session(given.session, given.bootstrap_server, given.rows, given.rounds)
+        return
+    with tempfile.TemporaryDirectory() as folder, WorkerMemory() as memory:
+        found = {}
+        for name in [given.session] if given.session else SESSIONS:
+            # A broker for each, so that the second finds the disk as the first did.
+            with floodmark_broker(Path(folder) / name) as broker:
+                found[name] = run_session(name, broker.bootstrap, given.rows, given.rounds)
+            shutil.rmtree(Path(folder) / name)
+        section = markdown(found, given.rows, given.rounds, memory)
     print(section)
-    if arguments.write:
+    if given.write:
         write_section(SECTION, section)
 
 
