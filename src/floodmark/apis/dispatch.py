@@ -7,20 +7,20 @@ the first request for them comes, which keeps the start short.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol
 
 from floodmark.apis import api_versions, produce_before_v3
 from floodmark.apis.context import RequestContext, Services
+from floodmark.apis.repeated_produce import remember
+from floodmark.apis.route import Handle, Route
 from floodmark.network.connection import Connection
-from floodmark.network.request_channel import CloseConnection, Outcome, Parked, Response
-from floodmark.promise import Promise
+from floodmark.network.request_channel import CloseConnection, Outcome
 from floodmark.wire import messages
 from floodmark.wire.api_keys import ApiKey
-from floodmark.wire.compiler import Encoder, decoder, encoder
+from floodmark.wire.compiler import decoder, encoder
 from floodmark.wire.headers import decode_request_header, response_header_encoder
 from floodmark.wire.schema import DecodeError
 
@@ -31,6 +31,8 @@ class Served(NamedTuple):
     lowest: int
     highest: int
 
+
+_PRODUCE = int(ApiKey.PRODUCE)
 
 SERVED: dict[ApiKey, Served] = {
     ApiKey.PRODUCE: Served(3, 13),
@@ -100,35 +102,16 @@ def advertised_versions() -> dict[int, tuple[int, int]]:
     return versions
 
 
-Handle: TypeAlias = Callable[[RequestContext, Any], Any]
-
-
-_FETCH = ApiKey.FETCH
-
-
-class Route(NamedTuple):
-    """All that one API in one version needs, looked up once."""
-
-    api_key: ApiKey
-    version: int
-    handle: Handle
-    decode: Callable[[memoryview, int], tuple[Any, int]]
-    encode: Encoder
-    response_class: type[Any]
-    encode_header: Callable[[int], bytes]
-
-    def answer(self, correlation_id: int, message: Any) -> Response:
-        """Only Fetch answers with pieces of files: what the others answer is bytes."""
-        parts: list[Any] = [self.encode_header(correlation_id)]
-        self.encode(message, parts)
-        return parts if self.api_key is _FETCH else b"".join(parts)
-
-
 class FaultSwitch:
     """What `floodmark.testing` plugs in to make requests fail on purpose; does nothing itself.
 
     It returns what a handler may return: an answer, a future or coroutine of one, or None.
     """
+
+    @property
+    def is_armed(self) -> bool:
+        """Whether it wants to see the next request."""
+        return False
 
     def intercept(self, route: Route, request: Any, handle: Callable[[], Any]) -> Any:
         return handle()
@@ -136,6 +119,9 @@ class FaultSwitch:
 
 class RequestTimer(Protocol):
     """What `floodmark.observability` plugs in when somebody wants to see how long requests take."""
+
+    def is_due(self) -> bool:
+        """Asked once per request: whether this one is to be timed."""
 
     def time(self, api_key: ApiKey, handle: Callable[[], Any]) -> Any:
         """Runs the handler and returns what it returned, or a coroutine in its place."""
@@ -153,6 +139,15 @@ class Dispatch:
         self.requests: dict[int, int] = {int(key): 0 for key in SERVED}
 
     def __call__(self, connection: Connection, frame: memoryview) -> Outcome:
+        peer = connection.peer
+        timer = self.timer if self.timer is not None and self.timer.is_due() else None
+        faults = self.faults if self.faults is not None and self.faults.is_armed else None
+        is_watched = timer is not None or faults is not None
+        if peer.shortcut is not None and not is_watched:
+            answer = peer.shortcut(frame)
+            if answer is not None:
+                self.requests[_PRODUCE] += 1
+                return answer
         try:
             header, position = decode_request_header(frame)
             api_key, version = header.api_key, header.api_version
@@ -161,40 +156,14 @@ class Dispatch:
         except DecodeError as problem:
             raise CloseConnection(f"cannot read a request: {problem}") from problem
         self.requests[api_key] += 1
-        context = RequestContext(self._services, connection.peer, header)
-        if self.timer is None and self.faults is None:
-            result = route.handle(context, request)
-        else:
-            result = self._handle_watched(route, context, request)
-        if type(result) is route.response_class:
-            return route.answer(header.correlation_id, result)
-        return self._outcome(route, header.correlation_id, result)
-
-    def _handle_watched(self, route: Route, context: RequestContext, request: Any) -> Any:
-        """The handler with what is plugged in around it: a fault is timed like any other answer."""
-        faults = self.faults
-
-        def handle() -> Any:
-            if faults is None:
-                return route.handle(context, request)
-            return faults.intercept(route, request, lambda: route.handle(context, request))
-
-        return handle() if self.timer is None else self.timer.time(route.api_key, handle)
-
-    def _outcome(self, route: Route, correlation_id: int, result: Any) -> Outcome:
-        """What comes later, or never."""
-        if result is None:
-            return None
-
-        def answer(message: Any) -> Response:
-            return None if message is None else route.answer(correlation_id, message)
-
-        async def finish(work: Coroutine[Any, Any, Any]) -> Response:
-            return answer(await work)
-
-        if isinstance(result, (Promise, asyncio.Future)):
-            return Parked(result, answer)
-        return finish(result)
+        context = RequestContext(self._services, peer, header)
+        handle = route.handle
+        if is_watched:
+            handle = _watched(route, timer, faults)
+        result = handle(context, request)
+        if route.remember is not None:
+            route.remember(context, route, frame, request, result)
+        return route.outcome(header.correlation_id, result)
 
     def _find_route(self, api_key: int, version: int) -> Route:
         try:
@@ -217,6 +186,7 @@ class Dispatch:
             encoder(response_class, version),
             response_class,
             response_header_encoder(api_key, version),
+            remember if api_key is ApiKey.PRODUCE else None,
         )
         self._routes[(int(api_key), version)] = route
         return route
@@ -248,3 +218,18 @@ class Dispatch:
                 response_header_encoder(api_key, version),
             )
         raise CloseConnection(f"{api_key.name} v{version} is not served")
+
+
+def _watched(route: Route, timer: RequestTimer | None, faults: FaultSwitch | None) -> Handle:
+    """The handler with what is plugged in around it: a fault is timed like any other answer."""
+
+    def intercepted(context: RequestContext, request: Any) -> Any:
+        if faults is None:
+            return route.handle(context, request)
+        return faults.intercept(route, request, lambda: route.handle(context, request))
+
+    def timed(context: RequestContext, request: Any) -> Any:
+        assert timer is not None
+        return timer.time(route.api_key, lambda: intercepted(context, request))
+
+    return intercepted if timer is None else timed

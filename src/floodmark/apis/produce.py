@@ -40,10 +40,10 @@ def handle(
     context: RequestContext, request: ProduceRequest
 ) -> Answer | Coroutine[Any, Any, ProduceResponse | None]:
     if request.transactional_id is None:
-        return _append(context, request, {})
+        return append(context, request, {})
     refused = verify_transaction(context, request)
     if isinstance(refused, dict):
-        return _append(context, request, refused)
+        return append(context, request, refused)
     return _append_when_verified(context, request, refused)
 
 
@@ -51,11 +51,12 @@ async def _append_when_verified(
     context: RequestContext, request: ProduceRequest, verification: Awaitable[Outcomes]
 ) -> ProduceResponse | None:
     """The records stay where they are meanwhile: the connection is muted until the answer."""
-    answer = _append(context, request, await verification)
+    answer = append(context, request, await verification)
     return await answer if isinstance(answer, Promise) else answer
 
 
-def _append(context: RequestContext, request: ProduceRequest, refused: Outcomes) -> Answer:
+def append(context: RequestContext, request: ProduceRequest, decided: Outcomes) -> Answer:
+    """Append to all partitions but those of which it is decided what becomes of them."""
     replicas = context.services.replicas
     acks = request.acks
     in_transaction = request.transactional_id is not None
@@ -69,8 +70,9 @@ def _append(context: RequestContext, request: ProduceRequest, refused: Outcomes)
                 outcome = AppendOutcome(ErrorCode.UNKNOWN_TOPIC_ID)
             elif acks not in VALID_ACKS:
                 outcome = AppendOutcome(ErrorCode.INVALID_REQUIRED_ACKS)
-            elif refused and (name, partition.index) in refused:
-                outcome = refused[name, partition.index]
+            elif decided and (name, partition.index) in decided:
+                key = (name, partition.index)
+                outcome = decided[key]
             else:
                 key = (name, partition.index)
                 outcome = replicas.append(key, partition.records or b"", acks, in_transaction)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from floodmark.network.framing import FrameBuffer, FrameTooLarge
-from floodmark.network.request_channel import RequestChannel, Response
+from floodmark.network.request_channel import Outcome, RequestChannel, Response
 from floodmark.network.transfer import SMALL_BYTES, Outbox
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ class Peer:
     security_protocol: str
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"
+    # Set by an API that knows some requests of this peer so well that it need not decode them.
+    shortcut: Callable[[memoryview], Outcome] | None = None
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -101,9 +103,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._frames.received(nbytes)
-        if not self._muted:
+        if not self._muted and not self._paused_writing:
             self._advance()
-        if self._frames.is_full:
+        elif self._frames.is_full:
             self._pause_reading()
 
     def eof_received(self) -> bool:
@@ -114,8 +116,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._paused_writing = False
-        if not self._muted:
-            self._advance()
+        self._go_on()
 
     # What the request channel calls
 
@@ -160,8 +161,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def channel_has_room(self) -> None:
         frame, self._unsubmitted = self._unsubmitted, None
-        if frame is not None and self._transport is not None:
-            self._submit(frame)
+        if frame is None or self._transport is None:
+            return
+        if not self._channel.submit(self, frame):
+            self._wait_for_room(frame)
 
     def close(self) -> None:
         if self._transport is not None:
@@ -176,7 +179,7 @@ class Connection(asyncio.BufferedProtocol):
     # The reading loop
 
     def _go_on(self) -> None:
-        if not self._muted:
+        if not self._muted and not self._paused_writing and self._transport is not None:
             self._advance()
 
     def _advance(self) -> None:
@@ -186,19 +189,23 @@ class Connection(asyncio.BufferedProtocol):
         try:
             frames, processor = self._frames, self._processor
             for _ in range(FRAMES_PER_TURN):
-                if self._muted or self._paused_writing or self._transport is None:
-                    return
                 frame = frames.next_frame()
                 if frame is None:
-                    if self._paused_reading:
-                        self._resume_reading()
+                    self._resume_reading()
                     return
                 processor.bytes_in += len(frame)
                 processor.responses_under_way += 1
                 self._muted = True
-                self._submit(frame)
-            if not self._muted:
-                asyncio.get_running_loop().call_soon(self._go_on)
+                if not self._channel.submit(self, frame):
+                    self._wait_for_room(frame)
+                if self._muted or self._paused_writing or self._transport is None:
+                    if frames.is_full:
+                        self._pause_reading()
+                    return
+                if not frames.pending_bytes:
+                    self._resume_reading()
+                    return
+            asyncio.get_running_loop().call_soon(self._go_on)
         except FrameTooLarge as problem:
             self.abort(str(problem))
         finally:
@@ -212,10 +219,10 @@ class Connection(asyncio.BufferedProtocol):
         if self._outbox.size_bytes and transport is not None and not transport.is_closing():
             self._outbox.write_to(transport)
 
-    def _submit(self, frame: memoryview) -> None:
-        if not self._channel.submit(self, frame):
-            self._unsubmitted = frame
-            self._pause_reading()
+    def _wait_for_room(self, frame: memoryview) -> None:
+        """The channel took nothing of this and will say when it has room again."""
+        self._unsubmitted = frame
+        self._pause_reading()
 
     def _pause_reading(self) -> None:
         if not self._paused_reading and self._transport is not None:

@@ -33,7 +33,15 @@ class FrameTooLarge(ValueError):
 
 
 class FrameBuffer:
-    __slots__ = ("_buffer", "_end", "_held_end", "_max_frame_bytes", "_start", "_view")
+    __slots__ = (
+        "_buffer",
+        "_end",
+        "_held_end",
+        "_max_frame_bytes",
+        "_start",
+        "_view",
+        "pending_bytes",
+    )
 
     def __init__(self, max_frame_bytes: int) -> None:
         self._max_frame_bytes = max_frame_bytes
@@ -41,22 +49,21 @@ class FrameBuffer:
         self._start = 0
         self._end = 0
         self._held_end = 0
+        # Received and not yet released.
+        self.pending_bytes = 0
 
     def room(self) -> memoryview:
         """Where the transport may write next. Empty when `is_full`."""
-        return self._view[self._end :]
+        end = self._end
+        return self._view[end:] if end else self._view
 
     def received(self, size_bytes: int) -> None:
         self._end += size_bytes
+        self.pending_bytes += size_bytes
 
     @property
     def is_full(self) -> bool:
         return self._end == len(self._buffer)
-
-    @property
-    def pending_bytes(self) -> int:
-        """Received and not yet handed out."""
-        return self._end - self._start
 
     @property
     def capacity_bytes(self) -> int:
@@ -67,8 +74,7 @@ class FrameBuffer:
 
         The view stays valid until `release()`, which must come before the next call.
         """
-        start = self._start
-        available = self._end - start
+        start, available = self._start, self.pending_bytes
         if available < LENGTH_BYTES:
             if available:
                 self._make_room(LENGTH_BYTES)
@@ -88,7 +94,8 @@ class FrameBuffer:
     def release(self) -> None:
         """The frame handed out last is done with: its bytes may be overwritten."""
         self._start = self._held_end
-        if self._start == self._end:
+        self.pending_bytes = self._end - self._start
+        if not self.pending_bytes:
             self._start = self._end = self._held_end = 0
 
     def shrink(self) -> None:

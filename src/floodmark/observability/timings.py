@@ -33,12 +33,15 @@ class RequestTimings:
         self._until_sample = 1
         self._samples_ms: dict[ApiKey, deque[float]] = {}
 
-    def time(self, api_key: ApiKey, handle: Callable[[], Any]) -> Any:
-        """Runs a handler; what it returns is passed on, or wrapped when the answer comes later."""
+    def is_due(self) -> bool:
         self._until_sample -= 1
         if self._until_sample:
-            return handle()
+            return False
         self._until_sample = SAMPLE_EVERY
+        return True
+
+    def time(self, api_key: ApiKey, handle: Callable[[], Any]) -> Any:
+        """Runs a handler; what it returns is passed on, or wrapped when the answer comes later."""
         begin_ms = self._clock.monotonic_ms()
         result = handle()
         if isinstance(result, Promise):

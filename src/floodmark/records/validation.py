@@ -114,12 +114,11 @@ def validate_produce(buffer: Buffer, rules: ProduceRules, now_ms: int) -> BatchH
     return header
 
 
-def prepare_produce(buffer: Buffer, rules: ProduceRules, now_ms: int) -> tuple[Buffer, BatchHeader]:
-    """Validate, then give the batch the topic's compression and timestamp type; the usual batch
-    comes back as it is."""
-    header = validate_produce(buffer, rules, now_ms)
-    if rules.is_plain:
-        return buffer, header
+def fit_to_topic(
+    buffer: Buffer, header: BatchHeader, rules: ProduceRules, now_ms: int
+) -> tuple[Buffer, BatchHeader]:
+    """Give a valid batch the topic's compression and timestamp type. Where the rules are plain
+    there is nothing to fit."""
     if rules.compression is not None and rules.compression != header.attributes & _COMPRESSION_MASK:
         buffer, header = _recompress(buffer, header, rules)
     if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:

@@ -11,9 +11,9 @@ from enum import IntEnum
 from typing import NamedTuple
 from uuid import UUID
 
-from floodmark.records.batch import TRANSACTIONAL_BIT
+from floodmark.records.batch import TRANSACTIONAL_BIT, Buffer
 from floodmark.records.errors import InvalidBatch
-from floodmark.records.validation import ProduceRules, prepare_produce
+from floodmark.records.validation import ProduceRules, fit_to_topic, validate_produce
 from floodmark.replication.follower import FollowerFetch
 from floodmark.replication.partition import Leadership, Partition
 from floodmark.storage.errors import AppendRefused, OffsetOutOfRange
@@ -130,12 +130,15 @@ class Replica:
             return AppendOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if acks == ACKS_ALL and not core.has_enough_in_sync_replicas(self.min_in_sync_replicas):
             return AppendOutcome(ErrorCode.NOT_ENOUGH_REPLICAS)
-        log = self.log
+        rules = self.rules
+        batch: Buffer = records
         try:
-            batch, header = prepare_produce(records, self.rules, now_ms)
+            header = validate_produce(batch, rules, now_ms)
+            if not rules.is_plain:
+                batch, header = fit_to_topic(batch, header, rules, now_ms)
             if header.attributes & TRANSACTIONAL_BIT and not in_transaction:
                 return AppendOutcome(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-            result = log.append(batch, header, leadership.leader_epoch, now_ms)
+            result = self.log.append(batch, header, leadership.leader_epoch, now_ms)
         except InvalidBatch as problem:
             return AppendOutcome(
                 problem.error_code,

@@ -117,6 +117,17 @@ class ReplicaManager:
         replica = self._replicas.get(key)
         if replica is None:
             return AppendOutcome(self.missing(key))
+        return self.append_to(replica, records, acks, in_transaction)
+
+    def append_to(
+        self,
+        replica: Replica,
+        records: memoryview | bytes,
+        acks: int,
+        in_transaction: bool = False,
+    ) -> AppendOutcome:
+        """To a partition that `find` has just found."""
+        key = replica.key
         try:
             outcome = replica.append(records, acks, self._clock.now_ms(), in_transaction)
         except (StorageError, OSError) as problem:

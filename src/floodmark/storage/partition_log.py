@@ -44,7 +44,6 @@ from floodmark.storage.log_config import LogConfig
 from floodmark.storage.log_reader import LogReader
 from floodmark.storage.log_segments import LogSegments
 from floodmark.storage.log_sync import LogSync
-from floodmark.storage.offset_index import MAX_RELATIVE_OFFSET
 from floodmark.storage.producer_replay import note_batch, replay_batch
 from floodmark.storage.producer_snapshot import ProducerSnapshots
 from floodmark.storage.producer_state import AppendOrigin
@@ -199,7 +198,9 @@ class PartitionLog:
         last_offset = base_offset + header.last_offset_delta
         max_timestamp = header.max_timestamp
         size_bytes = len(buffer)
-        segment = self._segment_for(size_bytes, last_offset, max_timestamp, now_ms)
+        segment = self._segments.active
+        if not segment.has_room(size_bytes, last_offset, max_timestamp, now_ms, self.config):
+            segment = self._roll_unless_empty(segment, now_ms)
         try:
             if leader_epoch != self.leader_epochs.latest_written:
                 self.leader_epochs.assign(leader_epoch, base_offset)
@@ -242,7 +243,10 @@ class PartitionLog:
             max_timestamp = max(max_timestamp, header.max_timestamp)
         last_position, last_header = batches[-1]
         size_bytes = last_position + last_header.size_bytes
-        segment = self._segment_for(size_bytes, last_header.last_offset, max_timestamp, now_ms)
+        segment = self._segments.active
+        last_offset = last_header.last_offset
+        if not segment.has_room(size_bytes, last_offset, max_timestamp, now_ms, self.config):
+            segment = self._roll_unless_empty(segment, now_ms)
         try:
             for _, header in batches:
                 if header.partition_leader_epoch > self.leader_epochs.latest:
@@ -255,30 +259,12 @@ class PartitionLog:
             replay_batch(self.producers, memoryview(buffer)[position:], header, segment)
         self.log_end_offset = next_offset
 
-    def _segment_for(
-        self, size_bytes: int, last_offset: int, max_timestamp: int, now_ms: int
-    ) -> Segment:
-        """The active segment, after a roll if this append does not fit into it by size, time or
-        index."""
-        segment = self._segments.active
-        config = self.config
-        if (
-            segment.size_bytes + size_bytes <= config.segment_bytes
-            and segment.waited_ms(now_ms, max_timestamp)
-            <= (config.segment_ms if config.segment_jitter_ms <= 0 else self._jittered_ms())
-            and not segment.is_full
-            and last_offset - segment.base_offset <= MAX_RELATIVE_OFFSET
-        ) or segment.size_bytes == 0 == self.log_end_offset - segment.base_offset:
-            return segment
-        self.roll(now_ms)
+    def _roll_unless_empty(self, segment: Segment, now_ms: int) -> Segment:
+        """For an append that has no room: the new active segment. What does not even fit into an
+        empty one goes there all the same."""
+        if segment.size_bytes > 0 or self.log_end_offset != segment.base_offset:
+            self.roll(now_ms)
         return self._segments.active
-
-    def _jittered_ms(self) -> int:
-        """segment.ms less a share of segment.jitter.ms that is fixed per segment: what began
-        together does not roll together."""
-        limit_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
-        share_ms = hash((self.partition, self.active.base_offset, len(self.topic))) % limit_ms
-        return self.config.segment_ms - share_ms
 
     def _failed(self, error: OSError, segment: Segment) -> StorageError:
         """After a write that failed: cut the file back to its known end, and say how bad it is."""

@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
+from zlib import crc32
 
 from floodmark.records.batch import (
     HEADER,
@@ -23,7 +24,7 @@ from floodmark.storage.files import Buffer, File, Files, FileSlice
 from floodmark.storage.index_file import CorruptIndex
 from floodmark.storage.leader_epochs import LeaderEpochs
 from floodmark.storage.log_config import LogConfig
-from floodmark.storage.offset_index import OffsetIndex
+from floodmark.storage.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
 from floodmark.storage.time_index import TimeIndex
 from floodmark.storage.transaction_index import TransactionIndex
 from floodmark.storage.verification import DamagedBatch, checked_headers
@@ -207,13 +208,38 @@ class Segment:
         if self._file is not None:
             self._file.truncate(self.size_bytes)
 
-    def waited_ms(self, now_ms: int, max_timestamp: int) -> int:
-        """How long the segment has been open, in record time where the first batch has one."""
+    def has_room(
+        self,
+        size_bytes: int,
+        last_offset: int,
+        max_timestamp: int,
+        now_ms: int,
+        config: LogConfig,
+    ) -> bool:
+        """Whether a batch still belongs here, by size, by time and for the indexes.
+
+        Time is that of the records where the first batch has one.
+        """
         if self._first_timestamp == _UNKNOWN:
             self._load_first_timestamp()
-        if self._first_timestamp >= 0:
-            return max_timestamp - self._first_timestamp
-        return now_ms - self.created_ms
+        first_timestamp = self._first_timestamp
+        segment_ms = config.segment_ms
+        if config.segment_jitter_ms > 0:
+            segment_ms -= self._jitter_ms(min(config.segment_jitter_ms, segment_ms))
+        waited_ms = (
+            max_timestamp - first_timestamp if first_timestamp >= 0 else now_ms - self.created_ms
+        )
+        return (
+            self.size_bytes + size_bytes <= config.segment_bytes
+            and waited_ms <= segment_ms
+            and not self.is_full
+            and last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
+        )
+
+    def _jitter_ms(self, limit_ms: int) -> int:
+        """A share of segment.jitter.ms that is the segment's own: what began together does not
+        roll together."""
+        return crc32(f"{self.directory.name} {self.base_offset}".encode()) % limit_ms
 
     @property
     def first_timestamp(self) -> int:

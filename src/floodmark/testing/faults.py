@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeAlias, TypeVar
 
-from floodmark.apis.dispatch import FaultSwitch, Route
+from floodmark.apis.dispatch import FaultSwitch
+from floodmark.apis.route import Route
 from floodmark.network.request_channel import CloseConnection
 from floodmark.testing.error_answers import NOT_MIRRORED, error_answer
 from floodmark.wire.api_keys import ApiKey
@@ -80,6 +81,10 @@ class Faults(FaultSwitch):
 
     def clear(self) -> None:
         self._armed = []
+
+    @property
+    def is_armed(self) -> bool:
+        return bool(self._armed)
 
     def intercept(self, route: Route, request: Any, handle: Handle) -> Any:
         for fault in tuple(self._armed):

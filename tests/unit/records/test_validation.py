@@ -17,7 +17,7 @@ from floodmark.records.batch import (
 from floodmark.records.compression import Compression
 from floodmark.records.errors import InvalidBatch
 from floodmark.records.record import Record, decode_records, encode_batch
-from floodmark.records.validation import ProduceRules, prepare_produce, validate_produce
+from floodmark.records.validation import ProduceRules, fit_to_topic, validate_produce
 from floodmark.wire.errors import ErrorCode
 
 NOW_MS = 1_700_000_000_000
@@ -41,7 +41,7 @@ def refusal(buffer: bytes | bytearray, rules: ProduceRules | None = None) -> Err
 def test_a_good_batch_gives_its_header() -> None:
     batch = encode_batch(GOOD)
     assert validate_produce(memoryview(batch), ProduceRules(), NOW_MS) == read_header(batch)
-    assert prepare_produce(batch, ProduceRules(), NOW_MS)[0] is batch
+    assert fit_to_topic(batch, read_header(batch), ProduceRules(), NOW_MS)[0] is batch
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,8 @@ def test_a_topic_compression_repacks_the_batch(source: Compression, target: Comp
         base_sequence=3,
         is_transactional=True,
     )
-    buffer, header = prepare_produce(batch, ProduceRules(compression=target), NOW_MS)
+    rules = ProduceRules(compression=target)
+    buffer, header = fit_to_topic(batch, validate_produce(batch, rules, NOW_MS), rules, NOW_MS)
     assert header == read_header(buffer)
     assert crc_ok(buffer, 0, header)
     assert header.compression is target
@@ -134,7 +135,8 @@ def test_a_topic_compression_repacks_the_batch(source: Compression, target: Comp
 def test_log_append_time_stamps_a_copy_of_what_cannot_be_written() -> None:
     batch = bytes(encode_batch(GOOD))
     rules = ProduceRules(timestamp_type=TimestampType.LOG_APPEND_TIME)
-    buffer, header = prepare_produce(memoryview(batch), rules, NOW_MS + 9)
+    sent = validate_produce(batch, rules, NOW_MS)
+    buffer, header = fit_to_topic(memoryview(batch), sent, rules, NOW_MS + 9)
     assert header.max_timestamp == NOW_MS + 9
     assert crc_ok(buffer, 0, header)
     assert [r.timestamp for r in decode_records(buffer)] == [NOW_MS + 9] * 2

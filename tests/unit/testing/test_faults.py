@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from floodmark.apis.dispatch import Route
+from floodmark.apis.route import Route
 from floodmark.network.request_channel import CloseConnection
 from floodmark.testing.faults import Faults
 from floodmark.wire.api_keys import ApiKey

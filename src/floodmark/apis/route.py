@@ -1,0 +1,56 @@
+"""All that one API in one version needs, looked up once: decode, handle, encode.
+
+Made by `apis.dispatch` when the first request of its kind comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple, TypeAlias
+
+from floodmark.apis.context import RequestContext
+from floodmark.network.request_channel import Outcome, Parked, Response
+from floodmark.promise import Promise
+from floodmark.wire.api_keys import ApiKey
+from floodmark.wire.compiler import Encoder
+
+_FETCH = ApiKey.FETCH
+
+Handle: TypeAlias = Callable[[RequestContext, Any], Any]
+Remember: TypeAlias = "Callable[[RequestContext, Route, memoryview, Any, Any], None]"
+
+
+class Route(NamedTuple):
+    api_key: ApiKey
+    version: int
+    handle: Handle
+    decode: Callable[[memoryview, int], tuple[Any, int]]
+    encode: Encoder
+    response_class: type[Any]
+    encode_header: Callable[[int], bytes]
+    remember: Remember | None = None
+    """What an API does with a request that it has handled, to be quicker with the next."""
+
+    def answer(self, correlation_id: int, message: Any) -> Response:
+        """Only Fetch answers with pieces of files: what the others answer is bytes."""
+        parts: list[Any] = [self.encode_header(correlation_id)]
+        self.encode(message, parts)
+        return parts if self.api_key is _FETCH else b"".join(parts)
+
+    def outcome(self, correlation_id: int, result: Any) -> Outcome:
+        """What a handler has returned, for the request channel."""
+        if type(result) is self.response_class:
+            return self.answer(correlation_id, result)
+        if result is None:
+            return None
+
+        def answer(message: Any) -> Response:
+            return None if message is None else self.answer(correlation_id, message)
+
+        async def finish(work: Coroutine[Any, Any, Any]) -> Response:
+            return answer(await work)
+
+        if isinstance(result, (Promise, asyncio.Future)):
+            return Parked(result, answer)
+        return finish(result)

@@ -1,0 +1,180 @@
+"""A produce that comes again is not decoded, and nobody can tell."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from floodmark.apis.repeated_produce import MOST_PARTITIONS
+from floodmark.controller.topics import TopicRef
+from floodmark.records.record import Record, encode_batch
+from floodmark.testing.broker_thread import BrokerThread
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.api_versions import ApiVersionsRequest
+from floodmark.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from fuzz_kit.raw_client import RawClient, request_bytes
+
+BY_NAME, BY_ID = 12, 13
+TIMESTAMP_MS = 1_700_000_000_000
+
+
+def produce(
+    topic: str = "t", value: bytes = b"value", index: int = 0, **more: Any
+) -> ProduceRequest:
+    batch = bytes(encode_batch([Record(0, TIMESTAMP_MS, b"key", value, [])]))
+    data = PartitionProduceData(index=index, records=more.pop("records", batch))
+    topic_id = more.pop("topic_id", None)
+    topics = [TopicProduceData(name=topic, partition_data=[data])]
+    if topic_id is not None:
+        topics[0].topic_id = topic_id
+    return ProduceRequest(acks=more.pop("acks", 1), timeout_ms=10_000, topic_data=topics)
+
+
+def outcome(client: RawClient, request: ProduceRequest, version: int = BY_NAME) -> tuple[int, int]:
+    answer = client.ask(request, version).responses[0].partition_responses[0]
+    return answer.error_code, answer.base_offset
+
+
+@pytest.fixture
+def client(floodmark: BrokerThread) -> Iterator[RawClient]:
+    floodmark.create_topic("t", 2)
+    with RawClient(floodmark.bootstrap_servers) as client:
+        yield client
+
+
+def refuse_to_decode(floodmark: BrokerThread, version: int) -> None:
+    """From now on a produce that is decoded costs the connection."""
+
+    def decode(frame: memoryview, position: int) -> Any:
+        raise AssertionError("decoded")
+
+    async def plug() -> None:
+        routes = floodmark.broker.dispatch._routes
+        routes[0, version] = routes[0, version]._replace(decode=decode)
+
+    floodmark.call(plug())
+
+
+@pytest.mark.parametrize("version", range(9, 13))
+@pytest.mark.parametrize("acks", [1, -1])
+def test_the_second_request_to_a_partition_is_not_decoded(
+    floodmark: BrokerThread, client: RawClient, version: int, acks: int
+) -> None:
+    assert outcome(client, produce(acks=acks), version) == (0, 0)
+    refuse_to_decode(floodmark, version)
+    for offset, value in enumerate([b"", b"short", b"long" * 100, b"longer" * 10_000], start=1):
+        assert outcome(client, produce(value=value, acks=acks), version) == (0, offset)
+
+
+def test_partitions_are_told_apart(floodmark: BrokerThread, client: RawClient) -> None:
+    for index in (0, 1):
+        assert outcome(client, produce(index=index)) == (0, 0)
+    refuse_to_decode(floodmark, BY_NAME)
+    for index in (0, 1, 1):
+        client.ask(produce(index=index), BY_NAME)
+    ends = [floodmark.broker.services.replicas.find(("t", index)) for index in (0, 1)]
+    assert [replica.log.log_end_offset for replica in ends if replica] == [2, 3]
+
+
+def test_only_so_many_partitions_are_remembered(floodmark: BrokerThread, client: RawClient) -> None:
+    floodmark.create_topic("many", MOST_PARTITIONS + 1)
+    for offset in range(2):
+        for index in range(MOST_PARTITIONS + 1):
+            assert outcome(client, produce("many", index=index)) == (0, offset)
+    refuse_to_decode(floodmark, BY_NAME)
+    assert outcome(client, produce("many", index=MOST_PARTITIONS - 1)) == (0, 2)
+    client.send_frame(request_bytes(produce("many", index=MOST_PARTITIONS), BY_NAME))
+    assert client.is_closed()
+
+
+def test_a_refused_batch_is_refused_as_ever(client: RawClient) -> None:
+    assert outcome(client, produce()) == (0, 0)
+    broken = bytearray(encode_batch([Record(0, TIMESTAMP_MS, b"key", b"value", [])]))
+    broken[-1] ^= 1
+    assert outcome(client, produce(records=bytes(broken))) == (ErrorCode.CORRUPT_MESSAGE, -1)
+    assert outcome(client, produce()) == (0, 1)
+
+
+def test_a_topic_made_anew_is_another_topic(floodmark: BrokerThread, client: RawClient) -> None:
+    def topic_id() -> Any:
+        return floodmark.broker.services.image.topics["t"].topic_id
+
+    old = topic_id()
+    assert outcome(client, produce("", topic_id=old), BY_ID) == (0, 0)
+    floodmark.call(floodmark.broker.controller.delete_topics([TopicRef(name="t")]))
+    unknown = (ErrorCode.UNKNOWN_TOPIC_ID, -1)
+    assert outcome(client, produce("", topic_id=old), BY_ID) == unknown
+    floodmark.create_topic("t")
+    assert outcome(client, produce("", topic_id=old), BY_ID) == unknown
+    assert outcome(client, produce("", topic_id=topic_id()), BY_ID) == (0, 0)
+
+
+def test_a_fault_strikes_a_repeated_request_as_well(
+    floodmark: BrokerThread, client: RawClient
+) -> None:
+    assert outcome(client, produce()) == (0, 0)
+    floodmark.faults.fail("PRODUCE", ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert outcome(client, produce())[0] == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert outcome(client, produce()) == (0, 1)
+
+
+class Conversation:
+    """Frames and their answers. A connection that the broker ends is followed by a new one."""
+
+    def __init__(self, broker: BrokerThread, *, remembers: bool) -> None:
+        self._broker = broker
+        self._remembers = remembers
+        self._client = RawClient(broker.bootstrap_servers)
+
+    def say(self, frame: bytes) -> list[bytes] | str:
+        """All that is answered to a frame; it may be nothing, so another request follows it."""
+        if not self._remembers:
+            self.start_anew()
+        question = request_bytes(ApiVersionsRequest(), 0)
+        end = b"\0\0\0\x63"
+        answers: list[bytes] = []
+        try:
+            self._client.send_frame(frame)
+            self._client.send_frame(question[:4] + end + question[8:])
+            while not (answer := self._client.read_frame()).startswith(end):
+                answers.append(answer)
+        except ConnectionError:
+            self.start_anew()
+            return "closed"
+        return answers
+
+    def start_anew(self) -> None:
+        self.close()
+        self._client = RawClient(self._broker.bootstrap_servers)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._client.__exit__(None, None, None)
+
+
+def damaged(frame: bytes) -> Iterator[bytes]:
+    for position in range(len(frame)):
+        yield frame[:position] + frame[position + 1 :]
+        for value in (0, 1, 2, 127, 128, 255):
+            yield frame[:position] + bytes([value]) + frame[position + 1 :]
+    yield frame + b"\0"
+    yield frame[:-1] + b"\x01\x63\x01x"
+
+
+@pytest.mark.parametrize("version", [BY_NAME])
+def test_damaged_requests_are_answered_alike_by_who_remembers_and_who_does_not(
+    tmp_path: Path, version: int
+) -> None:
+    good = request_bytes(produce(), version)
+    with BrokerThread(tmp_path / "a") as first, BrokerThread(tmp_path / "b") as second:
+        for broker in (first, second):
+            broker.create_topic("t", 2)
+        remembering = Conversation(first, remembers=True)
+        forgetful = Conversation(second, remembers=False)
+        for frame in damaged(good):
+            for said in (good, frame):
+                assert remembering.say(said) == forgetful.say(said), said.hex()
+        remembering.close()
+        forgetful.close()
