@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,8 +27,9 @@ from floodmark.clock import Clock, SystemClock
 from floodmark.config.broker_config import BrokerConfig
 from floodmark.config.checks import connection_limits
 from floodmark.controller.service import ControllerService, StartReport
-from floodmark.metadata.embedded import FILE_NAME, EmbeddedStore
+from floodmark.metadata.embedded import FILE_NAME, EmbeddedStore, stored_cluster_id
 from floodmark.metadata.image import BrokerInfo, Delta, Endpoint, MetadataImage
+from floodmark.metadata.store import StoreUnavailable
 from floodmark.network.acceptor import Listener
 from floodmark.network.server import NetworkServer, NetworkSettings
 from floodmark.replication.fetch_sessions import FetchSessions
@@ -57,15 +59,24 @@ class Broker:
     """`start` and `stop` once each; the parts are public for observability and tests."""
 
     def __init__(
-        self, config: BrokerConfig, *, clock: Clock | None = None, files: Files | None = None
+        self,
+        config: BrokerConfig,
+        *,
+        clock: Clock | None = None,
+        files: Files | None = None,
+        no_folder_left: Callable[[], None] = lambda: None,
     ) -> None:
+        """`no_folder_left` is called when the last log folder has failed: there is nothing to serve
+        until somebody has looked at the disks."""
         self.clock: Clock = clock or SystemClock()
+        self._no_folder_left = no_folder_left
         self.is_serving = False
         self._files = files or RealFiles()
         self._executor = ThreadPoolExecutor(DISK_THREADS, "floodmark-disk")
         self._deferred = Deferred(self._executor)
         self._start_config = config
         self._log_dirs = [Path(path) for path in config.log_dirs]
+        self._metadata_file = self._log_dirs[0] / FILE_NAME
         self._found: list[FoundPartition] = []
         self._logs_loaded = False
         self._cleaner: LogCleaner | None = None
@@ -105,14 +116,22 @@ class Broker:
     async def start(self) -> None:
         try:
             await self._start()
-        except BaseException:
+        except BaseException as error:
             self.logs.close(self.clock.now_ms(), clean=False)
             self._executor.shutdown(wait=False)
+            if isinstance(error, StoreUnavailable):
+                raise StorageError(
+                    f"the metadata in {self._metadata_file} cannot be used: {error}. Put back a "
+                    "copy of the file; without the file, topics are taken over from the log "
+                    "folders, but not their settings"
+                ) from error
             raise
 
     async def _start(self) -> None:
         self.logs.open_dirs()
-        identity = establish_identity(self._start_config, self.logs)
+        identity = establish_identity(
+            self._start_config, self.logs, lambda: stored_cluster_id(self._metadata_file)
+        )
         self._found = self.logs.found_partitions()
         config = self._start_config.with_static({"node.id": str(identity.node_id)})
         self._make_parts(config, identity)
@@ -189,9 +208,7 @@ class Broker:
 
     def _make_parts(self, config: BrokerConfig, identity: Identity) -> None:
         self.broker_id = identity.node_id
-        self.controller = ControllerService(
-            EmbeddedStore(self._log_dirs[0] / FILE_NAME), config, self.clock
-        )
+        self.controller = ControllerService(EmbeddedStore(self._metadata_file), config, self.clock)
         self.partitions = Partitions(
             self.broker_id,
             config,
@@ -200,6 +217,7 @@ class Broker:
             self.clock,
             self._executor,
             self._deferred,
+            self._no_folder_left,
         )
         self.coordination = Coordination(self.broker_id, self.controller, self.replicas, self.clock)
         self.services = Services(

@@ -7,13 +7,15 @@ serving it would mix two histories.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
 from floodmark.broker.internal_topics import internal_settings
 from floodmark.config.broker_config import BrokerConfig
+from floodmark.config.errors import ConfigError
 from floodmark.metadata.adoption import FoundFolder, FoundTopic
 from floodmark.storage import leader_epochs
 from floodmark.storage.checkpoints import (
@@ -30,7 +32,7 @@ DEFAULT_NODE_ID = 1
 ZOOKEEPER_FORM = 0
 
 
-class IdentityConflict(Exception):
+class IdentityConflict(ConfigError):
     """The settings and the log folders, or two log folders, name different brokers or clusters."""
 
 
@@ -39,8 +41,13 @@ class Identity(NamedTuple):
     cluster_id: str
 
 
-def establish_identity(config: BrokerConfig, logs: LogManager) -> Identity:
-    """Settles who we are and writes it into the folders that do not say so yet."""
+def establish_identity(
+    config: BrokerConfig, logs: LogManager, stored_cluster_id: Callable[[], str | None]
+) -> Identity:
+    """Settles who we are and writes it into the folders that do not say so yet.
+
+    `stored_cluster_id` is what the metadata file says, which is asked when no folder knows.
+    """
     found = {path: log_dir.meta for path, log_dir in logs.dirs.items() if log_dir.meta is not None}
     node_ids = {m.node_id for m in found.values() if m.node_id is not None and m.node_id >= 0}
     cluster_ids = {m.cluster_id for m in found.values() if m.cluster_id}
@@ -59,13 +66,14 @@ def establish_identity(config: BrokerConfig, logs: LogManager) -> Identity:
         )
     identity = Identity(
         node_ids.pop() if node_ids else DEFAULT_NODE_ID,
-        cluster_ids.pop() if cluster_ids else encode_uuid(uuid4()),
+        cluster_ids.pop() if cluster_ids else stored_cluster_id() or encode_uuid(uuid4()),
     )
+    unknown = MetaProperties(ZOOKEEPER_FORM, None, None)
     logs.write_meta_properties(
         {
-            path: MetaProperties(ZOOKEEPER_FORM, identity.cluster_id, identity.node_id)
-            for path in logs.dirs
-            if path not in found
+            path: replace(meta, cluster_id=identity.cluster_id, node_id=identity.node_id)
+            for path, meta in ((path, found.get(path, unknown)) for path in logs.dirs)
+            if None in (meta.cluster_id, meta.node_id)
         }
     )
     return identity

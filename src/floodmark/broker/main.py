@@ -33,7 +33,8 @@ def run(
     log_level: str = "info",
     ready: Callable[[Broker], None] | None = None,
 ) -> int:
-    """Starts the broker, calls `ready` once it serves, and returns when it has stopped in order."""
+    """Starts the broker, calls `ready` once it serves, and returns when it has stopped: 0 in order,
+    1 because its last log folder has failed."""
     configure_logging(log_format, log_level)
     config = BrokerConfig.load(properties)
     if config.unknown_names:
@@ -46,28 +47,32 @@ def run(
     _raise_file_limit()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(config, metrics_port, ready))
-    return 0
+        return runner.run(_serve(config, metrics_port, ready))
 
 
 async def _serve(
     config: BrokerConfig, metrics_port: int | None, ready: Callable[[Broker], None] | None
-) -> None:
+) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    broker = Broker(config)
+    broker = Broker(config, no_folder_left=stop.set)
     await broker.start()
     metrics = None
     try:
         if metrics_port is not None:
             metrics = await serve_metrics(broker, metrics_port)
         _calm_garbage_collector()
-        if ready is not None:
-            ready(broker)
-        await stop.wait()
+        if broker.logs.dirs:
+            if ready is not None:
+                ready(broker)
+            await stop.wait()
+        if not broker.logs.dirs:
+            logger.critical("stopping, because no log folder can be used any more")
+            return 1
         logger.info("stopping in order: no new connections, logs synced, clean mark written")
+        return 0
     finally:
         if metrics is not None:
             await metrics.close()

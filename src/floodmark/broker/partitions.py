@@ -45,6 +45,7 @@ class Partitions:
         clock: Clock,
         executor: Executor,
         deferred: Deferred,
+        no_folder_left: Callable[[], None],
     ) -> None:
         self.config = config
         self._broker_id = broker_id
@@ -53,6 +54,7 @@ class Partitions:
         self._clock = clock
         self._executor = executor
         self._deferred = deferred
+        self._no_folder_left = no_folder_left
         # Held while partitions are opened in a thread: nothing else may open or remove them then.
         self._applying = asyncio.Lock()
         self._closed = False
@@ -231,6 +233,8 @@ class Partitions:
         """One failing log folder takes only its partitions offline (SPEC L8)."""
         lost = self._logs.fail_dir(problem.directory, str(problem))
         self._replicas.take_offline(lost)
+        if not self._logs.dirs:
+            self._no_folder_left()
 
     async def _delete(self, topic: str, indexes: list[int]) -> None:
         """The folders are renamed at once and removed later, both off the loop."""

@@ -23,7 +23,7 @@ from floodmark.config.loaders import (
     parse_properties,
     parse_toml,
 )
-from floodmark.storage.errors import StorageError
+from floodmark.storage.errors import LogDirLocked, StorageError
 
 if TYPE_CHECKING:
     from floodmark.broker.broker import Broker
@@ -120,11 +120,17 @@ def up(
     except ConfigError as error:
         what = "the broker cannot start with these settings"
         raise CliError(what, why=str(error), hint=error.hint) from error
-    except StorageError as error:
+    except LogDirLocked as error:
         raise CliError(
             "the broker cannot start",
             why=str(error),
             hint="choose another --data-dir, or stop the broker that uses this one",
+        ) from error
+    except StorageError as error:
+        raise CliError(
+            "the broker cannot start",
+            why=str(error),
+            hint="mend what is named there, or choose another --data-dir",
         ) from error
     except OSError as error:
         raise CliError(

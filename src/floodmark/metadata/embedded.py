@@ -8,19 +8,36 @@ process; leases for several processes on one machine can be added behind the sam
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from floodmark.metadata import paths
 from floodmark.metadata.node_table import NodeTable
 from floodmark.metadata.store import Node, Operation, Outcome, StoreUnavailable, Watcher
 from floodmark.metadata.watches import Watches
+
+logger = logging.getLogger(__name__)
 
 FILE_NAME = "floodmark-metadata.db"
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def stored_cluster_id(file: Path) -> str | None:
+    """Whose store this is, None when there is none yet. For a broker whose log folders do not
+    say."""
+    if not file.exists():
+        return None
+    table = NodeTable(str(file))
+    try:
+        node = table.get(paths.CLUSTER_ID)
+        return None if node is None else paths.decode_cluster_id(node.data)
+    finally:
+        table.close()
 
 
 class EmbeddedStore:
@@ -65,8 +82,13 @@ class EmbeddedStore:
     def _close(self) -> None:
         table, self._table = self._table, None
         if table is not None:
-            table.end_session(self._session)
-            table.close()
+            try:
+                table.end_session(self._session)
+            except StoreUnavailable as problem:
+                # Perhaps the disk is full. The next session ends this one.
+                logger.warning("%s", problem)
+            finally:
+                table.close()
 
     def _opened(self) -> NodeTable:
         if self._table is None:

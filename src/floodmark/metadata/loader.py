@@ -16,7 +16,7 @@ from floodmark.metadata.image import (
     TopicImage,
 )
 from floodmark.metadata.paths import PartitionState, TopicAssignment
-from floodmark.metadata.store import Node, Store
+from floodmark.metadata.store import Node, Store, StoreUnavailable
 
 
 class Identity(NamedTuple):
@@ -41,7 +41,14 @@ async def load_identity(store: Store) -> Identity:
 
 
 async def load_image(store: Store) -> MetadataImage:
-    """The whole image."""
+    """The whole image; StoreUnavailable when a node is not what it should be."""
+    try:
+        return await _load_image(store)
+    except (ValueError, TypeError, KeyError) as error:
+        raise StoreUnavailable("/", f"a node cannot be read: {error!r}") from error
+
+
+async def _load_image(store: Store) -> MetadataImage:
     identity = await load_identity(store)
     controller = await store.get(paths.CONTROLLER)
     feature = await store.get(paths.FEATURE)

@@ -54,15 +54,20 @@ class NodeTable:
     """One connection. Every method is a transaction of its own."""
 
     def __init__(self, database: str) -> None:
-        # Transactions are begun by hand: the module's own mode would begin them lazily.
-        self._connection = sqlite3.connect(database, isolation_level=None)
+        try:
+            # Transactions are begun by hand: the module's own mode would begin them lazily.
+            self._connection = sqlite3.connect(database, isolation_level=None)
+        except sqlite3.Error as error:
+            raise StoreUnavailable(database, f"the file cannot be opened: {error}") from error
         try:
             # A commit that was answered must survive a power cut: the log of changes is synced.
             self._connection.execute("PRAGMA journal_mode=WAL")
             self._connection.execute("PRAGMA synchronous=FULL")
             self._prepare_schema(database)
-        except BaseException:
+        except BaseException as error:
             self._connection.close()
+            if isinstance(error, sqlite3.Error):
+                raise StoreUnavailable(database, f"the file cannot be used: {error}") from error
             raise
 
     def _prepare_schema(self, database: str) -> None:

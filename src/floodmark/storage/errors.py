@@ -97,6 +97,8 @@ class CoordinatorFenced(AppendRefused):
 
 _FULL_DISK: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_MORE_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
+# Somebody has put something else where a file or a folder of ours belongs: the disk is sound.
+_MISPLACED: Final = frozenset({errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ELOOP})
 
 
 def storage_failure(error: OSError, log_dir: Path, what: str) -> StorageError:
@@ -105,4 +107,6 @@ def storage_failure(error: OSError, log_dir: Path, what: str) -> StorageError:
         return DiskFull(f"{log_dir}: {what}: no space left on the disk")
     if error.errno in _NO_MORE_FILES:
         return TooManyFiles(f"{log_dir}: {what}: raise the limit of open files (ulimit -n)")
+    if error.errno in _MISPLACED:
+        return StorageError(f"{log_dir}: {what}: {error}")
     return LogDirFailure(log_dir, f"{what}: {error}")

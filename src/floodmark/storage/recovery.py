@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from floodmark.records.batch import HEADER_BYTES, read_header
+from floodmark.records.batch import HEADER_BYTES, check_shape, crc_ok, read_header
+from floodmark.records.errors import CorruptRecord
 from floodmark.storage import broken_aborts
 from floodmark.storage.checkpoints import PARTITION_METADATA
 from floodmark.storage.errors import UnsupportedLogFormat
@@ -27,7 +28,7 @@ from floodmark.storage.log_segments import introduce
 from floodmark.storage.producer_replay import rebuild_producers, replay_batch
 from floodmark.storage.producer_snapshot import snapshot_offsets, snapshot_path
 from floodmark.storage.producer_state import ProducerState
-from floodmark.storage.segment import SUFFIXES, Segment
+from floodmark.storage.segment import SUFFIXES, Segment, segment_path
 from floodmark.storage.verification import BatchWalk, DamagedBatch, next_whole_batch
 
 _log = logging.getLogger(__name__)
@@ -221,7 +222,12 @@ def _complete_swaps(files: Files, directory: Path, swaps: list[str], config: Log
     for name in swaps:
         if name.endswith(".log" + SWAP_SUFFIX):
             base_offset = int(name[:_OFFSET_DIGITS])
-            ranges.append((base_offset, _swap_end(files, directory / name, base_offset)))
+            end_offset = _swap_end(files, directory / name, base_offset)
+            if end_offset is None and files.exists(segment_path(directory, base_offset, ".log")):
+                _log.error("%s is damaged; what it was made from stays", directory / name)
+                _remove_swaps(files, directory, swaps)
+                return
+            ranges.append((base_offset, end_offset or base_offset))
     if ranges:
         first = min(start for start, _ in ranges)
         end = max(stop for _, stop in ranges)
@@ -233,16 +239,30 @@ def _complete_swaps(files: Files, directory: Path, swaps: list[str], config: Log
     files.fsync_dir(directory)
 
 
-def _swap_end(files: Files, path: Path, base_offset: int) -> int:
+def _remove_swaps(files: Files, directory: Path, swaps: list[str]) -> None:
+    for name in swaps:
+        files.remove(directory / name)
+
+
+def _swap_end(files: Files, path: Path, base_offset: int) -> int | None:
+    """The offset after the last batch, None when one of them is not whole."""
     file = files.open(path)
     try:
         end = base_offset
         position, size_bytes = 0, file.size()
-        while size_bytes - position >= HEADER_BYTES:
-            header = read_header(file.pread(HEADER_BYTES, position))
+        while position < size_bytes:
+            front = file.pread(HEADER_BYTES, position)
+            if len(front) < HEADER_BYTES:
+                return None
+            header = read_header(front)
+            check_shape(header)
+            if not crc_ok(file.pread(header.size_bytes, position), 0, header):
+                return None
             end = header.next_offset
             position += header.size_bytes
         return end
+    except CorruptRecord:
+        return None
     finally:
         file.close()
 

@@ -187,6 +187,18 @@ def test_leftovers_of_deletion_and_compaction_go_and_finished_swaps_take_their_p
     assert not [name for name in names if name.endswith((".deleted", ".cleaned", ".swap"))]
 
 
+@pytest.mark.parametrize("damaged", [bytes(100), b"\xff" * 100, b"\0" * 8 + b"\xff\xff\xff\xf4"])
+def test_a_damaged_swap_does_not_take_the_place_of_good_segments(damaged: bytes) -> None:
+    files = MemoryFiles()
+    log = open_log(files, segment_bytes=150)
+    for _ in range(4):
+        append(log, NOW_MS)
+    log.close(NOW_MS)
+    files.open(DIRECTORY / "00000000000000000000.log.swap").append(damaged)
+    again = open_log(files, segment_bytes=150)
+    assert offsets(again) == [0, 1, 2, 3]
+
+
 def test_a_log_start_above_the_log_end_begins_anew_there() -> None:
     files = MemoryFiles()
     log = open_log(files)
