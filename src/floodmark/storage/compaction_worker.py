@@ -104,7 +104,11 @@ def serve(jobs: Iterable[bytes], answers: BinaryIO, bytes_per_second: float) -> 
 
 def main() -> None:
     os.nice(NICENESS)
-    serve(jobs_until_the_end(sys.stdin.buffer), sys.stdout.buffer, float(sys.argv[1]))
+    try:
+        serve(jobs_until_the_end(sys.stdin.buffer), sys.stdout.buffer, float(sys.argv[1]))
+    except BrokenPipeError:
+        # The broker has ended; not even the interpreter's last flush would reach it.
+        os._exit(0)
 
 
 if __name__ == "__main__":

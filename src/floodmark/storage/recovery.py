@@ -157,6 +157,8 @@ def load_log(
 
 
 def _load_segments(files: Files, directory: Path, config: LogConfig) -> list[Segment]:
+    if not config.is_compacted:
+        _tell_of_lost_segments(files, directory)
     base_offsets = _base_offsets(files, directory)
     try:
         segments = [Segment.load(files, directory, offset, config) for offset in base_offsets]
@@ -173,15 +175,22 @@ def _base_offsets(files: Files, directory: Path) -> list[int]:
     """The segments that have a log file; an index without one is an orphan and goes."""
     names = [name for name in files.listdir(directory) if _is_of_segment(name)]
     logs = {name[:_OFFSET_DIGITS] for name in names if name[_OFFSET_DIGITS:] == ".log"}
+    for name in names:
+        if name[_OFFSET_DIGITS:] in SUFFIXES[1:] and name[:_OFFSET_DIGITS] not in logs:
+            files.remove(directory / name)
+    return sorted(map(int, logs))
+
+
+def _tell_of_lost_segments(files: Files, directory: Path) -> None:
+    """An index between two segments had one of its own. Retention takes only the first ones, and
+    after a crash only the last may be unfinished."""
+    names = [name for name in files.listdir(directory) if _is_of_segment(name)]
+    logs = {name[:_OFFSET_DIGITS] for name in names if name[_OFFSET_DIGITS:] == ".log"}
     first, last = min(logs, default=""), max(logs, default="")
     for name in names:
         stem = name[:_OFFSET_DIGITS]
-        if name[_OFFSET_DIGITS:] in SUFFIXES[1:] and stem not in logs:
-            if first < stem < last:
-                # Retention takes the first ones, and after a crash the last may be unfinished.
-                _log.error("%s has no log file: its records are lost", directory / name)
-            files.remove(directory / name)
-    return sorted(map(int, logs))
+        if name[_OFFSET_DIGITS:] == ".index" and stem not in logs and first < stem < last:
+            _log.error("%s has no log file: its records are lost", directory / name)
 
 
 def _is_of_segment(name: str) -> bool:
