@@ -199,13 +199,14 @@ class Connection(asyncio.BufferedProtocol):
                 if not self._channel.submit(self, frame):
                     self._wait_for_room(frame)
                 if self._muted or self._paused_writing or self._transport is None:
-                    if frames.is_full:
-                        self._pause_reading()
-                    return
+                    break
                 if not frames.pending_bytes:
                     self._resume_reading()
                     return
-            asyncio.get_running_loop().call_soon(self._go_on)
+            else:
+                asyncio.get_running_loop().call_soon(self._go_on)
+            if frames.is_full:
+                self._pause_reading()
         except FrameTooLarge as problem:
             self.abort(str(problem))
         finally:

@@ -95,6 +95,15 @@ async def test_requests_sent_at_once_are_answered_in_their_order(ports: Ports) -
     assert [await read_frame(reader) for _ in range(3)] == [b"first", b"\x01", b"\x02"]
 
 
+@pytest.mark.parametrize("size_bytes", [1, 100, 250, 252, 253, 1000])
+async def test_a_turn_that_ends_with_a_full_buffer_goes_on(ports: Ports, size_bytes: int) -> None:
+    server = ports.serve(echo)
+    reader, writer = await ports.connect(server)
+    requests = [framed(bytes([number % 256]) * size_bytes) for number in range(1000)]
+    writer.write(b"".join(requests))
+    assert await reader.readexactly(sum(map(len, requests))) == b"".join(requests)
+
+
 async def test_answers_given_before_a_bad_request_of_the_same_turn_arrive(ports: Ports) -> None:
     def closes_on_zero(_: Any, frame: memoryview) -> bytes:
         if frame[0] == 0:
