@@ -7,9 +7,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from floodmark.apis.context import RequestContext
+from floodmark.apis.fetch_answer import answer_of_one
+from floodmark.network.transfer import Part
 from floodmark.promise import Promise
 from floodmark.replication.fetch_sessions import FetchPlan, FetchTarget, PartitionKey, Topic
 from floodmark.replication.replica import Isolation, ReadOutcome
@@ -42,9 +44,10 @@ class _Read(NamedTuple):
     is_follower: bool
 
 
-def handle(
-    context: RequestContext, request: FetchRequest
-) -> FetchResponse | Promise[FetchResponse]:
+Answer: TypeAlias = FetchResponse | list[Part]
+
+
+def handle(context: RequestContext, request: FetchRequest) -> Answer | Promise[Answer]:
     plan = _plan(context, request)
     if plan.error_code is not NO_ERROR:
         return FetchResponse(error_code=plan.error_code)
@@ -53,8 +56,8 @@ def handle(
     read = _Read(plan, targets, limits.is_follower)
     outcomes = context.services.replicas.fetch(targets, limits)
     if isinstance(outcomes, list):
-        return _response(context, read, outcomes)
-    return outcomes.map(lambda later: _response(context, read, later))
+        return _answer(context, read, outcomes)
+    return outcomes.map(lambda later: _answer(context, read, later))
 
 
 def _plan(context: RequestContext, request: FetchRequest) -> FetchPlan:
@@ -109,9 +112,9 @@ def _limits(context: RequestContext, request: FetchRequest) -> FetchLimits:
     )
 
 
-def _response(context: RequestContext, read: _Read, outcomes: list[ReadOutcome]) -> FetchResponse:
+def _answer(context: RequestContext, read: _Read, outcomes: list[ReadOutcome]) -> Answer:
     plan = read.plan
-    by_topic: dict[Topic, FetchableTopicResponse] = {}
+    told: list[tuple[ReplicaKey | None, FetchTarget, ReadOutcome]] = []
     served = []
     replicas = context.services.replicas
     for (key, target), outcome in zip(read.targets, outcomes, strict=True):
@@ -122,11 +125,19 @@ def _response(context: RequestContext, read: _Read, outcomes: list[ReadOutcome])
                 replica.bytes_out += outcome.records.size_bytes
         if plan.session is not None and not _is_news(target, outcome) and plan.is_incremental:
             continue
+        told.append((key, target, outcome))
+    plan.sent(served)
+    if len(told) == 1:
+        _, target, outcome = told[0]
+        answer = answer_of_one(context, plan.session_id, target.topic, target.partition, outcome)
+        if answer is not None:
+            return answer
+    by_topic: dict[Topic, FetchableTopicResponse] = {}
+    for key, target, outcome in told:
         topic = by_topic.get(target.topic)
         if topic is None:
             topic = by_topic[target.topic] = _topic_response(target.topic)
         topic.partitions.append(_partition_data(context, key, target.partition, outcome))
-    plan.sent(served)
     return FetchResponse(session_id=plan.session_id, responses=list(by_topic.values()))
 
 

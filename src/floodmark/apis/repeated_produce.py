@@ -5,9 +5,9 @@ Each connection remembers the first of them; one that begins with the same bytes
 meaning, so its records are appended without decoding what is around them. That takes half as long.
 
 This knows no layout: a request is remembered if encoding it gives the bytes that came, which shows
-where its records begin and end, and the offsets of an answer lie where two encoded answers
-differ. Whatever is not as usual goes the ordinary way: an unknown beginning, another partition
-behind that name, an append that is refused or not yet acknowledged.
+where its records begin and end; `apis.offsets_template` does the same for the answer. Whatever is
+not as usual goes the ordinary way: an unknown beginning, another partition behind that name, an
+append that is refused or not yet acknowledged.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from floodmark.apis.context import RequestContext
+from floodmark.apis.offsets_template import OffsetsTemplate
 from floodmark.apis.produce import append
 from floodmark.apis.route import Route
 from floodmark.apis.transactional_produce import topic_name
@@ -37,12 +38,14 @@ from floodmark.wire.schema import DecodeError
 MOST_PARTITIONS = 64
 """So many does a connection remember; further ones are decoded every time."""
 
+MOST_LENGTHS = 8
+"""Topics' names differ in length, and with them the place of the records: each is tried."""
+
 FIRST_FLEXIBLE_VERSION = 9
 """In older versions the length of the records is not a varint."""
 
 _KIND_AND_CORRELATION_ID = Struct(">ii")
 _AFTER_CORRELATION_ID = 8
-_OFFSETS_BYTES = 24
 
 
 class _Known(NamedTuple):
@@ -52,32 +55,32 @@ class _Known(NamedTuple):
     topic_id: UUID
     acks: int
     back: bytes
-    answer: Struct
-    answer_front: bytes
-    answer_back: bytes
+    answer: OffsetsTemplate
 
 
 class RepeatedProduces:
     """The requests that one connection has sent before. Called with each frame of it."""
 
-    __slots__ = ("_context", "_front_end", "_kind", "_known", "_replicas", "_route")
+    __slots__ = ("_context", "_kind", "_known", "_replicas", "_route")
 
     def __init__(self, context: RequestContext, route: Route) -> None:
         self._context = context
         self._route = route
         self._replicas = context.services.replicas
         self._kind = int(route.api_key) << 16 | route.version
-        self._front_end = _AFTER_CORRELATION_ID
-        self._known: dict[bytes, _Known] = {}
+        # By where the length of the records stands, and by all that comes before it.
+        self._known: dict[int, dict[bytes, _Known]] = {}
 
     def __call__(self, frame: memoryview) -> Outcome:
         """The outcome of a request that is known, or None: then it is to be decoded."""
-        front_end = self._front_end
-        known = self._known.get(bytes(frame[_AFTER_CORRELATION_ID:front_end]))
-        if known is None:
+        for front_end, requests in self._known.items():
+            known = requests.get(bytes(frame[_AFTER_CORRELATION_ID:front_end]))
+            if known is not None:
+                break
+        else:
             return None
         kind, correlation_id = _KIND_AND_CORRELATION_ID.unpack_from(frame)
-        key, topic_id, acks, back, answer, answer_front, answer_back = known
+        key, topic_id, acks, back, (pack, answer_front, answer_back) = known
         records = _records(frame, front_end, back)
         replica = self._replicas.find(key)
         if (
@@ -91,7 +94,7 @@ class RepeatedProduces:
         error_code, base_offset, append_time_ms, start_offset, _, is_pending, _, _ = outcome
         if error_code is not NO_ERROR or is_pending:
             return self._answer_in_full(frame, key, outcome)
-        return answer.pack(
+        return pack(
             correlation_id, answer_front, base_offset, append_time_ms, start_offset, answer_back
         )
 
@@ -110,8 +113,7 @@ class RepeatedProduces:
         partition = topic.partition_data[0]
         name = topic_name(self._context, topic)
         replica = None if name is None else self._replicas.find((name, partition.index))
-        answer = self._answer_around_offsets(request)
-        if replica is None or answer is None or partition.records is None:
+        if replica is None or partition.records is None:
             return
         parts: list[bytes | memoryview] = []
         encode_parts(request, self._route.version, parts)
@@ -120,28 +122,23 @@ class RepeatedProduces:
         body_start = decode_request_header(frame)[1]
         if b"".join((front, partition.records, back)) != frame[body_start:]:
             return
+        answer = OffsetsTemplate.of(lambda value: self._answer(request, value))
         length = encode_varint(len(partition.records) + 1)
-        self._front_end = body_start + len(front) - len(length)
-        beginning = bytes(frame[_AFTER_CORRELATION_ID : self._front_end])
-        self._known[beginning] = _Known(replica.key, replica.topic_id, request.acks, back, *answer)
+        front_end = body_start + len(front) - len(length)
+        requests = self._known.setdefault(front_end, {})
+        requests[bytes(frame[_AFTER_CORRELATION_ID:front_end])] = _Known(
+            replica.key, replica.topic_id, request.acks, back, answer
+        )
 
     @property
     def is_full(self) -> bool:
-        return len(self._known) >= MOST_PARTITIONS
-
-    def _answer_around_offsets(self, request: ProduceRequest) -> tuple[Struct, bytes, bytes] | None:
-        """What comes before and behind the three offsets of an answer; None if it has fewer."""
-        zeros, ones = self._answer(request, 0), self._answer(request, -1)
-        start = next(
-            at for at, (zero, one) in enumerate(zip(zeros, ones, strict=True)) if zero != one
+        return (
+            len(self._known) >= MOST_LENGTHS
+            or sum(map(len, self._known.values())) >= MOST_PARTITIONS
         )
-        front, back = zeros[:start], zeros[start + _OFFSETS_BYTES :]
-        if front + b"\xff" * _OFFSETS_BYTES + back != ones:
-            return None
-        return Struct(f">i{len(front)}sqqq{len(back)}s"), front, back
 
     def _answer(self, request: ProduceRequest, value: int) -> bytes:
-        """An answer in which all offsets are this, without the correlation id."""
+        """An answer in which all offsets are this."""
         topic = request.topic_data[0]
         partition = PartitionProduceResponse(
             index=topic.partition_data[0].index,
@@ -158,7 +155,7 @@ class RepeatedProduces:
         )
         answer = self._route.answer(0, response)
         assert isinstance(answer, bytes)
-        return answer[4:]
+        return answer
 
 
 def _records(frame: memoryview, front_end: int, back: bytes) -> memoryview | None:

@@ -33,14 +33,16 @@ class Route(NamedTuple):
     """What an API does with a request that it has handled, to be quicker with the next."""
 
     def answer(self, correlation_id: int, message: Any) -> Response:
-        """Only Fetch answers with pieces of files: what the others answer is bytes."""
+        """Only Fetch answers with pieces of files, or whole: what the others answer is bytes."""
+        if type(message) is list:
+            return message
         parts: list[Any] = [self.encode_header(correlation_id)]
         self.encode(message, parts)
         return parts if self.api_key is _FETCH else b"".join(parts)
 
     def outcome(self, correlation_id: int, result: Any) -> Outcome:
         """What a handler has returned, for the request channel."""
-        if type(result) is self.response_class:
+        if type(result) is self.response_class or type(result) is list:
             return self.answer(correlation_id, result)
         if result is None:
             return None

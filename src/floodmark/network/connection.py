@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
 
 from floodmark.network.framing import FrameBuffer, FrameTooLarge
 from floodmark.network.request_channel import Outcome, RequestChannel, Response
@@ -40,6 +40,8 @@ class Peer:
     client_software_version: str = "unknown"
     # Set by an API that knows some requests of this peer so well that it need not decode them.
     shortcut: Callable[[memoryview], Outcome] | None = None
+    # What an API has learned of its answers to this peer, by what they have in common.
+    answers: dict[Any, Any] = field(default_factory=dict)
 
 
 class Connection(asyncio.BufferedProtocol):

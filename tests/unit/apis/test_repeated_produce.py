@@ -78,6 +78,17 @@ def test_partitions_are_told_apart(floodmark: BrokerThread, client: RawClient) -
     assert [replica.log.log_end_offset for replica in ends if replica] == [2, 3]
 
 
+def test_topics_with_longer_names_are_remembered_too(
+    floodmark: BrokerThread, client: RawClient
+) -> None:
+    names = ["t", floodmark.create_topic("longer"), floodmark.create_topic("the-longest")]
+    for name in names:
+        assert outcome(client, produce(name)) == (0, 0)
+    refuse_to_decode(floodmark, BY_NAME)
+    for name in names:
+        assert outcome(client, produce(name)) == (0, 1)
+
+
 def test_only_so_many_partitions_are_remembered(floodmark: BrokerThread, client: RawClient) -> None:
     floodmark.create_topic("many", MOST_PARTITIONS + 1)
     for offset in range(2):

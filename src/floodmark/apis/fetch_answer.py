@@ -1,0 +1,105 @@
+"""The answer to a fetch that finds records in one partition, which is most of them.
+
+Only offsets and records differ from one such answer to the next, so each connection keeps the bytes
+around them: a record is on its way to the consumer that waits for it without an answer being built
+field by field. Called by `apis.fetch`, which builds all others.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from uuid import UUID
+
+from floodmark.apis.context import RequestContext
+from floodmark.apis.offsets_template import OffsetsTemplate
+from floodmark.network.transfer import Part
+from floodmark.replication.fetch_sessions import Topic
+from floodmark.replication.replica import ReadOutcome
+from floodmark.wire.api_keys import ApiKey
+from floodmark.wire.compiler import encode_parts
+from floodmark.wire.headers import response_header_encoder
+from floodmark.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from floodmark.wire.primitives import encode_varint
+
+MOST_PARTITIONS = 256
+"""For so many does a connection keep what it has learned."""
+
+FIRST_FLEXIBLE_VERSION = 12
+"""In older versions the length of the records is not a varint."""
+
+_ONE_BYTE = b"\0"
+
+
+class _Known(NamedTuple):
+    session_id: int
+    template: OffsetsTemplate
+    back: bytes
+    """What follows the records."""
+
+
+class _Kind(NamedTuple):
+    """What the answers of one template have in common, besides the session."""
+
+    version: int
+    topic: Topic
+    partition: int
+    has_aborted: bool
+
+
+def answer_of_one(
+    context: RequestContext, session_id: int, topic: Topic, partition: int, outcome: ReadOutcome
+) -> list[Part] | None:
+    """The whole answer; None for what has to be built: an error, no records, aborted transactions,
+    an old version, one partition too many."""
+    records = outcome.records
+    if (
+        records is None
+        or outcome.aborted
+        or outcome.divergence is not None
+        or context.api_version < FIRST_FLEXIBLE_VERSION
+    ):
+        return None
+    answers = context.peer.answers
+    kind = _Kind(context.api_version, topic, partition, outcome.aborted is not None)
+    known = answers.get(kind)
+    if known is None or known.session_id != session_id:
+        if known is None and len(answers) >= MOST_PARTITIONS:
+            return None
+        known = answers[kind] = _learn(kind, session_id)
+    _, (pack, front, middle), back = known
+    start = pack(
+        context.correlation_id,
+        front,
+        outcome.high_watermark,
+        outcome.last_stable_offset,
+        outcome.log_start_offset,
+        middle,
+    )
+    return [start + encode_varint(records.size_bytes + 1), records, back]
+
+
+def _learn(kind: _Kind, session_id: int) -> _Known:
+    template = OffsetsTemplate.of(lambda value: _parts(kind, session_id, value)[0])
+    return _Known(session_id, template, _parts(kind, session_id, 0)[1])
+
+
+def _parts(kind: _Kind, session_id: int, value: int) -> tuple[bytes, bytes]:
+    """What comes before the length of the records, and behind them, when all offsets are this."""
+    data = PartitionData(
+        partition_index=kind.partition,
+        high_watermark=value,
+        last_stable_offset=value,
+        log_start_offset=value,
+        aborted_transactions=[] if kind.has_aborted else None,
+        records=_ONE_BYTE,
+    )
+    topic = FetchableTopicResponse(partitions=[data])
+    if isinstance(kind.topic, UUID):
+        topic.topic_id = kind.topic
+    else:
+        topic.topic = kind.topic
+    parts: list[bytes] = [response_header_encoder(ApiKey.FETCH, kind.version)(0)]
+    encode_parts(FetchResponse(session_id=session_id, responses=[topic]), kind.version, parts)
+    at = next(index for index, part in enumerate(parts) if part is _ONE_BYTE)
+    length = encode_varint(len(_ONE_BYTE) + 1)
+    return b"".join(parts[:at]).removesuffix(length), b"".join(parts[at + 1 :])
