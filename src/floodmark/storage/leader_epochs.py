@@ -18,6 +18,8 @@ from floodmark.storage.files import Files
 FILE_NAME: Final = "leader-epoch-checkpoint"
 UNDEFINED_EPOCH: Final = -1
 UNDEFINED_OFFSET: Final = -1
+# Instead of an epoch: the file has others than the memory.
+_ANOTHER_LIST: Final = -2
 
 
 class EpochEndOffset(NamedTuple):
@@ -87,8 +89,8 @@ class LeaderEpochs:
             return
         if leader_epoch > self.latest or leader_epoch not in self.epochs:
             self._replace(*self._with(leader_epoch, start_offset))
-        elif self.latest_written != self.latest:
-            self._replace(self.epochs, self.start_offsets)
+        else:
+            self.write()
 
     def _with(self, leader_epoch: int, start_offset: int) -> tuple[list[int], list[int]]:
         keep = len(self.epochs)
@@ -118,11 +120,28 @@ class LeaderEpochs:
 
     def truncate_from_end(self, end_offset: int) -> None:
         """Drop epochs that begin at or after the new end of the log."""
+        keep = self._count_below(end_offset)
+        if keep < len(self.epochs):
+            self._replace(self.epochs[:keep], self.start_offsets[:keep])
+
+    def forget_from(self, end_offset: int) -> None:
+        """The same in memory alone. The file has them until `write`: a recovery that is killed must
+        not leave less than what the next one has to know."""
+        keep = self._count_below(end_offset)
+        if keep < len(self.epochs):
+            self._set(self.epochs[:keep], self.start_offsets[:keep])
+            self.latest_written = _ANOTHER_LIST
+
+    def _count_below(self, end_offset: int) -> int:
         keep = len(self.epochs)
         while keep and self.start_offsets[keep - 1] >= end_offset:
             keep -= 1
-        if keep < len(self.epochs):
-            self._replace(self.epochs[:keep], self.start_offsets[:keep])
+        return keep
+
+    def write(self) -> None:
+        """Let the file follow what was changed in memory alone."""
+        if self.latest_written != self.latest:
+            self._replace(self.epochs, self.start_offsets)
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Drop epochs that end at or before the new log start; the one that spans it begins

@@ -131,10 +131,10 @@ def load_log(
     if not epochs_known:
         leader_epochs = _epochs_from_log(files, directory, segments)
         introduce(segments, leader_epochs)
+    # In one step: half a list would be taken for a whole one at the next start.
+    leader_epochs.write()
     leader_epochs.truncate_from_end(log_end_offset)
     leader_epochs.truncate_from_start(log_start_offset)
-    # In one step: half a list would be taken for a whole one at the next start.
-    leader_epochs.assign(leader_epochs.latest, log_end_offset)
     _remove_stray_snapshots(files, directory, segments, log_end_offset)
     rebuild_producers(
         files,
@@ -304,7 +304,7 @@ def _recover(
     known_epochs = leader_epochs.copy()
     # After a truncation the disk may keep the new epochs and the old batches: what is about to be
     # checked says itself which epochs wrote it, or a follower would claim to agree with its leader.
-    leader_epochs.truncate_from_end(start_offset)
+    leader_epochs.forget_from(start_offset)
     for offset in snapshot_offsets(files, directory):
         if offset > start_offset:
             # It covers what is about to be checked, and may have survived what it describes.

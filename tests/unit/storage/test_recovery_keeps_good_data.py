@@ -81,6 +81,18 @@ def test_a_file_of_epochs_is_not_left_half_made(monkeypatch: pytest.MonkeyPatch)
     assert log.leader_epochs.epochs == epochs
 
 
+@pytest.mark.parametrize("recovery_point", [0, BATCHES // 2])
+def test_a_recovery_that_is_killed_costs_no_batch_of_a_short_epoch(recovery_point: int) -> None:
+    epochs = list(range(BATCHES))
+    files, _ = written(epochs)
+    begin = files.operations
+    reopened(files, clean=False, recovery_point=recovery_point)
+    for operations in range(begin, files.operations + 1):
+        log = reopened(files.at(operations), clean=False, recovery_point=recovery_point)
+        assert log.log_end_offset == BATCHES
+        assert log.leader_epochs.epochs == epochs
+
+
 def test_a_broken_index_of_transactions_costs_no_data_where_compaction_left_gaps() -> None:
     files, written_log = written([0] * BATCHES)
     first = written_log.segments[0]
