@@ -81,16 +81,23 @@ class RepeatedProduces:
             return None
         kind, correlation_id = _KIND_AND_CORRELATION_ID.unpack_from(frame)
         key, topic_id, acks, back, (pack, answer_front, answer_back) = known
-        records = _records(frame, front_end, back)
+        try:
+            length, start = frame[front_end], front_end + 1
+            if length > 127:
+                length, start = finish_varint(frame, start, length)
+        except (IndexError, DecodeError):
+            return None
+        end = start + length - 1
         replica = self._replicas.find(key)
         if (
-            records is None
-            or kind != self._kind
+            kind != self._kind
+            or length == 0
+            or frame[end:] != back
             or replica is None
             or replica.topic_id is not topic_id
         ):
             return None
-        outcome = self._replicas.append_to(replica, records, acks)
+        outcome = self._replicas.append_to(replica, frame[start:end], acks)
         error_code, base_offset, append_time_ms, start_offset, _, is_pending, _, _ = outcome
         if error_code is not NO_ERROR or is_pending:
             return self._answer_in_full(frame, key, outcome)
@@ -156,18 +163,6 @@ class RepeatedProduces:
         answer = self._route.answer(0, response)
         assert isinstance(answer, bytes)
         return answer
-
-
-def _records(frame: memoryview, front_end: int, back: bytes) -> memoryview | None:
-    """The records behind a known beginning; None if they do not reach to the known end."""
-    try:
-        length, start = frame[front_end], front_end + 1
-        if length > 127:
-            length, start = finish_varint(frame, start, length)
-    except (IndexError, DecodeError):
-        return None
-    end = start + length - 1
-    return frame[start:end] if length > 0 and frame[end:] == back else None
 
 
 def remember(

@@ -101,10 +101,11 @@ class Connection(asyncio.BufferedProtocol):
         self._processor.forget(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._frames.room()
+        frames = self._frames
+        return frames.view[frames.end :] if frames.end else frames.view
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._frames.received(nbytes)
+        self._frames.end += nbytes
         if not self._muted and not self._paused_writing:
             self._advance()
         elif self._frames.is_full:
@@ -140,7 +141,7 @@ class Connection(asyncio.BufferedProtocol):
         self.is_active = True
         if in_loop:
             return
-        if self._frames.pending_bytes:
+        if self._frames.end:
             # Not from here: who answered us may be in the middle of another connection's request.
             asyncio.get_running_loop().call_soon(self._go_on)
         else:
@@ -202,8 +203,9 @@ class Connection(asyncio.BufferedProtocol):
                     self._wait_for_room(frame)
                 if self._muted or self._paused_writing or self._transport is None:
                     break
-                if not frames.pending_bytes:
-                    self._resume_reading()
+                if not frames.end:
+                    if self._paused_reading:
+                        self._resume_reading()
                     return
             else:
                 asyncio.get_running_loop().call_soon(self._go_on)

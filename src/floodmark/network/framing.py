@@ -33,37 +33,21 @@ class FrameTooLarge(ValueError):
 
 
 class FrameBuffer:
-    __slots__ = (
-        "_buffer",
-        "_end",
-        "_held_end",
-        "_max_frame_bytes",
-        "_start",
-        "_view",
-        "pending_bytes",
-    )
+    """`view[end:]` is where the transport may write next; it then moves `end`. The connection reads
+    these two itself: every request passes here."""
+
+    __slots__ = ("_buffer", "_held_end", "_max_frame_bytes", "_start", "end", "view")
 
     def __init__(self, max_frame_bytes: int) -> None:
         self._max_frame_bytes = max_frame_bytes
         self._allocate(INITIAL_BYTES)
         self._start = 0
-        self._end = 0
+        self.end = 0
         self._held_end = 0
-        # Received and not yet released.
-        self.pending_bytes = 0
-
-    def room(self) -> memoryview:
-        """Where the transport may write next. Empty when `is_full`."""
-        end = self._end
-        return self._view[end:] if end else self._view
-
-    def received(self, size_bytes: int) -> None:
-        self._end += size_bytes
-        self.pending_bytes += size_bytes
 
     @property
     def is_full(self) -> bool:
-        return self._end == len(self._buffer)
+        return self.end == len(self._buffer)
 
     @property
     def capacity_bytes(self) -> int:
@@ -74,7 +58,8 @@ class FrameBuffer:
 
         The view stays valid until `release()`, which must come before the next call.
         """
-        start, available = self._start, self.pending_bytes
+        start = self._start
+        available = self.end - start
         if available < LENGTH_BYTES:
             if available:
                 self._make_room(LENGTH_BYTES)
@@ -89,18 +74,18 @@ class FrameBuffer:
             return None
         begin = start + LENGTH_BYTES
         self._held_end = begin + length
-        return self._view[begin : begin + length]
+        return self.view[begin : begin + length]
 
     def release(self) -> None:
-        """The frame handed out last is done with: its bytes may be overwritten."""
+        """The frame handed out last is done with: its bytes may be overwritten. Where nothing else
+        has come, `end` is 0 again."""
         self._start = self._held_end
-        self.pending_bytes = self._end - self._start
-        if not self.pending_bytes:
-            self._start = self._end = self._held_end = 0
+        if self._start == self.end:
+            self._start = self.end = self._held_end = 0
 
     def shrink(self) -> None:
         """Gives back the room of large frames while nothing is in the buffer."""
-        if self._end == 0 and len(self._buffer) > INITIAL_BYTES:
+        if self.end == 0 and len(self._buffer) > INITIAL_BYTES:
             self._allocate(INITIAL_BYTES)
 
     def _make_room(self, frame_bytes: int) -> None:
@@ -108,17 +93,17 @@ class FrameBuffer:
         capacity = len(self._buffer)
         if self._start + frame_bytes <= capacity:
             return
-        pending = self.pending_bytes
+        pending = self.end - self._start
         if frame_bytes <= capacity:
-            self._buffer[:pending] = self._buffer[self._start : self._end]
-        elif self._end == capacity:
-            received = bytes(self._view[self._start : self._end])
+            self._buffer[:pending] = self._buffer[self._start : self.end]
+        elif self.end == capacity:
+            received = bytes(self.view[self._start : self.end])
             self._allocate(max(BUSY_BYTES, min(frame_bytes, 2 * capacity)))
             self._buffer[:pending] = received
         else:
             return
-        self._start, self._end, self._held_end = 0, pending, 0
+        self._start, self.end, self._held_end = 0, pending, 0
 
     def _allocate(self, size_bytes: int) -> None:
         self._buffer = bytearray(size_bytes)
-        self._view = memoryview(self._buffer)
+        self.view = memoryview(self._buffer)

@@ -10,8 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
+from fastcrc import crc32
+
 from floodmark.records.batch import (
     CONTROL_BIT,
+    CRC_START,
     HEADER,
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
@@ -24,7 +27,7 @@ from floodmark.records.batch import (
     BatchHeader,
     Buffer,
     TimestampType,
-    compute_crc,
+    header_of,
     restamp,
 )
 from floodmark.records.compression import DEFAULT_OUTPUT_LIMIT_BYTES, Compression
@@ -76,7 +79,7 @@ def validate_produce(buffer: Buffer, rules: ProduceRules, now_ms: int) -> BatchH
     size_bytes = len(buffer)
     if size_bytes < HEADER_BYTES:
         _refuse_short(buffer)
-    header = BatchHeader._make(HEADER.unpack_from(buffer))
+    header = header_of(HEADER.unpack_from(buffer))
     (
         _,
         length,
@@ -107,7 +110,7 @@ def validate_produce(buffer: Buffer, rules: ProduceRules, now_ms: int) -> BatchH
         _check_shape(header, size_bytes, rules)
         _check_header(header)
         _check_timestamps(header, rules, now_ms)
-    if compute_crc(buffer, 0, size_bytes) != crc:
+    if crc32.iscsi(memoryview(buffer)[CRC_START:]) != crc:
         raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, "the batch does not match its checksum")
     if rules.needs_records:
         _check_records(buffer, header, rules, now_ms)
@@ -256,7 +259,7 @@ def _recompress(
             f"the batch has {len(batch)} bytes in the topic's compression, "
             f"max.message.bytes allows {rules.max_message_bytes}",
         )
-    return batch, BatchHeader._make(HEADER.unpack_from(batch))
+    return batch, header_of(HEADER.unpack_from(batch))
 
 
 def _writable(buffer: Buffer) -> bytearray | memoryview:

@@ -18,6 +18,7 @@ from floodmark.records.batch import (
     NO_TIMESTAMP,
     BatchHeader,
     check_shape,
+    header_of,
 )
 from floodmark.records.record import decode_records
 from floodmark.storage.files import Buffer, File, Files, FileSlice
@@ -253,7 +254,7 @@ class Segment:
             return
         front = self.file.pread(HEADER_BYTES, 0)
         if len(front) == HEADER_BYTES:
-            self._first_timestamp = BatchHeader._make(HEADER.unpack(front)).max_timestamp
+            self._first_timestamp = header_of(HEADER.unpack(front)).max_timestamp
 
     # -- indexes
 
@@ -363,7 +364,7 @@ class Segment:
                 chunk_start, inside = position, 0
                 if len(chunk) < HEADER_BYTES:
                     return
-            header = BatchHeader._make(HEADER.unpack_from(chunk, inside))
+            header = header_of(HEADER.unpack_from(chunk, inside))
             check_shape(header)
             next_position = position + header.size_bytes
             if next_position > end_position:

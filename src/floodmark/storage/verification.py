@@ -27,6 +27,7 @@ from floodmark.records.batch import (
     MIN_BATCH_LENGTH,
     BatchHeader,
     crc_ok,
+    header_of,
 )
 from floodmark.records.errors import CorruptRecord
 from floodmark.storage.leader_epochs import UNDEFINED_EPOCH
@@ -269,7 +270,7 @@ class BatchWalk:
         inside = self._load(position, HEADER_BYTES)
         if len(self._chunk) - inside < HEADER_BYTES:
             return None
-        return BatchHeader._make(HEADER.unpack_from(self._chunk, inside))
+        return header_of(HEADER.unpack_from(self._chunk, inside))
 
     def _load(self, position: int, size_bytes: int) -> int:
         """Have these bytes in the chunk; where they begin there."""

@@ -17,10 +17,10 @@ def feed(buffer: FrameBuffer, data: bytes) -> list[bytes]:
     """Receives `data` as a transport would and takes out every frame that becomes whole."""
     frames = []
     while data:
-        room = buffer.room()
+        room = buffer.view[buffer.end :]
         size = min(len(room), len(data))
         room[:size] = data[:size]
-        buffer.received(size)
+        buffer.end += size
         data = data[size:]
         while (frame := buffer.next_frame()) is not None:
             frames.append(bytes(frame))
@@ -59,10 +59,10 @@ def test_an_impossible_length_is_refused(length):
 def test_a_frame_in_use_is_not_overwritten_by_what_follows():
     buffer = FrameBuffer(LIMIT)
     data = framed(b"first") + framed(b"second")
-    buffer.room()[: len(data)] = data
-    buffer.received(len(data))
+    buffer.view[: len(data)] = data
+    buffer.end += len(data)
     first = buffer.next_frame()
-    room = buffer.room()
+    room = buffer.view[buffer.end :]
     room[:] = b"\xff" * len(room)
     assert bytes(first) == b"first"
 
