@@ -1,7 +1,9 @@
 """Metadata (key 3), versions 0 to 13: brokers, and topics with their partitions and leaders.
 
 Any broker answers for the whole cluster (SPEC C4). A topic that does not exist is created when both
-the client and `auto.create.topics.enable` allow it, and is then answered as it is.
+the client and `auto.create.topics.enable` allow it. The request that caused this is still told that
+there is no such topic, as by Kafka: clients ask again, and one that looks whether a topic is gone
+must not find the one that its own question made.
 
 - v0 no topics means all; from v1 on null means all; v4 the client may forbid creation
 - v5 offline replicas; v7 leader epochs; v8 authorized operations; v9 flexible
@@ -66,7 +68,7 @@ async def _create_and_answer(
         lambda code, text: [CreatedTopic(name, code, text) for name in missing],
     )
     errors: dict[str, ErrorCode] = {
-        topic.name: topic.error_code
+        topic.name: topic.error_code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         for topic in created
         # Another client was faster: the topic is there, which is all that was wanted.
         if topic.error_code is not ErrorCode.TOPIC_ALREADY_EXISTS
@@ -121,11 +123,10 @@ def _asked_for(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
             )
         return _known(context, by_id, operations)
-    topic = image.topics.get(name or "")
-    if topic is not None:
+    topic, error = image.topics.get(name or ""), errors.get(name or "")
+    if topic is not None and error is None:
         return _known(context, topic, operations)
-    error = errors.get(name or "", ErrorCode.NONE)
-    if error is ErrorCode.NONE:
+    if error is None:
         error = context.services.why_unknown(name or "")
     return MetadataResponseTopic(error_code=error, name=name)
 

@@ -215,7 +215,10 @@ def _check(view: View, resource: ConfigResource, configs: Mapping[str, str]) -> 
         if resource.kind == "group":
             return _check_group(view, resource.name, configs)
     except ConfigError as error:
-        return Refusal(ErrorCode.INVALID_CONFIG, str(error))
+        # Kafka answers so for brokers, and keeps to it for its clients' sake (KAFKA-13609).
+        is_broker = resource.kind == "broker"
+        code = ErrorCode.INVALID_REQUEST if is_broker else ErrorCode.INVALID_CONFIG
+        return Refusal(code, str(error))
     return Refusal(
         ErrorCode.INVALID_REQUEST, f"Settings of a {resource.kind} cannot be changed here."
     )

@@ -315,12 +315,12 @@ def test_subtracting_leaves_the_rest_of_a_list():
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             "does not exist",
         ),
-        (DEFAULT, [step("log.dirs", 0, "x")], ErrorCode.INVALID_CONFIG, "dynamically"),
-        (DEFAULT, [step("num.io.threads", 0, "0")], ErrorCode.INVALID_CONFIG, "at least 1"),
+        (DEFAULT, [step("log.dirs", 0, "x")], ErrorCode.INVALID_REQUEST, "dynamically"),
+        (DEFAULT, [step("num.io.threads", 0, "0")], ErrorCode.INVALID_REQUEST, "at least 1"),
         (
             DEFAULT,
             [step("log.retention.ms", 0, "0")],
-            ErrorCode.INVALID_CONFIG,
+            ErrorCode.INVALID_REQUEST,
             "must be unlimited",
         ),
         (
