@@ -21,13 +21,18 @@ from floodmark.broker.coordination import Coordination
 from floodmark.broker.deferred import Deferred
 from floodmark.broker.identity import Identity, establish_identity, look_at_folders
 from floodmark.broker.maintenance import Maintenance
+from floodmark.broker.new_folders import (
+    check_metadata_folder,
+    find_metadata_file,
+    settle_new_folders,
+)
 from floodmark.broker.partitions import Partitions
 from floodmark.broker.preload import preload
 from floodmark.clock import Clock, SystemClock
 from floodmark.config.broker_config import BrokerConfig
 from floodmark.config.checks import connection_limits
 from floodmark.controller.service import ControllerService, StartReport
-from floodmark.metadata.embedded import FILE_NAME, EmbeddedStore, stored_cluster_id
+from floodmark.metadata.embedded import EmbeddedStore, stored_cluster_id
 from floodmark.metadata.image import BrokerInfo, Delta, Endpoint, MetadataImage
 from floodmark.metadata.store import StoreUnavailable
 from floodmark.network.acceptor import Listener
@@ -76,7 +81,7 @@ class Broker:
         self._deferred = Deferred(self._executor)
         self._start_config = config
         self._log_dirs = [Path(path) for path in config.log_dirs]
-        self._metadata_file = self._log_dirs[0] / FILE_NAME
+        self._metadata_file = find_metadata_file(self._log_dirs)
         self._found: list[FoundPartition] = []
         self._logs_loaded = False
         self._cleaner: LogCleaner | None = None
@@ -90,6 +95,7 @@ class Broker:
 
     # The parts that need an identity; made by `start`.
     broker_id: int
+    _identity: Identity
     controller: ControllerService
     coordination: Coordination
     services: Services
@@ -129,7 +135,8 @@ class Broker:
 
     async def _start(self) -> None:
         self.logs.open_dirs()
-        identity = establish_identity(
+        check_metadata_folder(self._metadata_file, self.logs)
+        self._identity = identity = establish_identity(
             self._start_config, self.logs, lambda: stored_cluster_id(self._metadata_file)
         )
         self._found = self.logs.found_partitions()
@@ -298,6 +305,7 @@ class Broker:
         strays = [f for f in self._found if f.topic_id not in topic_ids]
         await asyncio.to_thread(self.logs.set_aside, strays)
         self._found = [f for f in self._found if f.topic_id in topic_ids]
+        settle_new_folders(self.logs, self._identity, image, self._found)
         known = [
             f
             for f in self._found

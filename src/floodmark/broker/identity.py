@@ -44,7 +44,8 @@ class Identity(NamedTuple):
 def establish_identity(
     config: BrokerConfig, logs: LogManager, stored_cluster_id: Callable[[], str | None]
 ) -> Identity:
-    """Settles who we are and writes it into the folders that do not say so yet.
+    """Settles who we are and writes it into the folders that do not say so yet, but for empty ones
+    beside others: new_folders.py looks at these.
 
     `stored_cluster_id` is what the metadata file says, which is asked when no folder knows.
     """
@@ -68,15 +69,20 @@ def establish_identity(
         node_ids.pop() if node_ids else DEFAULT_NODE_ID,
         cluster_ids.pop() if cluster_ids else stored_cluster_id() or encode_uuid(uuid4()),
     )
-    unknown = MetaProperties(ZOOKEEPER_FORM, None, None)
+    if not found:
+        logs.write_meta_properties({path: own_properties(identity) for path in logs.dirs})
     logs.write_meta_properties(
         {
             path: replace(meta, cluster_id=identity.cluster_id, node_id=identity.node_id)
-            for path, meta in ((path, found.get(path, unknown)) for path in logs.dirs)
+            for path, meta in found.items()
             if None in (meta.cluster_id, meta.node_id)
         }
     )
     return identity
+
+
+def own_properties(identity: Identity) -> MetaProperties:
+    return MetaProperties(ZOOKEEPER_FORM, identity.cluster_id, identity.node_id)
 
 
 def look_at_folders(

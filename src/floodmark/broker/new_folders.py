@@ -1,0 +1,76 @@
+"""A log folder that is empty while others are not: a new disk, or one that is not mounted.
+
+Nothing in the folder tells. So it is taken for a new one only if nothing is missing; to begin anew
+what was in it, in the name of a disk that is merely not there, would hide all its records. Called
+by broker.py at the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from floodmark.broker.identity import Identity, own_properties
+from floodmark.config.errors import ConfigError
+from floodmark.metadata.embedded import FILE_NAME
+from floodmark.metadata.image import MetadataImage
+from floodmark.storage.errors import StorageError
+from floodmark.storage.log_dir import FoundPartition
+from floodmark.storage.log_manager import LogManager
+
+_NAMED_AT_MOST = 5
+
+
+def find_metadata_file(log_dirs: Sequence[Path]) -> Path:
+    """In the folder that has it, however they are ordered now; a new one goes to the first."""
+    files = [folder / FILE_NAME for folder in log_dirs]
+    return next((file for file in files if file.exists()), files[0])
+
+
+def check_metadata_folder(file: Path, logs: LogManager) -> None:
+    """Refuse to start without the folder that has the metadata."""
+    folder = file.parent
+    if folder in logs.offline_dirs:
+        raise StorageError(
+            f"{folder} is where the metadata is, and cannot be used: {logs.offline_dirs[folder]}"
+        )
+    others = [path for path, log_dir in logs.dirs.items() if log_dir.meta is not None]
+    if others and folder not in others and not file.exists():
+        raise ConfigError(
+            f"{folder} is empty, and {', '.join(map(str, others))} is not: the metadata is missing",
+            name="log.dirs",
+            hint=f"Mount the disk of {folder}, or leave it out of log.dirs to take over the rest",
+        )
+
+
+def settle_new_folders(
+    logs: LogManager, identity: Identity, image: MetadataImage, found: Iterable[FoundPartition]
+) -> None:
+    """Put our name into empty folders, or take them offline if they may have held what is
+    missing."""
+    new = [path for path, log_dir in logs.dirs.items() if log_dir.meta is None]
+    if not new:
+        return
+    missing = _missing_partitions(identity.node_id, image, found)
+    if not missing:
+        logs.write_meta_properties({path: own_properties(identity) for path in new})
+        return
+    named = ", ".join(missing[:_NAMED_AT_MOST])
+    for path in new:
+        logs.fail_dir(
+            path,
+            f"it is empty, and {len(missing)} partitions are in no other folder ({named}). Mount "
+            "its disk, or leave it out of log.dirs to begin them anew without their records",
+        )
+
+
+def _missing_partitions(
+    node_id: int, image: MetadataImage, found: Iterable[FoundPartition]
+) -> list[str]:
+    there = {(item.topic, item.partition) for item in found}
+    return [
+        f"{name}-{index}"
+        for name, topic in sorted(image.topics.items())
+        for index, partition in enumerate(topic.partitions)
+        if node_id in partition.replicas and (name, index) not in there
+    ]
