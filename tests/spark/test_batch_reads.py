@@ -1,5 +1,6 @@
 """Batch reads on real Spark: rows, ranges, codecs, gaps, headers and what is refused."""
 
+import asyncio
 import json
 from datetime import UTC, datetime
 from typing import Any
@@ -7,6 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from floodmark.client.admin import Admin
+from floodmark.client.view import TopicPartition
 from kit.broker import Broker
 from kit.topics import fill_topic, make_topic
 
@@ -116,6 +119,9 @@ def test_a_pattern_reads_all_topics_that_match(
     reader = spark.read.format("floodmark").option("kafka.bootstrap.servers", broker.bootstrap)
     frame = reader.option("subscribePattern", f"{topic}-[ab]").load()
     assert values(frame) == [b"a", b"b"]
+    # A part of the name will do, as in the connector.
+    frame = reader.option("subscribePattern", topic[6:]).load()
+    assert values(frame) == [b"a", b"b", b"c"]
 
 
 def test_an_unknown_topic_is_named_at_once(spark: SparkSession, broker: Broker, topic: str) -> None:
@@ -135,3 +141,37 @@ def test_offsets_out_of_range_are_data_loss(
     with pytest.raises(Exception, match=r"offsets 5 to 8 .* cannot be read"):
         read(spark, broker, topic, **options).count()
     assert read(spark, broker, topic, failOnDataLoss=False, **options).count() == 0
+
+
+def test_an_end_behind_the_last_record_is_told_at_once_or_means_the_last_record(
+    spark: SparkSession, broker: Broker, topic: str
+) -> None:
+    make_topic(broker.bootstrap, topic)
+    fill_topic(broker.bootstrap, topic, [(None, b"0"), (None, b"1")])
+    end = json.dumps({topic: {"0": 9}})
+    with pytest.raises(Exception, match=r"offsets 2 to 8 .* it ends before, at 2"):
+        read(spark, broker, topic, endingOffsets=end).count()
+    frame = read(spark, broker, topic, endingOffsets=end, failOnDataLoss=False)
+    assert values(frame) == [b"0", b"1"]
+
+
+def test_deleted_records_are_data_loss_and_what_is_left_of_their_batch_is_read(
+    spark: SparkSession, broker: Broker, topic: str
+) -> None:
+    make_topic(broker.bootstrap, topic)
+    fill_topic(broker.bootstrap, topic, [(None, b"%02d" % i) for i in range(20)])
+    delete_records(broker.bootstrap, topic, before=12)
+    assert values(read(spark, broker, topic)) == [b"%02d" % i for i in range(12, 20)]
+    start = json.dumps({topic: {"0": 3}})
+    with pytest.raises(Exception, match=r"offsets 3 to 11 .* its first offset is now 12"):
+        read(spark, broker, topic, startingOffsets=start).count()
+    frame = read(spark, broker, topic, startingOffsets=start, failOnDataLoss=False)
+    assert values(frame) == [b"%02d" % i for i in range(12, 20)]
+
+
+def delete_records(bootstrap: str, topic: str, before: int) -> None:
+    async def run() -> None:
+        async with Admin(bootstrap) as admin:
+            await admin.delete_records({TopicPartition(topic, 0): before})
+
+    asyncio.run(run())

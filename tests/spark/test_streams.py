@@ -74,7 +74,7 @@ def test_a_batch_write_chooses_partitions_as_java_does_and_writes_headers(
         "array(struct('from' AS key, cast('test' AS binary) AS value)) AS headers",
     )
     writer = frame.write.format("floodmark").option("kafka.bootstrap.servers", broker.bootstrap)
-    writer.option("topic", topic).option("includeHeaders", "true").mode("append").save()
+    writer.option("topic", topic).mode("append").save()
     records = read_topic(broker.bootstrap, topic)
     placed = {
         value: {r.key: r.partition for r in records if r.value == value}
@@ -83,6 +83,55 @@ def test_a_batch_write_chooses_partitions_as_java_does_and_writes_headers(
     assert len(placed[b"spark"]) == 50
     assert placed[b"ours"] == placed[b"spark"]
     assert {tuple(r.headers) for r in records if r.value == b"spark"} == {(("from", b"test"),)}
+
+
+def test_rows_are_written_back_with_the_columns_they_were_read_with(
+    spark: SparkSession, broker: Broker, topic: str
+) -> None:
+    for name in (topic, f"{topic}-out"):
+        make_topic(broker.bootstrap, name, partitions=2)
+    sent = [(b"%d" % i, b"%d" % i) for i in range(20)]
+    fill_topic(broker.bootstrap, topic, sent, headers=[("a", None)])
+    reader = spark.read.format("floodmark").option("kafka.bootstrap.servers", broker.bootstrap)
+    frame = reader.option("includeHeaders", "true").option("subscribe", topic).load()
+    writer = frame.write.format("floodmark").mode("append").option("topic", f"{topic}-out")
+    writer.option("kafka.bootstrap.servers", broker.bootstrap).save()
+    copies = [
+        sorted((r.partition, r.key, r.value, tuple(r.headers)) for r in found)
+        for found in (read_topic(broker.bootstrap, name) for name in (topic, f"{topic}-out"))
+    ]
+    assert copies[0] == copies[1]
+    assert len(copies[0]) == 20
+
+
+def test_a_checkpoint_of_the_kafka_connector_is_taken_over_and_given_back(
+    spark: SparkSession, broker: Broker, topic: str, checkpoint: str
+) -> None:
+    make_topic(broker.bootstrap, topic, partitions=2)
+    for turn, source in enumerate(("kafka", "floodmark", "kafka")):
+        rows = [(b"%d" % i, b"%d" % turn) for i in range(10 + turn)]
+        fill_topic(broker.bootstrap, topic, rows)
+        reader = spark.readStream.format(source).option("subscribe", topic)
+        reader = reader.option("kafka.bootstrap.servers", broker.bootstrap)
+        frame = reader.option("startingOffsets", "earliest").load()
+        query = run_once(frame, checkpoint, {"format": "noop"})
+        assert sum(p["numInputRows"] for p in query.recentProgress) == 10 + turn
+
+
+def test_a_topic_that_left_the_subscription_is_data_loss(
+    spark: SparkSession, broker: Broker, topic: str, checkpoint: str
+) -> None:
+    names = [topic, f"{topic}-more"]
+    for name in names:
+        make_topic(broker.bootstrap, name)
+        fill_topic(broker.bootstrap, name, [(None, b"1")])
+    run_once(stream(spark, broker, ",".join(names)).load(), checkpoint, {"format": "noop"})
+    fill_topic(broker.bootstrap, topic, [(None, b"2")])
+    with pytest.raises(Exception, match=rf"stands at offset 1 of {topic}-more-0, but it is gone"):
+        run_once(stream(spark, broker, topic).load(), checkpoint, {"format": "noop"})
+    frame = stream(spark, broker, topic, failOnDataLoss=False).load()
+    query = run_once(frame, checkpoint, {"format": "noop"})
+    assert sum(p["numInputRows"] for p in query.recentProgress) == 1
 
 
 def test_a_stream_into_a_topic_writes_every_row(

@@ -83,7 +83,6 @@ class Builder:
             place=source.place,
             topic=source.dead_letters,
             value_format="raw",
-            options={"includeHeaders": "true"},
         )
         return Built(output, rows, tuple(step.topics))
 

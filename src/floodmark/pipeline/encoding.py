@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from floodmark.pipeline.errors import PipelineError
 from floodmark.records.batch import (
     CRC_POSITION,
     HEADER,
@@ -258,10 +259,12 @@ def header_bytes(column: pa.Array) -> pa.Array:
     return pa.array(encoded, pa.binary())
 
 
-def _encode_headers(headers: list[dict[str, str | bytes | None]]) -> bytes:
+def _encode_headers(headers: list[dict[str, str | bytes | None] | None]) -> bytes:
     parts = [encode_varint(len(headers))]
     for header in headers:
-        name = str(header["key"]).encode()
+        if header is None or not isinstance(header["key"], str):
+            raise PipelineError("a header of a row has no key: fill it, or drop the header")
+        name = header["key"].encode()
         parts += (encode_varint(len(name)), name)
         value = header["value"]
         if value is None:

@@ -7,6 +7,10 @@ traces; `root_cause` finds our sentence in them, so that the runner can show it 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from floodmark.client.view import TopicPartition
 
 
 class PipelineError(Exception):
@@ -19,6 +23,13 @@ class OptionError(PipelineError):
 
 class DataLossError(PipelineError):
     """Records that the query still needed are gone, and `failOnDataLoss` says to stop."""
+
+
+def offsets_lost(partition: TopicPartition, start: int, end: int, why: str) -> DataLossError:
+    return DataLossError(
+        f"offsets {start} to {end - 1} of {partition} cannot be read: {why} (retention, or the "
+        "topic was made anew). Set failOnDataLoss to false to go on without them"
+    )
 
 
 class ExactlyOnceError(PipelineError):

@@ -21,7 +21,7 @@ def header_column(data: bytes, starts: npt.NDArray[np.int64], column_type: pa.Da
     try:
         for row in np.flatnonzero(firsts):
             rows[row] = _headers(data, int(starts[row]))
-    except (IndexError, UnicodeDecodeError):
+    except IndexError:
         raise CorruptRecord("broken headers in a record") from None
     return pa.array(rows, column_type)
 
@@ -31,7 +31,8 @@ def _headers(data: bytes, p: int) -> list[tuple[str, bytes | None]]:
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
         size, p = _varint(data, p)
-        name = data[p : p + size].decode()
+        # As Java reads them: a name that is no text must not stop a query.
+        name = data[p : p + size].decode(errors="replace")
         p += size
         size, p = _varint(data, p)
         if size < 0:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from floodmark.client.offsets import OffsetSpec
 from floodmark.client.view import TopicPartition
@@ -25,10 +25,16 @@ class OffsetRule:
     default: OffsetSpec = OffsetSpec.LATEST
     offsets: Mapping[TopicPartition, int] | None = None
     timestamp_ms: int | None = None
-    timestamps_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
+    timestamps_ms: Mapping[TopicPartition, int] | None = None
     # Where to begin when no record is that late: an error, or the end.
     late_is_error: bool = False
     option: str = "startingOffsets"
+
+    def is_exact(self, partition: TopicPartition) -> bool:
+        """Whether a place was named there, rather than the first or the last one."""
+        if self.offsets is not None:
+            return self.offsets[partition] >= 0
+        return self.timestamp_ms is not None or self.timestamps_ms is not None
 
 
 def starting_rule(read: Read, *, streaming: bool) -> OffsetRule:

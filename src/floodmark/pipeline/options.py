@@ -9,14 +9,23 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from floodmark.client.settings import ConsumerSettings, ProducerSettings, SettingsError
+from floodmark.client.settings import (
+    ClientSettings,
+    ConsumerSettings,
+    ProducerSettings,
+    SettingsError,
+)
 from floodmark.pipeline.errors import OptionError
 from floodmark.pipeline.offsets import OffsetRule, ending_rule, starting_rule
 
 MIB = 1024 * 1024
 CLIENT_PREFIX = "kafka."
 DEFAULT_GROUP_PREFIX = "floodmark-spark"
+_PLAINTEXT = "PLAINTEXT"
+
+Settings = TypeVar("Settings", bound=ClientSettings)
 
 # Larger than the client's own defaults: a task reads one partition only, and large answers keep
 # the columns long. The patience covers a broker that is away for a minute.
@@ -40,6 +49,13 @@ _REFUSED_FOR_READS = {
     "key.deserializer": "keys arrive as bytes, cast them in the query",
     "value.deserializer": "values arrive as bytes, cast them in the query",
     "interceptor.classes": "there are no Java classes here",
+}
+_REFUSED_FOR_STREAMS = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
+_REFUSED_FOR_WRITES = {
+    "key.serializer": "keys are written as they are, cast them in the query",
+    "value.serializer": "values are written as they are, cast them in the query",
+    "transactional.id": "this sink writes without transactions; "
+    "floodmark.pipeline.batch_writers.exactly_once has some of its own",
 }
 
 
@@ -85,13 +101,18 @@ class Options:
             )
         return servers
 
-    def client_properties(self, defaults: Mapping[str, str]) -> dict[str, str]:
+    def client_properties(
+        self, defaults: Mapping[str, str], refused: Mapping[str, str]
+    ) -> dict[str, str]:
         """The `kafka.` options as the client's own settings, over our defaults."""
         given = {
             name.removeprefix(CLIENT_PREFIX): value
             for name, value in self._values.items()
             if name.startswith(CLIENT_PREFIX)
         }
+        for name, advice in refused.items():
+            if name in given:
+                raise OptionError(f"option kafka.{name} cannot be set here: {advice}")
         return {**defaults, **given}
 
 
@@ -100,8 +121,8 @@ _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d"
 
 def parse_duration_ms(name: str, text: str) -> int:
     """`15m`, `30s`, `500ms`; a bare number is milliseconds, as in Spark."""
-    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
-    unit = text[len(digits) :].strip() or "ms"
+    digits = text.lower().rstrip("abcdefghijklmnopqrstuvwxyz ")
+    unit = text[len(digits) :].strip().lower() or "ms"
     if not digits.isdigit() or unit not in _UNITS_MS:
         raise OptionError(f"option {name} is {text!r}: write a duration such as 15m or 30s")
     return int(digits) * _UNITS_MS[unit]
@@ -143,15 +164,17 @@ class WriteOptions:
     bootstrap_servers: str
     topic: str | None
     client: ProducerSettings
-    include_headers: bool = False
 
 
 def parse_read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     given = Options(options)
-    properties = given.client_properties(_READ_DEFAULTS)
-    for name, advice in _REFUSED_FOR_READS.items():
-        if name in properties:
-            raise OptionError(f"option kafka.{name} cannot be set here: {advice}")
+    properties = given.client_properties(_READ_DEFAULTS, _REFUSED_FOR_READS)
+    for name in _REFUSED_FOR_STREAMS if streaming else ():
+        if given.text(name) is not None:
+            raise OptionError(
+                f"option {name} is for batch reads: a stream has no end. Leave it out, or use "
+                "spark.read"
+            )
     subscription = _subscription(given)
     servers = given.bootstrap_servers()
     maximum = given.whole("maxOffsetsPerTrigger")
@@ -161,16 +184,12 @@ def parse_read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOp
             f"minOffsetsPerTrigger ({minimum}) is above maxOffsetsPerTrigger ({maximum}): "
             "no batch could satisfy both"
         )
-    try:
-        client, _ = ConsumerSettings.from_properties(properties)
-    except SettingsError as error:
-        raise OptionError(f"a kafka. option cannot be used: {error}") from error
     return ReadOptions(
         bootstrap_servers=servers,
         subscription=subscription,
         starting=starting_rule(given.text, streaming=streaming),
         ending=ending_rule(given.text),
-        client=client,
+        client=_settings(ConsumerSettings, properties),
         group_id=properties.get("group.id") or _group_id(given, servers, subscription),
         fail_on_data_loss=given.flag("failOnDataLoss", True),
         include_headers=given.flag("includeHeaders", False),
@@ -184,16 +203,30 @@ def parse_read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOp
 
 def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
     given = Options(options)
-    try:
-        client, _ = ProducerSettings.from_properties(given.client_properties(_WRITE_DEFAULTS))
-    except SettingsError as error:
-        raise OptionError(f"a kafka. option cannot be used: {error}") from error
+    properties = given.client_properties(_WRITE_DEFAULTS, _REFUSED_FOR_WRITES)
+    if properties.get("acks", "").strip() == "0":
+        # A task ends when its rows are written, which nobody would tell it.
+        properties["acks"] = "1"
     return WriteOptions(
         bootstrap_servers=given.bootstrap_servers(),
         topic=given.text("topic"),
-        client=client,
-        include_headers=given.flag("includeHeaders", False),
+        client=_settings(ProducerSettings, properties),
     )
+
+
+def _settings(kind: type[Settings], properties: Mapping[str, str]) -> Settings:
+    try:
+        settings, unknown = kind.from_properties(properties)
+    except SettingsError as error:
+        raise OptionError(f"a kafka. option cannot be used: {error}") from error
+    protocol = properties.get("security.protocol", _PLAINTEXT).strip()
+    if "security.protocol" in unknown and protocol.upper() != _PLAINTEXT:
+        raise OptionError(
+            f"option kafka.security.protocol is {protocol!r}, but this data source speaks "
+            f"{_PLAINTEXT} only and would send everything in the clear: use a listener for that, "
+            "or Spark's own connector"
+        )
+    return settings
 
 
 def _subscription(given: Options) -> Subscription:

@@ -13,7 +13,7 @@ from floodmark.client.cluster import Cluster
 from floodmark.client.errors import KafkaError
 from floodmark.client.offsets import OffsetSpec, offsets_or_raise
 from floodmark.client.view import ClusterView, TopicPartition
-from floodmark.pipeline.errors import OptionError, PipelineError
+from floodmark.pipeline.errors import OptionError, PipelineError, offsets_lost
 from floodmark.pipeline.offsets import OffsetRule, Positions
 from floodmark.pipeline.options import ReadOptions
 
@@ -72,7 +72,7 @@ class Planner:
         return sorted(
             TopicPartition(name, partition)
             for name, topic in view.topics.items()
-            if not topic.is_internal and expression.fullmatch(name)
+            if not topic.is_internal and expression.search(name)
             for partition in topic.partitions
         )
 
@@ -111,17 +111,33 @@ class Planner:
         """The offsets that a rule means at this moment."""
         if rule.timestamp_ms is not None:
             return await self._at_times(rule, dict.fromkeys(partitions, rule.timestamp_ms))
-        if rule.timestamps_ms:
-            _must_cover(rule.option, rule.timestamps_ms, partitions)
+        if rule.timestamps_ms is not None:
+            _must_cover(rule.option, rule.timestamps_ms, partitions, "Name a time for each")
             return await self._at_times(rule, rule.timestamps_ms)
         if rule.offsets is None:
             return await self.offsets(partitions, rule.default)
-        _must_cover(rule.option, rule.offsets, partitions)
+        advice = "Use -1 for the latest and -2 for the earliest offset"
+        _must_cover(rule.option, rule.offsets, partitions, advice)
         positions: Positions = {}
         for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST):
             named = [partition for partition in partitions if rule.offsets[partition] == spec]
             positions |= await self.offsets(named, spec)
         return {p: positions.get(p, rule.offsets[p]) for p in partitions}
+
+    async def known_ends(self, starts: Positions, ends: Positions) -> Positions:
+        """Ends that were named, as far as there are records; tasks would wait long for others."""
+        if self._options.ending.offsets is None:
+            return ends
+        listed = await offsets_or_raise(
+            self.cluster, dict.fromkeys(ends, int(OffsetSpec.LATEST)), read_committed=False
+        )
+        known = {partition: item.offset for partition, item in listed.items()}
+        for partition, end in ends.items():
+            if known[partition] < end and self._options.fail_on_data_loss:
+                first = max(starts[partition], known[partition])
+                why = f"it ends before, at {known[partition]}"
+                raise offsets_lost(partition, first, end, why)
+        return {partition: min(end, known[partition]) for partition, end in ends.items()}
 
     async def _at_times(self, rule: OffsetRule, times: Mapping[TopicPartition, int]) -> Positions:
         listed = await offsets_or_raise(
@@ -138,7 +154,10 @@ class Planner:
 
 
 def _must_cover(
-    option: str, given: Mapping[TopicPartition, int], partitions: Sequence[TopicPartition]
+    option: str,
+    given: Mapping[TopicPartition, int],
+    partitions: Sequence[TopicPartition],
+    advice: str,
 ) -> None:
     missing = sorted(set(partitions) - set(given))
     unknown = sorted(set(given) - set(partitions))
@@ -146,8 +165,19 @@ def _must_cover(
         what = f"{missing[0]} is missing" if missing else f"{unknown[0]} is not subscribed"
         raise OptionError(
             f"option {option} must name every partition that is read, and no other: {what}. "
-            "Use -1 for the latest and -2 for the earliest offset"
+            f"{advice}"
         )
+
+
+def check_order(ranges: Iterable[OffsetRange], options: ReadOptions) -> None:
+    """A place that was named must not lie behind the end: nothing would be read."""
+    for item in ranges:
+        if item.start > item.end and options.starting.is_exact(item.partition):
+            raise OptionError(
+                f"the read of {item.partition} begins at offset {item.start} "
+                f"({options.starting.option}), behind its end at {item.end} "
+                f"({options.ending.option}): correct one of them"
+            )
 
 
 def split_ranges(

@@ -15,9 +15,10 @@ import pyarrow as pa
 from floodmark.client.cluster import Cluster
 from floodmark.client.errors import KafkaError
 from floodmark.client.fetching import PartitionAnswer, fetch
+from floodmark.client.offsets import OffsetSpec, offsets_or_raise
 from floodmark.client.view import TopicPartition
 from floodmark.pipeline.columns import Packed, RowBuilder, unpack
-from floodmark.pipeline.errors import DataLossError, PipelineError
+from floodmark.pipeline.errors import PipelineError, offsets_lost
 from floodmark.pipeline.options import ReadOptions
 from floodmark.pipeline.planning import OffsetRange
 from floodmark.pipeline.visible import VisibleBatches
@@ -46,6 +47,8 @@ class _RangeReader:
         self._options = options
         self._wanted = wanted
         self._position = wanted.start
+        # Below it nothing is read, though a batch may begin before: deleted records stay deleted.
+        self._first = wanted.start
         self._empty_answers = 0
         self._builder = RowBuilder(*wanted.partition, include_headers=options.include_headers)
 
@@ -57,6 +60,9 @@ class _RangeReader:
                 pending = pending or self._ask(cluster)
                 answer = self._loop.run_until_complete(pending)
                 pending = None
+                if answer.error is not None:
+                    self._loop.run_until_complete(self._skip_what_is_gone(cluster))
+                    continue
                 found = self._visible(answer)
                 if self._position < self._wanted.end and not self._empty_answers:
                     pending = self._ask(cluster)
@@ -81,9 +87,6 @@ class _RangeReader:
 
     def _visible(self, answer: PartitionAnswer) -> VisibleBatches:
         """What the answer holds for us; moves the position behind it."""
-        if answer.error is not None:
-            self._skip_what_is_gone(answer)
-            return VisibleBatches(memoryview(b""), self._position)
         start = self._position
         aborted = answer.aborted if self._options.client.read_committed else ()
         found = VisibleBatches(
@@ -113,22 +116,25 @@ class _RangeReader:
     def _patience_ms(self) -> int:
         return self._options.client.default_api_timeout_ms
 
-    def _skip_what_is_gone(self, answer: PartitionAnswer) -> None:
-        first = answer.log_start_offset
+    async def _skip_what_is_gone(self, cluster: Cluster) -> None:
+        """The position is out of range: the answer that says so does not say which range."""
+        partition = self._wanted.partition
+        first, end = [
+            (await offsets_or_raise(cluster, {partition: int(spec)}))[partition].offset
+            for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST)
+        ]
         if first > self._position:
-            self._lost(f"its first offset is now {first}")
-            self._position = min(first, self._wanted.end)
-        else:
-            self._lost(f"it ends before, at {answer.high_watermark}")
+            self._lost(f"its first offset is now {first}", before=first)
+            self._position = self._first = min(first, self._wanted.end)
+        elif end <= self._position:
+            self._lost(f"it ends before, at {end}")
             self._position = self._wanted.end
+        # Otherwise the leader has changed meanwhile, and the new one is asked again.
 
-    def _lost(self, why: str) -> None:
+    def _lost(self, why: str, before: int | None = None) -> None:
         if self._options.fail_on_data_loss:
-            raise DataLossError(
-                f"offsets {self._position} to {self._wanted.end - 1} of {self._wanted.partition} "
-                f"cannot be read: {why} (retention, or the topic was made anew). Set "
-                "failOnDataLoss to false to go on without them"
-            )
+            end = self._wanted.end if before is None else min(before, self._wanted.end)
+            raise offsets_lost(self._wanted.partition, self._position, end, why)
 
     def _rows(self, found: VisibleBatches) -> Iterator[pa.RecordBatch]:
         piece: list[Packed] = []
@@ -149,7 +155,7 @@ class _RangeReader:
             ) from error
 
     def _build(self, piece: list[Packed]) -> pa.RecordBatch:
-        return self._builder.rows(piece, self._wanted.start, self._wanted.end)
+        return self._builder.rows(piece, self._first, self._wanted.end)
 
 
 async def fetch_one(

@@ -26,7 +26,7 @@ from floodmark.pipeline.errors import PipelineError
 from floodmark.pipeline.offsets import from_document
 from floodmark.pipeline.options import parse_write_options
 from floodmark.pipeline.progress import OBSERVED, OutputProgress, offsets_in
-from floodmark.pipeline.sink import check_columns
+from floodmark.pipeline.sink import check_columns, check_no_other_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,6 +97,7 @@ class Runner:
     def _check_topic_columns(self, item: Built) -> None:
         try:
             check_columns(item.rows.schema, parse_write_options(self._sink_options(item)))
+            check_no_other_columns(item.rows.schema)
         except PipelineError as error:
             raise DeclarationError(item.output.place, str(error)) from error
 

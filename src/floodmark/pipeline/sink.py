@@ -29,12 +29,13 @@ from floodmark.pipeline.errors import PipelineError
 from floodmark.pipeline.options import WriteOptions, parse_write_options
 from floodmark.pipeline.task_writes import write_rows
 
-_COLUMN_TYPES: dict[str, tuple[type[DataType], ...]] = {
-    "key": (StringType, BinaryType),
-    "value": (StringType, BinaryType),
-    "topic": (StringType,),
-    "partition": (IntegerType,),
-    "headers": (ArrayType,),
+_HEADER = StructType().add("key", StringType()).add("value", BinaryType())
+_COLUMN_TYPES: dict[str, tuple[DataType, ...]] = {
+    "key": (StringType(), BinaryType()),
+    "value": (StringType(), BinaryType()),
+    "topic": (StringType(),),
+    "partition": (IntegerType(),),
+    "headers": (ArrayType(_HEADER),),
 }
 
 
@@ -68,25 +69,43 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
 
 
 def check_columns(schema: StructType, options: WriteOptions) -> None:
-    """What the connector asks of the columns, said before anything runs."""
+    """What the connector asks of the columns, said before anything runs; it ignores all others."""
     types = {field.name: field.dataType for field in schema.fields}
     if "value" not in types:
         raise PipelineError(
             f"a topic needs a column value, the columns are {', '.join(types) or 'none'}: make "
             "one, for instance by to_json(struct(*))"
         )
-    if options.topic is None and "topic" not in types:
+    if options.topic is not None:
+        types.pop("topic", None)
+    elif "topic" not in types:
         raise PipelineError("name the topic to write to by the option topic or by a column topic")
-    for name, kind in types.items():
-        allowed = _COLUMN_TYPES.get(name)
-        if allowed is None:
+    for name, allowed in _COLUMN_TYPES.items():
+        kind = types.get(name)
+        if kind is not None and not any(_is_like(kind, wanted) for wanted in allowed):
+            raise PipelineError(
+                f"the column {name} is {kind.simpleString()}, but must be "
+                f"{' or '.join(wanted.simpleString() for wanted in allowed)}: cast it"
+            )
+
+
+def check_no_other_columns(schema: StructType) -> None:
+    """For who would rather hear of a column that is not written."""
+    for name in schema.names:
+        if name not in _COLUMN_TYPES:
             raise PipelineError(
                 f"a topic has no place for the column {name}: only {', '.join(_COLUMN_TYPES)} are "
                 "written. Put it into value, or drop it"
             )
-        if not isinstance(kind, allowed):
-            names = " or ".join(item().simpleString() for item in allowed if item is not ArrayType)
-            raise PipelineError(
-                f"the column {name} is {kind.simpleString()}, but must be "
-                f"{names or 'an array of (key string, value binary)'}: cast it"
-            )
+
+
+def _is_like(kind: DataType, wanted: DataType) -> bool:
+    """The same type, whatever may be null in it."""
+    if isinstance(kind, ArrayType) and isinstance(wanted, ArrayType):
+        return _is_like(kind.elementType, wanted.elementType)
+    if isinstance(kind, StructType) and isinstance(wanted, StructType):
+        return kind.names == wanted.names and all(
+            _is_like(ours.dataType, theirs.dataType)
+            for ours, theirs in zip(kind.fields, wanted.fields, strict=True)
+        )
+    return type(kind) is type(wanted)

@@ -41,10 +41,16 @@ from floodmark.client.errors import KafkaError
 from floodmark.client.offsets import OffsetSpec
 from floodmark.client.view import TopicPartition
 from floodmark.clock import SystemClock
-from floodmark.pipeline.errors import DataLossError
+from floodmark.pipeline.errors import DataLossError, OptionError
 from floodmark.pipeline.offsets import Positions, from_document, to_document
 from floodmark.pipeline.options import Options, ReadOptions, parse_read_options
-from floodmark.pipeline.planning import OffsetRange, Planner, limit_evenly, split_ranges
+from floodmark.pipeline.planning import (
+    OffsetRange,
+    Planner,
+    check_order,
+    limit_evenly,
+    split_ranges,
+)
 
 T = TypeVar("T")
 Document = dict[str, dict[str, int]]
@@ -63,14 +69,28 @@ class FloodmarkSource(DataSource):
         return row_schema(include_headers=Options(self.options).flag("includeHeaders", False))
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        self._check_schema(schema)
         return TopicReader(parse_read_options(self.options, streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        self._check_schema(schema)
         return TopicStreamReader(parse_read_options(self.options, streaming=True))
+
+    def _check_schema(self, schema: StructType) -> None:
+        if schema != self.schema():
+            raise OptionError(
+                f"the columns of a topic are {self.schema().simpleString()}, not "
+                f"{schema.simpleString()}: leave .schema(...) out, and cast or parse in the query"
+            )
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from floodmark.pipeline.sink import TopicWriter
 
+        if overwrite:
+            raise OptionError(
+                'a topic cannot be overwritten: write with mode("append"), after deleting the '
+                "topic's records if they shall go"
+            )
         return TopicWriter(self.options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
@@ -123,6 +143,8 @@ class TopicReader(DataSourceReader):
             found = await planner.partitions()
             starts = await planner.resolve(options.starting, found)
             ends = await planner.resolve(options.ending, found)
+            check_order([OffsetRange(p, starts[p], ends[p]) for p in found], options)
+            ends = await planner.known_ends(starts, ends)
         finally:
             await planner.close()
         ranges = [OffsetRange(p, starts[p], ends[p]) for p in found]
@@ -248,9 +270,6 @@ class _StreamDriver:
         for partition, position in start.items():
             end = ends.get(partition)
             if end is not None and end >= position:
-                continue
-            if self._target is not None and partition not in self._target:
-                ends[partition] = position
                 continue
             why = "it is gone" if end is None else f"it ends at {end}, before that"
             if self._options.fail_on_data_loss:

@@ -75,7 +75,7 @@ class TaskWriter:
         now_ms = self._clock.now_ms()
         for topic, share in split_by_topic(batch, self._options.topic):
             view = await self._topic_view(topic)
-            columns = rows_of(share, with_headers=self._options.include_headers)
+            columns = rows_of(share)
             targets = self._targets(share, columns, topic, len(view.topics[topic].partitions))
             rows, runs = by_partition(columns, targets)
             owners, pieces = self._cut(topic, rows, runs)
@@ -128,12 +128,15 @@ class TaskWriter:
             targets = np.where(has_key, partitions_of_keys(rows.keys, count), targets)
         if "partition" in share.schema.names:
             chosen = share.column("partition")
-            given = np.asarray(pc.fill_null(chosen, -1)).astype(np.int64)
-            if int(given.max(initial=-1)) >= count or bool((given < -1).any()):
+            is_given = np.asarray(chosen.is_valid())
+            given = np.asarray(pc.fill_null(chosen, 0)).astype(np.int64)
+            wrong = given[(given < 0) | (given >= count)]
+            if wrong.size:
                 raise PipelineError(
-                    f"a row wants partition {int(given.max())} of {topic}, which has {count}"
+                    f"a row wants partition {int(wrong[0])} of {topic}, which has partitions 0 to "
+                    f"{count - 1}: correct the column partition, or leave it null"
                 )
-            targets = np.where(given >= 0, given, targets)
+            targets = np.where(is_given, given, targets)
         return targets
 
 
@@ -164,13 +167,13 @@ def split_by_topic(
         yield name, batch.filter(pc.equal(column, name))
 
 
-def rows_of(batch: pa.RecordBatch, *, with_headers: bool) -> Rows:
+def rows_of(batch: pa.RecordBatch) -> Rows:
     names = batch.schema.names
     values = as_binary(batch.column("value"))
     keys = (
         as_binary(batch.column("key")) if "key" in names else pa.nulls(batch.num_rows, pa.binary())
     )
-    headers = header_bytes(batch.column("headers")) if with_headers and "headers" in names else None
+    headers = header_bytes(batch.column("headers")) if "headers" in names else None
     return Rows(keys, values, headers)
 
 

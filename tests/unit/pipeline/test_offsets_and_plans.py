@@ -11,7 +11,7 @@ from floodmark.pipeline.java import parse_major_version
 from floodmark.pipeline.marks import Mark, Repeatable, check_plan
 from floodmark.pipeline.offsets import from_document, to_document
 from floodmark.pipeline.options import parse_duration_ms, parse_read_options, parse_write_options
-from floodmark.pipeline.planning import OffsetRange, limit_evenly, split_ranges
+from floodmark.pipeline.planning import OffsetRange, check_order, limit_evenly, split_ranges
 
 BASE = {"kafka.bootstrap.servers": "h:1", "subscribe": "a,b"}
 P0, P1 = TopicPartition("a", 0), TopicPartition("a", 1)
@@ -45,6 +45,7 @@ def test_names_do_not_distinguish_capitals_and_client_settings_pass_through() ->
         ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"}, "no batch could satisfy"),
         ({"startingTimestamp": "yesterday"}, "milliseconds since 1970"),
         ({"kafka.bootstrap.servers": ""}, "kafka.bootstrap.servers is missing"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "PLAINTEXT only"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_advice(changes: dict[str, str], message: str) -> None:
@@ -52,9 +53,64 @@ def test_what_cannot_be_meant_is_refused_with_advice(changes: dict[str, str], me
         parse_read_options({**BASE, **changes}, streaming=False)
 
 
+@pytest.mark.parametrize("name", ["endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"])
+def test_a_stream_has_no_end(name: str) -> None:
+    with pytest.raises(OptionError, match=f"{name} is for batch reads"):
+        parse_read_options({**BASE, name: "latest"}, streaming=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("kafka.key.serializer", "keys are written as they are"),
+        ("kafka.value.serializer", "values are written as they are"),
+        ("kafka.transactional.id", "exactly_once"),
+        ("kafka.security.protocol", "in the clear"),
+    ],
+)
+def test_what_a_sink_cannot_do_is_refused(name: str, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        parse_write_options({"kafka.bootstrap.servers": "h:1", "topic": "t", name: "x"})
+
+
+def test_a_named_plaintext_listener_is_no_reason_to_refuse() -> None:
+    options = {**BASE, "kafka.security.protocol": "plaintext", "kafka.ssl.truststore.type": "PEM"}
+    assert parse_read_options(options, streaming=False).client.read_committed
+
+
+def test_rows_are_acknowledged_even_where_nobody_asked_for_it() -> None:
+    options = {"kafka.bootstrap.servers": "h:1", "topic": "t"}
+    assert parse_write_options({**options, "kafka.acks": "0"}).client.acks == 1
+    assert parse_write_options({**options, "kafka.acks": "all"}).client.acks == -1
+
+
+@pytest.mark.parametrize(
+    ("starting", "ending", "is_refused"),
+    [
+        ({"startingOffsets": '{"a":{"0":8}}'}, {"endingOffsets": '{"a":{"0":5}}'}, True),
+        ({"startingOffsets": '{"a":{"0":8}}'}, {}, True),
+        ({"startingTimestamp": "8"}, {"endingTimestamp": "5"}, True),
+        # The first record that is left lies behind the end: there is nothing, and no mistake.
+        ({"startingOffsets": '{"a":{"0":-2}}'}, {"endingOffsets": '{"a":{"0":5}}'}, False),
+        ({}, {"endingOffsets": '{"a":{"0":5}}'}, False),
+    ],
+)
+def test_a_named_beginning_behind_the_end_is_refused(
+    starting: dict[str, str], ending: dict[str, str], is_refused: bool
+) -> None:
+    options = parse_read_options({**BASE, **starting, **ending}, streaming=False)
+    ranges = [OffsetRange(P0, 8, 5)]
+    if not is_refused:
+        check_order(ranges, options)
+        return
+    with pytest.raises(OptionError, match=r"begins at offset 8 .* behind its end at 5"):
+        check_order(ranges, options)
+
+
 def test_durations_and_write_options() -> None:
     assert parse_duration_ms("maxTriggerDelay", "15m") == 900_000
     assert parse_duration_ms("maxTriggerDelay", "250") == 250
+    assert parse_duration_ms("maxTriggerDelay", "20S") == 20_000
     with pytest.raises(OptionError, match="15m or 30s"):
         parse_duration_ms("maxTriggerDelay", "soon")
     options = parse_write_options({"kafka.bootstrap.servers": "h:1", "topic": "t"})
