@@ -85,6 +85,25 @@ def test_a_batch_write_chooses_partitions_as_java_does_and_writes_headers(
     assert {tuple(r.headers) for r in records if r.value == b"spark"} == {(("from", b"test"),)}
 
 
+def test_a_topic_that_takes_only_small_batches_gets_small_ones(
+    spark: SparkSession, broker: Broker, topic: str
+) -> None:
+    make_topic(broker.bootstrap, topic, configs={"max.message.bytes": "20000"})
+    frame = spark.range(100, numPartitions=1).selectExpr("rpad(id, 9000, 'water ') AS value")
+    writer = frame.write.format("floodmark").mode("append").option("topic", topic)
+    writer.option("kafka.bootstrap.servers", broker.bootstrap).save()
+    found = read_topic(broker.bootstrap, topic)
+    numbers = [int((record.value or b"").partition(b"w")[0]) for record in found]
+    assert numbers == list(range(100))
+
+    large = spark.range(1).selectExpr("repeat('x', 30000) AS value").write.format("floodmark")
+    large = large.option("kafka.bootstrap.servers", broker.bootstrap).option("topic", topic)
+    with pytest.raises(
+        Exception, match=r"single row is larger than the topic's max\.message\.bytes"
+    ):
+        large.mode("append").save()
+
+
 def test_rows_are_written_back_with_the_columns_they_were_read_with(
     spark: SparkSession, broker: Broker, topic: str
 ) -> None:

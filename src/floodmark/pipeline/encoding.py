@@ -26,10 +26,12 @@ from floodmark.records.batch import (
     NO_LEADER_EPOCH,
     TRANSACTIONAL_BIT,
     Buffer,
+    add_sequence,
     compute_crc,
+    read_header,
 )
 from floodmark.records.compression import Compression, compress
-from floodmark.records.record import encode_varint
+from floodmark.records.record import decode_records, encode_batch, encode_varint
 
 Ints = npt.NDArray[np.int64]
 
@@ -158,6 +160,30 @@ def _batch(
     crc = compute_crc(batch, 0, len(batch))
     batch[CRC_POSITION : CRC_POSITION + 4] = crc.to_bytes(4, "big")
     return batch
+
+
+def halved(batch: bytearray) -> list[bytearray]:
+    """The same records in two batches; nothing for a batch of one record.
+
+    The sequence numbers stay theirs, so the halves must be sent where and when the whole was.
+    """
+    header = read_header(batch)
+    if header.records_count < 2:
+        return []
+    records = decode_records(batch)
+    middle = len(records) // 2
+    halves = ((records[:middle], 0), (records[middle:], middle))
+    return [
+        encode_batch(
+            half,
+            compression=header.compression,
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            base_sequence=add_sequence(header.base_sequence, before),
+            is_transactional=header.is_transactional,
+        )
+        for half, before in halves
+    ]
 
 
 def _records(rows: Rows, pieces: Sequence[Piece]) -> tuple[memoryview, npt.NDArray[np.int32]]:

@@ -17,6 +17,7 @@ from floodmark.client.errors import KafkaError
 from floodmark.client.fetching import PartitionAnswer, fetch
 from floodmark.client.offsets import OffsetSpec, offsets_or_raise
 from floodmark.client.view import TopicPartition
+from floodmark.clock import SystemClock
 from floodmark.pipeline.columns import Packed, RowBuilder, unpack
 from floodmark.pipeline.errors import PipelineError, offsets_lost
 from floodmark.pipeline.options import ReadOptions
@@ -50,6 +51,8 @@ class _RangeReader:
         # Below it nothing is read, though a batch may begin before: deleted records stay deleted.
         self._first = wanted.start
         self._empty_answers = 0
+        self._empty_since_ms = 0.0
+        self._clock = SystemClock()
         self._builder = RowBuilder(*wanted.partition, include_headers=options.include_headers)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -103,18 +106,27 @@ class _RangeReader:
     def _check_empty(self, answer: PartitionAnswer) -> None:
         committed = self._options.client.read_committed
         readable = answer.last_stable_offset if committed else answer.high_watermark
+        now_ms = self._clock.monotonic_ms()
+        if self._empty_answers == 1:
+            self._empty_since_ms = now_ms
         if self._empty_answers < EMPTY_ANSWERS_OF_A_GAP:
             return
         if readable >= self._wanted.end:
             # Compaction removed all that was left of the range.
             self._position = self._wanted.end
-        elif self._empty_answers * self._options.client.fetch_max_wait_ms > self._patience_ms:
-            self._lost(f"its end went back to {readable}")
-            self._position = self._wanted.end
+        elif now_ms - self._empty_since_ms > self._options.client.default_api_timeout_ms:
+            self._give_up(answer, readable)
 
-    @property
-    def _patience_ms(self) -> int:
-        return self._options.client.default_api_timeout_ms
+    def _give_up(self, answer: PartitionAnswer, readable: int) -> None:
+        if answer.high_watermark >= self._wanted.end:
+            # Not lost, so failOnDataLoss has no say.
+            raise PipelineError(
+                f"offsets {self._position} to {self._wanted.end - 1} of {self._wanted.partition} "
+                f"cannot be read yet: a transaction that began at {readable} is still open. Wait "
+                "for its end, or set kafka.isolation.level to read_uncommitted"
+            )
+        self._lost(f"its end went back to {readable}")
+        self._position = self._wanted.end
 
     async def _skip_what_is_gone(self, cluster: Cluster) -> None:
         """The position is out of range: the answer that says so does not say which range."""

@@ -7,7 +7,7 @@ would cost more than all the rest of a sink; requests and transactions are the c
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Mapping
 
 from floodmark.client import transaction_requests
@@ -18,7 +18,7 @@ from floodmark.client.lane import ProducerIdentity
 from floodmark.client.produce import Appended, read_answers
 from floodmark.client.settings import ProducerSettings
 from floodmark.client.view import TopicPartition
-from floodmark.pipeline.encoding import ProducerStamp
+from floodmark.pipeline.encoding import ProducerStamp, halved
 from floodmark.records.batch import add_sequence
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.init_producer_id import (
@@ -90,17 +90,16 @@ class BatchSender:
                 self._cluster, self._settings, self._identity, new
             )
             self._added |= new
-        left = dict(batches)
+        left = {partition: deque([batch]) for partition, batch in batches.items()}
 
         async def attempt() -> None:
-            await self._cluster.topics_of({partition.topic for partition in left})
-            for partition, outcome in (await self._send_once(left)).items():
-                if (
-                    isinstance(outcome, KafkaError)
-                    and outcome.code is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER
-                ):
-                    raise _explained(partition, outcome)
-                left.pop(partition)
+            while left:
+                await self._cluster.topics_of({partition.topic for partition in left})
+                heads = {partition: queue[0] for partition, queue in left.items()}
+                for partition, outcome in (await self._send_once(heads)).items():
+                    _settle(left[partition], partition, outcome)
+                    if not left[partition]:
+                        del left[partition]
 
         await self._cluster.retry(
             attempt, timeout_ms=self._settings.delivery_timeout_ms, what="writing to the topic"
@@ -161,10 +160,27 @@ class BatchSender:
             )
 
 
+def _settle(
+    queue: deque[bytearray], partition: TopicPartition, outcome: Appended | KafkaError
+) -> None:
+    """Take the first batch off the queue, in halves put back if the topic takes only smaller ones.
+
+    Java's producer does the same; its batches are smaller to begin with.
+    """
+    if isinstance(outcome, KafkaError) and outcome.code is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+        halves = halved(queue[0]) if outcome.code is ErrorCode.MESSAGE_TOO_LARGE else []
+        if not halves:
+            raise _explained(partition, outcome)
+        queue.popleft()
+        queue.extendleft(reversed(halves))
+    else:
+        queue.popleft()
+
+
 def _explained(partition: TopicPartition, error: KafkaError) -> KafkaError:
     hints = {
-        ErrorCode.MESSAGE_TOO_LARGE: "set kafka.batch.size below the topic's max.message.bytes, or "
-        "raise that; a single row above it cannot be written",
+        ErrorCode.MESSAGE_TOO_LARGE: "a single row is larger than the topic's max.message.bytes: "
+        "raise that, or make the row smaller",
         ErrorCode.PRODUCER_FENCED: "another attempt of the same task took over",
         ErrorCode.INVALID_PRODUCER_EPOCH: "another attempt of the same task took over",
         ErrorCode.INVALID_RECORD: "a compacted topic takes no rows without a key",

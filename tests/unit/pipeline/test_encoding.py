@@ -12,6 +12,7 @@ from floodmark.pipeline.encoding import (
     Rows,
     cut_by_size,
     encode_pieces,
+    halved,
     header_bytes,
     row_ends,
 )
@@ -118,3 +119,29 @@ def test_large_arrow_batches_are_written_in_portions() -> None:
     batch = pa.RecordBatch.from_arrays([binary([value] * 5)], names=["value"])
     assert [portion.num_rows for portion in portions(batch)] == [2, 1, 2]
     assert list(portions(batch.slice(0, 0))) == []
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(optional_bytes, optional_bytes), min_size=1, max_size=20),
+    st.sampled_from(list(Compression)),
+)
+def test_halves_of_a_batch_have_its_records_and_go_on_with_its_sequence(
+    pairs: list[tuple[bytes | None, bytes | None]], codec: Compression
+) -> None:
+    rows = Rows(binary([k for k, _ in pairs]), binary([v for _, v in pairs]), None)
+    # The sequence wraps inside the batch.
+    piece = Piece(0, len(pairs), 2**31 - 2)
+    [whole] = encode_pieces(rows, [piece], timestamp_ms=77, stamp=STAMP, compression=codec)
+    halves = halved(whole)
+    if len(pairs) == 1:
+        assert halves == []
+        return
+    found = [record for half in halves for record in decode_records(half)]
+    assert [(r.key, r.value, r.timestamp) for r in found] == [(k, v, 77) for k, v in pairs]
+    first, second = (read_header(half) for half in halves)
+    assert first.base_sequence == 2**31 - 2
+    assert second.base_sequence == (2**31 - 2 + first.records_count) % 2**31
+    assert {(h.producer_id, h.producer_epoch, h.is_transactional) for h in (first, second)} == {
+        (9, 1, True)
+    }
