@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from floodmark.client.cluster import parse_servers
 from floodmark.client.settings import (
     ClientSettings,
     ConsumerSettings,
@@ -99,6 +100,10 @@ class Options:
             raise OptionError(
                 "option kafka.bootstrap.servers is missing: name the brokers as host:port"
             )
+        try:
+            parse_servers(servers)
+        except ValueError as error:
+            raise OptionError(f"option kafka.bootstrap.servers cannot be used: {error}") from error
         return servers
 
     def client_properties(

@@ -41,8 +41,10 @@ class OutputStatus:
 
 async def status_of(checkpoint: Checkpoint) -> list[OutputStatus]:
     """A line for each output; the lag is None when no broker answers."""
+    cluster = Cluster(checkpoint.bootstrap_server, _PATIENCE)
     rows = []
-    async with Cluster(checkpoint.bootstrap_server, _PATIENCE) as cluster:
+    is_reachable = True
+    try:
         for output in checkpoint.outputs():
             last = checkpoint.last_batch(output)
             group = f"{checkpoint.pipeline}.{output}"
@@ -50,9 +52,15 @@ async def status_of(checkpoint: Checkpoint) -> list[OutputStatus]:
                 rows.append(OutputStatus(checkpoint.pipeline, output, None, None, None, group))
                 continue
             batch, offsets = last
-            lag = await _lag(cluster, from_document(offsets))
+            try:
+                lag = await _lag(cluster, from_document(offsets)) if is_reachable else None
+            except KafkaError:
+                # Patience once is enough: what the checkpoint says is worth showing without it.
+                is_reachable, lag = False, None
             when = _written_at(checkpoint.folder / output / "commits" / str(batch))
             rows.append(OutputStatus(checkpoint.pipeline, output, batch, when, lag, group))
+    finally:
+        await cluster.close()
     return rows
 
 

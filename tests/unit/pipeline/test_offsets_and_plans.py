@@ -45,6 +45,7 @@ def test_names_do_not_distinguish_capitals_and_client_settings_pass_through() ->
         ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"}, "no batch could satisfy"),
         ({"startingTimestamp": "yesterday"}, "milliseconds since 1970"),
         ({"kafka.bootstrap.servers": ""}, "kafka.bootstrap.servers is missing"),
+        ({"kafka.bootstrap.servers": "host:port"}, "host:port is not a server address"),
         ({"kafka.security.protocol": "SASL_SSL"}, "PLAINTEXT only"),
     ],
 )
