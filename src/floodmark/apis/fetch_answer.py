@@ -15,18 +15,19 @@ from floodmark.apis.offsets_template import OffsetsTemplate
 from floodmark.network.transfer import Part
 from floodmark.replication.fetch_sessions import Topic
 from floodmark.replication.replica import ReadOutcome
-from floodmark.wire.api_keys import ApiKey
+from floodmark.wire.api_keys import FIRST_FLEXIBLE_VERSION, ApiKey
 from floodmark.wire.compiler import encode_parts
 from floodmark.wire.headers import response_header_encoder
 from floodmark.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from floodmark.wire.primitives import encode_varint
+from floodmark.wire.primitives import encode_bytes_length
 
 MOST_PARTITIONS = 256
 """For so many does a connection keep what it has learned."""
 
-FIRST_FLEXIBLE_VERSION = 12
-"""In older versions the length of the records is not a varint."""
+FIRST_VERSION = 5
+"""Older answers have two offsets."""
 
+_FIRST_FLEXIBLE = FIRST_FLEXIBLE_VERSION[ApiKey.FETCH]
 _ONE_BYTE = b"\0"
 
 
@@ -56,7 +57,7 @@ def answer_of_one(
         records is None
         or outcome.aborted
         or outcome.divergence is not None
-        or context.api_version < FIRST_FLEXIBLE_VERSION
+        or context.api_version < FIRST_VERSION
     ):
         return None
     answers = context.peer.answers
@@ -75,7 +76,8 @@ def answer_of_one(
         outcome.log_start_offset,
         middle,
     )
-    return [start + encode_varint(records.size_bytes + 1), records, back]
+    length = encode_bytes_length(records.size_bytes, context.api_version >= _FIRST_FLEXIBLE)
+    return [start + length, records, back]
 
 
 def _learn(kind: _Kind, session_id: int) -> _Known:
@@ -101,5 +103,5 @@ def _parts(kind: _Kind, session_id: int, value: int) -> tuple[bytes, bytes]:
     parts: list[bytes] = [response_header_encoder(ApiKey.FETCH, kind.version)(0)]
     encode_parts(FetchResponse(session_id=session_id, responses=[topic]), kind.version, parts)
     at = next(index for index, part in enumerate(parts) if part is _ONE_BYTE)
-    length = encode_varint(len(_ONE_BYTE) + 1)
+    length = encode_bytes_length(len(_ONE_BYTE), kind.version >= _FIRST_FLEXIBLE)
     return b"".join(parts[:at]).removesuffix(length), b"".join(parts[at + 1 :])

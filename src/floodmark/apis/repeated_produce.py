@@ -23,6 +23,7 @@ from floodmark.apis.route import Route
 from floodmark.apis.transactional_produce import topic_name
 from floodmark.network.request_channel import Outcome
 from floodmark.replication.replica import AppendOutcome
+from floodmark.wire.api_keys import FIRST_FLEXIBLE_VERSION
 from floodmark.wire.compiler import encode_parts
 from floodmark.wire.errors import NO_ERROR
 from floodmark.wire.headers import decode_request_header
@@ -32,7 +33,7 @@ from floodmark.wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from floodmark.wire.primitives import encode_varint, finish_varint
+from floodmark.wire.primitives import encode_bytes_length, read_bytes_length
 from floodmark.wire.schema import DecodeError
 
 MOST_PARTITIONS = 64
@@ -41,8 +42,8 @@ MOST_PARTITIONS = 64
 MOST_LENGTHS = 8
 """Topics' names differ in length, and with them the place of the records: each is tried."""
 
-FIRST_FLEXIBLE_VERSION = 9
-"""In older versions the length of the records is not a varint."""
+FIRST_VERSION = 5
+"""Older answers have two offsets."""
 
 _KIND_AND_CORRELATION_ID = Struct(">ii")
 _AFTER_CORRELATION_ID = 8
@@ -61,12 +62,13 @@ class _Known(NamedTuple):
 class RepeatedProduces:
     """The requests that one connection has sent before. Called with each frame of it."""
 
-    __slots__ = ("_context", "_kind", "_known", "_replicas", "_route")
+    __slots__ = ("_context", "_is_flexible", "_kind", "_known", "_replicas", "_route")
 
     def __init__(self, context: RequestContext, route: Route) -> None:
         self._context = context
         self._route = route
         self._replicas = context.services.replicas
+        self._is_flexible = route.version >= FIRST_FLEXIBLE_VERSION[route.api_key]
         self._kind = int(route.api_key) << 16 | route.version
         # By where the length of the records stands, and by all that comes before it.
         self._known: dict[int, dict[bytes, _Known]] = {}
@@ -82,16 +84,15 @@ class RepeatedProduces:
         kind, correlation_id = _KIND_AND_CORRELATION_ID.unpack_from(frame)
         key, topic_id, acks, back, (pack, answer_front, answer_back) = known
         try:
-            length, start = frame[front_end], front_end + 1
-            if length > 127:
-                length, start = finish_varint(frame, start, length)
+            size_bytes, start = read_bytes_length(frame, front_end, self._is_flexible)
         except (IndexError, DecodeError):
             return None
-        end = start + length - 1
+        end = start + size_bytes
         replica = self._replicas.find(key)
         if (
             kind != self._kind
-            or length == 0
+            or size_bytes < 0
+            or end + len(back) != len(frame)
             or frame[end:] != back
             or replica is None
             or replica.topic_id is not topic_id
@@ -130,7 +131,7 @@ class RepeatedProduces:
         if b"".join((front, partition.records, back)) != frame[body_start:]:
             return
         answer = OffsetsTemplate.of(lambda value: self._answer(request, value))
-        length = encode_varint(len(partition.records) + 1)
+        length = encode_bytes_length(len(partition.records), self._is_flexible)
         front_end = body_start + len(front) - len(length)
         requests = self._known.setdefault(front_end, {})
         requests[bytes(frame[_AFTER_CORRELATION_ID:front_end])] = _Known(
@@ -174,7 +175,7 @@ def remember(
 ) -> None:
     """Called by `apis.dispatch` with every produce that was decoded."""
     if (
-        route.version < FIRST_FLEXIBLE_VERSION
+        route.version < FIRST_VERSION
         or type(response) is not ProduceResponse
         or request.transactional_id is not None
         or len(request.topic_data) != 1

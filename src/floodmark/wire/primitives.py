@@ -67,6 +67,24 @@ def read_varint(buffer: Any, position: int) -> tuple[int, int]:
     return finish_varint(buffer, position + 1, first)
 
 
+def encode_bytes_length(size: int, is_flexible: bool) -> bytes:
+    """What stands in front of bytes or records."""
+    return encode_varint(size + 1) if is_flexible else size.to_bytes(4, "big", signed=True)
+
+
+def read_bytes_length(buffer: Any, position: int, is_flexible: bool) -> tuple[int, int]:
+    """The size of bytes or records, and where they begin; -1 for null, IndexError when the bytes
+    end."""
+    if is_flexible:
+        size, position = buffer[position], position + 1
+        if size > 127:
+            size, position = finish_varint(buffer, position, size)
+        return size - 1, position
+    if position + 4 > len(buffer):
+        raise IndexError
+    return int.from_bytes(buffer[position : position + 4], "big", signed=True), position + 4
+
+
 def tag_count(buffer: Any, position: int, first: int) -> tuple[int, int]:
     """The number of tagged fields, of which one byte, `first`, was read."""
     count = first

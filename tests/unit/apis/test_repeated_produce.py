@@ -57,7 +57,7 @@ def refuse_to_decode(floodmark: BrokerThread, version: int) -> None:
     floodmark.call(plug())
 
 
-@pytest.mark.parametrize("version", range(9, 13))
+@pytest.mark.parametrize("version", range(5, 13))
 @pytest.mark.parametrize("acks", [1, -1])
 def test_the_second_request_to_a_partition_is_not_decoded(
     floodmark: BrokerThread, client: RawClient, version: int, acks: int
@@ -174,7 +174,7 @@ def damaged(frame: bytes) -> Iterator[bytes]:
     yield frame[:-1] + b"\x01\x63\x01x"
 
 
-@pytest.mark.parametrize("version", [BY_NAME])
+@pytest.mark.parametrize("version", [8, BY_NAME])
 def test_damaged_requests_are_answered_alike_by_who_remembers_and_who_does_not(
     tmp_path: Path, version: int
 ) -> None:
