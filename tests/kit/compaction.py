@@ -15,8 +15,8 @@ from floodmark.storage.files import Files
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.partition_log import PartitionLog
 from floodmark.storage.producer_state import AppendOrigin
-from floodmark.storage.recovery import CLEANED_SUFFIX
 from floodmark.storage.segment import Segment
+from floodmark.storage.segment_files import CLEANED_SUFFIX
 
 NOW_MS = 1_700_000_000_000
 SMALL = {

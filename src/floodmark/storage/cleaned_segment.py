@@ -28,8 +28,8 @@ from floodmark.records.batch import (
 )
 from floodmark.storage.files import Files
 from floodmark.storage.log_config import LogConfig
-from floodmark.storage.recovery import CLEANED_SUFFIX
 from floodmark.storage.segment import Segment
+from floodmark.storage.segment_files import CLEANED_SUFFIX
 from floodmark.storage.transaction_index import AbortedTransaction
 
 _WRITE_BYTES: Final = 1 << 19

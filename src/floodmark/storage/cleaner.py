@@ -28,8 +28,8 @@ from floodmark.storage.errors import StorageError
 from floodmark.storage.files import Files
 from floodmark.storage.index_file import CorruptIndex
 from floodmark.storage.partition_log import PartitionLog
-from floodmark.storage.recovery import CLEANED_SUFFIX
 from floodmark.storage.segment import Segment
+from floodmark.storage.segment_files import CLEANED_SUFFIX
 
 logger = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from floodmark.storage.files import Files
 from floodmark.storage.log_segments import LogSegments
-from floodmark.storage.recovery import SWAP_SUFFIX
 from floodmark.storage.retired_segments import RetiredSegments
 from floodmark.storage.segment import Segment
+from floodmark.storage.segment_files import SWAP_SUFFIX
 
 
 def rename_swapped(

@@ -14,31 +14,26 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from floodmark.records.batch import HEADER_BYTES, check_shape, crc_ok, read_header
-from floodmark.records.errors import CorruptRecord
 from floodmark.storage import broken_aborts
-from floodmark.storage.checkpoints import PARTITION_METADATA
 from floodmark.storage.errors import UnsupportedLogFormat
 from floodmark.storage.files import Files
 from floodmark.storage.index_file import CorruptIndex
-from floodmark.storage.leader_epochs import FILE_NAME as EPOCHS_FILE
 from floodmark.storage.leader_epochs import LeaderEpochs
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.log_segments import introduce
 from floodmark.storage.producer_replay import rebuild_producers, replay_batch
 from floodmark.storage.producer_snapshot import snapshot_offsets, snapshot_path
 from floodmark.storage.producer_state import ProducerState
-from floodmark.storage.segment import SUFFIXES, Segment, segment_path
+from floodmark.storage.segment import Segment
+from floodmark.storage.segment_files import (
+    base_offsets_in,
+    remove_leftovers,
+    tell_of_lost_segments,
+)
 from floodmark.storage.verification import BatchWalk, DamagedBatch, next_whole_batch
 
 _log = logging.getLogger(__name__)
 _CHUNK_BYTES: Final = 1 << 20
-DELETED_SUFFIX: Final = ".deleted"
-CLEANED_SUFFIX: Final = ".cleaned"
-SWAP_SUFFIX: Final = ".swap"
-# What Files.write_file_atomic had not finished.
-_TEMPORARY_SUFFIX: Final = ".tmp"
-_OFFSET_DIGITS: Final = 20
 _OLD_MAGIC_POSITION: Final = 16
 _OLD_MESSAGE_MIN_BYTES: Final = 14
 
@@ -67,11 +62,20 @@ def load_log(
     producer_expiration_ms: int,
 ) -> LoadedLog:
     """Read a folder, make it whole, and tell where the log starts and ends."""
-    _remove_leftovers(files, directory, config)
+    remove_leftovers(files, directory, config)
     segments = _load_segments(files, directory, config)
     aborts_known = not broken_aborts.are_aside(files, directory)
     checked_from = recovery_point if aborts_known else 0
     clean = clean and aborts_known
+    if clean and 0 < recovery_point < log_start_offset:
+        # After a clean stop the recovery point is the log's end, and no log begins behind that.
+        _log.error(
+            "%s: the checkpoint says that it begins at %d, but it ends at %d: all of it is kept",
+            directory.name,
+            log_start_offset,
+            recovery_point,
+        )
+        log_start_offset = 0
     producers = ProducerState(producer_expiration_ms)
     leader_epochs = LeaderEpochs(files, directory)
     epochs_known = leader_epochs.load()
@@ -158,8 +162,8 @@ def load_log(
 
 def _load_segments(files: Files, directory: Path, config: LogConfig) -> list[Segment]:
     if not config.is_compacted:
-        _tell_of_lost_segments(files, directory)
-    base_offsets = _base_offsets(files, directory)
+        tell_of_lost_segments(files, directory)
+    base_offsets = base_offsets_in(files, directory)
     try:
         segments = [Segment.load(files, directory, offset, config) for offset in base_offsets]
     except CorruptIndex:
@@ -169,111 +173,6 @@ def _load_segments(files: Files, directory: Path, config: LogConfig) -> list[Seg
         if segment.size_bytes == 0 and not config.is_compacted:
             _log.error("%s has lost its records: the file is empty", segment.path)
     return segments
-
-
-def _base_offsets(files: Files, directory: Path) -> list[int]:
-    """The segments that have a log file; an index without one is an orphan and goes."""
-    names = [name for name in files.listdir(directory) if _is_of_segment(name)]
-    logs = {name[:_OFFSET_DIGITS] for name in names if name[_OFFSET_DIGITS:] == ".log"}
-    for name in names:
-        if name[_OFFSET_DIGITS:] in SUFFIXES[1:] and name[:_OFFSET_DIGITS] not in logs:
-            files.remove(directory / name)
-    return sorted(map(int, logs))
-
-
-def _tell_of_lost_segments(files: Files, directory: Path) -> None:
-    """An index between two segments had one of its own. Retention takes only the first ones, and
-    after a crash only the last may be unfinished."""
-    names = [name for name in files.listdir(directory) if _is_of_segment(name)]
-    logs = {name[:_OFFSET_DIGITS] for name in names if name[_OFFSET_DIGITS:] == ".log"}
-    first, last = min(logs, default=""), max(logs, default="")
-    for name in names:
-        stem = name[:_OFFSET_DIGITS]
-        if name[_OFFSET_DIGITS:] == ".index" and stem not in logs and first < stem < last:
-            _log.error("%s has no log file: its records are lost", directory / name)
-
-
-def _is_of_segment(name: str) -> bool:
-    """Whatever else somebody has left in the folder is none of our business."""
-    stem, dot, _ = name.partition(".")
-    return bool(dot) and len(stem) == _OFFSET_DIGITS and stem.isdecimal() and stem.isascii()
-
-
-def _remove_leftovers(files: Files, directory: Path, config: LogConfig) -> None:
-    """Finish what deletion and compaction had begun when the process ended."""
-    for name in (PARTITION_METADATA, EPOCHS_FILE):
-        files.remove(directory / (name + _TEMPORARY_SUFFIX))
-    names = [name for name in files.listdir(directory) if _is_of_segment(name)]
-    cleaned = [int(name[:_OFFSET_DIGITS]) for name in names if name.endswith(CLEANED_SUFFIX)]
-    unfinished_from = min(cleaned, default=None)
-    for name in names:
-        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, _TEMPORARY_SUFFIX)):
-            files.remove(directory / name)
-        elif (
-            name.endswith(SWAP_SUFFIX)
-            and unfinished_from is not None
-            and int(name[:_OFFSET_DIGITS]) >= unfinished_from
-        ):
-            # It belongs to an operation that had not finished all its new segments.
-            files.remove(directory / name)
-    swaps = [
-        name
-        for name in files.listdir(directory)
-        if _is_of_segment(name) and name.endswith(SWAP_SUFFIX)
-    ]
-    if swaps:
-        _complete_swaps(files, directory, swaps, config)
-
-
-def _complete_swaps(files: Files, directory: Path, swaps: list[str], config: LogConfig) -> None:
-    """Compaction had finished its new segments: they replace those that they were made from."""
-    ranges: list[tuple[int, int]] = []
-    for name in swaps:
-        if name.endswith(".log" + SWAP_SUFFIX):
-            base_offset = int(name[:_OFFSET_DIGITS])
-            end_offset = _swap_end(files, directory / name, base_offset)
-            if end_offset is None and files.exists(segment_path(directory, base_offset, ".log")):
-                _log.error("%s is damaged; what it was made from stays", directory / name)
-                _remove_swaps(files, directory, swaps)
-                return
-            ranges.append((base_offset, end_offset or base_offset))
-    if ranges:
-        first = min(start for start, _ in ranges)
-        end = max(stop for _, stop in ranges)
-        for base_offset in _base_offsets(files, directory):
-            if first <= base_offset < end:
-                Segment(files, directory, base_offset, config).remove_files()
-    for name in swaps:
-        files.rename(directory / name, directory / name.removesuffix(SWAP_SUFFIX))
-    files.fsync_dir(directory)
-
-
-def _remove_swaps(files: Files, directory: Path, swaps: list[str]) -> None:
-    for name in swaps:
-        files.remove(directory / name)
-
-
-def _swap_end(files: Files, path: Path, base_offset: int) -> int | None:
-    """The offset after the last batch, None when one of them is not whole."""
-    file = files.open(path)
-    try:
-        end = base_offset
-        position, size_bytes = 0, file.size()
-        while position < size_bytes:
-            front = file.pread(HEADER_BYTES, position)
-            if len(front) < HEADER_BYTES:
-                return None
-            header = read_header(front)
-            check_shape(header)
-            if not crc_ok(file.pread(header.size_bytes, position), 0, header):
-                return None
-            end = header.next_offset
-            position += header.size_bytes
-        return end
-    except CorruptRecord:
-        return None
-    finally:
-        file.close()
 
 
 def _recover(

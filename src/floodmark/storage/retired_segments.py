@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from floodmark.storage.files import Files
-from floodmark.storage.recovery import DELETED_SUFFIX
 from floodmark.storage.segment import Segment
+from floodmark.storage.segment_files import DELETED_SUFFIX
 
 
 class RetiredSegments:

@@ -172,3 +172,17 @@ def test_a_lost_or_emptied_segment_in_the_middle_is_told_of(
     files.open(written_log.segments[1].path).truncate(0)
     assert reopened(files, clean=True, recovery_point=BATCHES).log_end_offset == BATCHES
     assert "has lost its records" in caplog.text
+
+
+def test_a_log_start_behind_the_end_of_a_stopped_log_is_not_believed() -> None:
+    files, _ = written([0] * BATCHES)
+    log = PartitionLog.open(
+        files,
+        FOLDER,
+        CONFIG,
+        now_ms=NOW_MS,
+        clean=True,
+        recovery_point=BATCHES,
+        log_start_offset=BATCHES + 1,
+    )
+    assert (log.log_start_offset, log.log_end_offset) == (0, BATCHES)
