@@ -40,8 +40,9 @@ def worker_python(environment: Mapping[str, str], scratch: Path) -> str:
         return sys.executable
     bytecode = ""
     if environment.get("PYTHONDONTWRITEBYTECODE") and not _is_compiled(package):
-        bytecode = _BYTECODE.format(folder=shlex.quote(str(scratch / "bytecode")))
-    launcher = scratch / "python"
+        bytecode = _BYTECODE.format(folder=shlex.quote(str(scratch / "floodmark-bytecode")))
+    # The folder may be that of files which users add under names of their own.
+    launcher = scratch / "floodmark-python"
     text = _LAUNCHER.format(
         jar=shlex.quote(str(jar)), bytecode=bytecode, python=shlex.quote(sys.executable)
     )

@@ -48,7 +48,7 @@ def python_of(master: str, environment: dict[str, str]) -> str:
 def test_a_local_session_starts_the_source_through_the_launcher(
     master: str, tmp_path: Path
 ) -> None:
-    launcher = str(tmp_path / "python")
+    launcher = str(tmp_path / "floodmark-python")
     assert python_of(master, {}) == launcher
     assert python_of(master, {"PYSPARK_PYTHON": sys.executable}) == launcher
 

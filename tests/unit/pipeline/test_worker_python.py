@@ -46,7 +46,7 @@ def test_another_spark_than_the_installed_one_gets_plain_python(tmp_path: Path) 
 
 def test_the_installed_spark_may_be_named_as_the_home(tmp_path: Path) -> None:
     home = str(Path(spark_entries()[1]).parent.parent)
-    assert worker_python({"SPARK_HOME": home}, tmp_path) == str(tmp_path / "python")
+    assert worker_python({"SPARK_HOME": home}, tmp_path) == str(tmp_path / "floodmark-python")
 
 
 def test_bytecode_is_kept_for_the_session_where_none_exists_and_none_may_be_written(
@@ -58,4 +58,4 @@ def test_bytecode_is_kept_for_the_session_where_none_exists_and_none_may_be_writ
     show = "import sys; print(sys.dont_write_bytecode, sys.pycache_prefix)"
     command = [worker_python(environment, tmp_path), "-c", show]
     shown = subprocess.check_output(command, env=os.environ | environment, text=True)
-    assert shown.split() == ["False", str(tmp_path / "bytecode")]
+    assert shown.split() == ["False", str(tmp_path / "floodmark-bytecode")]
