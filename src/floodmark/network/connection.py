@@ -96,6 +96,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        # What an API has learned refers to the peer: kept, the two would wait for the collector.
+        self.peer.shortcut = None
         if self._abandon is not None:
             self._abandon()
         self._processor.forget(self)
