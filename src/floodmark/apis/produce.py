@@ -70,12 +70,11 @@ def append(context: RequestContext, request: ProduceRequest, decided: Outcomes) 
                 outcome = AppendOutcome(ErrorCode.UNKNOWN_TOPIC_ID)
             elif acks not in VALID_ACKS:
                 outcome = AppendOutcome(ErrorCode.INVALID_REQUIRED_ACKS)
-            elif decided and (name, partition.index) in decided:
-                key = (name, partition.index)
-                outcome = decided[key]
             else:
                 key = (name, partition.index)
-                outcome = replicas.append(key, partition.records or b"", acks, in_transaction)
+                outcome = decided.get(key) or replicas.append(
+                    key, partition.records or b"", acks, in_transaction
+                )
             answer = PartitionProduceResponse(
                 index=partition.index,
                 base_offset=outcome.base_offset,

@@ -108,6 +108,13 @@ def test_a_refused_batch_is_refused_as_ever(client: RawClient) -> None:
     assert outcome(client, produce()) == (0, 1)
 
 
+def test_an_answer_that_waits_for_the_disk_comes_with_its_offset(
+    floodmark: BrokerThread, client: RawClient
+) -> None:
+    topic = floodmark.create_topic("flushed", configs={"flush.messages": "2"})
+    assert [outcome(client, produce(topic)) for _ in range(5)] == [(0, n) for n in range(5)]
+
+
 def test_a_topic_made_anew_is_another_topic(floodmark: BrokerThread, client: RawClient) -> None:
     def topic_id() -> Any:
         return floodmark.broker.services.image.topics["t"].topic_id
