@@ -1,4 +1,5 @@
-"""Power loss at any write: recovery finds a valid prefix, and nothing synced is lost.
+"""Power loss at any write: recovery finds a valid prefix, and nothing synced is lost. A kill at any
+write, within a recovery too, loses nothing at all.
 
 A scenario runs on a disk in memory that records every operation; the disk is rewound to a moment,
 loses power there in a legal way, and is opened again. For short lives that is every moment and, up
@@ -8,7 +9,9 @@ that was not synced is lost. Longer lives are sampled.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -22,6 +25,7 @@ from floodmark.storage.log_manager import LogManager
 from floodmark.storage.partition_log import PartitionLog
 from floodmark.storage.producer_state import AppendOrigin
 from floodmark.storage.retention import segments_due
+from floodmark.testing.crashing_files import CrashingFiles, CrashNow
 from floodmark.testing.memory_files import MemoryFiles
 
 NOW_MS = 1_700_000_000_000
@@ -29,6 +33,7 @@ LOG_DIR = Path("/logs")
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=150, retention_bytes=4000)
 IMAGES_PER_MOMENT = 2
 MOMENTS = 50
+MOMENTS_OF_KILLS = 4
 SHORT_STEPS = 12
 IMAGES_OF_A_SHORT_LIFE = 40
 
@@ -60,7 +65,7 @@ class Scenario:
 
     def __init__(self, seed: int, *, flush_every_message: bool, truncates: bool) -> None:
         self.random = Random(seed)
-        self.files = MemoryFiles()
+        self.files = CrashingFiles()
         self.manager, self.log = open_manager(self.files)
         self.history = History()
         self.leader_epoch = 0
@@ -246,6 +251,42 @@ def test_every_legal_image_of_every_moment_of_a_short_life(
         random = Random(f"{seed}-{operations}")
         for image in disk.crashes(IMAGES_OF_A_SHORT_LIFE, random):
             check_image(image, scenario.history, operations)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("truncates", [False, True])
+def test_a_kill_within_a_recovery_takes_nothing_from_the_next(seed: int, truncates: bool) -> None:
+    scenario = Scenario(seed, flush_every_message=False, truncates=truncates)
+    scenario.run(60)
+    for operations in Random(seed).sample(range(scenario.files.operations), MOMENTS_OF_KILLS):
+        expected = state_of(scenario.files.at(operations))
+        for disk in killed_recoveries(scenario.files, operations):
+            assert state_of(disk) == expected
+
+
+def killed_recoveries(files: CrashingFiles, operations: int) -> Iterator[CrashingFiles]:
+    """After a kill at this moment: the disk when the recovery was killed before each change."""
+    for changes in count():
+        disk = files.at(operations)
+        disk.crash_after = changes
+        try:
+            open_manager(disk)
+        except CrashNow:
+            yield disk.at(disk.operations)
+        else:
+            return
+
+
+def state_of(disk: MemoryFiles) -> list[object]:
+    """What a recovery makes of a disk."""
+    _, log = open_manager(disk)
+    producers = log.producers.entries.values()
+    return [
+        read_everything(log),
+        log.aborted_transactions(log.log_start_offset, log.log_end_offset),
+        log.leader_epochs.epochs,
+        sorted((p.producer_id, p.last_sequence, p.transaction_first_offset) for p in producers),
+    ]
 
 
 def lose_power_everywhere(scenario: Scenario, seed: int) -> None:

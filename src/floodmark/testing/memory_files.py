@@ -261,9 +261,9 @@ class MemoryFiles:
     def operations(self) -> int:
         return len(self._journal)
 
-    def at(self, operations: int) -> MemoryFiles:
+    def at(self, operations: int) -> Self:
         """The disk as it was after so many operations."""
-        rewound = MemoryFiles()
+        rewound = type(self)()
         for name, arguments in self._journal[:operations]:
             rewound._do(name, *arguments)
         return rewound
