@@ -55,6 +55,17 @@ def test_a_folder_whose_owner_is_not_known_any_more_is_that_of_the_metadata(
     assert f"cluster.id={cluster_id}" in owner.read_text()
 
 
+def test_a_broker_that_has_changed_its_id_says_why_it_serves_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    filled(tmp_path)
+    owner = tmp_path / "meta.properties"
+    owner.write_text(owner.read_text().replace("broker.id=1", "broker.id=7"))
+    with BrokerThread(tmp_path) as floodmark:
+        assert ends(floodmark) == {}
+    assert "there are partitions of broker 1, and this is broker 7" in caplog.text
+
+
 def test_a_misplaced_file_costs_its_partition_and_no_other(tmp_path: Path) -> None:
     filled(tmp_path)
     shutil.rmtree(tmp_path / "t-0")

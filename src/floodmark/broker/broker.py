@@ -397,6 +397,20 @@ class Broker:
                 )
         for name in report.ignored_settings:
             logger.warning("the stored setting %s cannot be read and has no effect", name)
+        others = {
+            replica
+            for topic in image.topics.values()
+            for partition in topic.partitions
+            if self.broker_id not in partition.replicas
+            for replica in partition.replicas
+        }
+        if others:
+            logger.error(
+                "there are partitions of broker %s, and this is broker %d, which does not serve "
+                "them. If it is the same broker, put its old id into node.id and meta.properties",
+                " and ".join(map(str, sorted(others))),
+                self.broker_id,
+            )
 
 
 def cleaner_settings(config: BrokerConfig) -> CleanerSettings:
