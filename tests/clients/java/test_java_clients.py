@@ -1,4 +1,4 @@
-"""Apache Kafka's own Java client, the last of the 3.x line and today's."""
+"""Apache Kafka's own Java client: the oldest that Kafka 4 serves, the last of 3.x and today's."""
 
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from kit.tools import require_tool
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(180)]
 
+_OLDEST = "2.1.0"
 _STEPS = [
     "create",
     "produce",
@@ -31,3 +32,13 @@ def test_java_client_passes_the_scenario(
     program = Path(__file__).with_name("ClientScenario.java")
     output = run_java(program, client_jars(version), broker.bootstrap, topic, str(base_ms))
     assert output.splitlines() == [f"passed: {step}" for step in _STEPS]
+
+
+def test_the_oldest_java_client_that_kafka_4_serves(broker: Broker, topic: str) -> None:
+    require_tool("java", "javac", "mvn")
+    program = Path(__file__).with_name("OldestClient.java")
+    output = run_java(program, client_jars(_OLDEST), broker.bootstrap, topic)
+    assert output.splitlines() == [
+        "read: gzip lz4 none snappy transaction zstd zz-last",
+        "committed: 3",
+    ]

@@ -18,6 +18,7 @@ _TOOLS = "org.apache.kafka.tools."
 _TOPIC = _TOOLS + "TopicCommand"
 _CONFIG = "kafka.admin.ConfigCommand"
 _OFFSETS = _TOOLS + "GetOffsetShell"
+_REASSIGN = _TOOLS + "reassign.ReassignPartitionsCommand"
 
 
 @pytest.fixture(autouse=True)
@@ -117,6 +118,40 @@ def _node_id(tools: Tools, topic: str) -> str:
     found = re.search(r"Leader: (\d+)", described)
     assert found is not None
     return found.group(1)
+
+
+def test_config_command_alters_and_describes_quotas_and_credentials(tools: Tools) -> None:
+    user = ("--entity-type", "users", "--entity-name", "ann")
+    client = (*user, "--entity-type", "clients", "--entity-name", "till")
+    tools.run(_CONFIG, "--alter", *client, "--add-config", "consumer_byte_rate=2048")
+    added = "SCRAM-SHA-256=[iterations=8192,password=secret]"
+    tools.run(_CONFIG, "--alter", *user, "--add-config", added)
+    described = tools.run(_CONFIG, "--describe", *client)
+    assert "user-principal 'ann', client-id 'till' are consumer_byte_rate=2048.0" in described
+    described = tools.run(_CONFIG, "--describe", *user)
+    assert "'ann' are SCRAM-SHA-256=iterations=8192" in described
+    tools.run(_CONFIG, "--alter", *client, "--delete-config", "consumer_byte_rate")
+    tools.run(_CONFIG, "--alter", *user, "--delete-config", "SCRAM-SHA-256")
+    assert "ann" not in tools.run(_CONFIG, "--describe", "--entity-type", "users")
+
+
+def test_reassignment_and_election_find_everything_in_its_place(
+    tools: Tools, topic: str, tmp_path: Path
+) -> None:
+    tools.run(_TOPIC, "--create", "--topic", topic)
+    here = {"topic": topic, "partition": 0, "replicas": [int(_node_id(tools, topic))]}
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"version": 1, "partitions": [here]}))
+    move = ("--reassignment-json-file", str(plan))
+    started = tools.run(_REASSIGN, *move, "--execute")
+    assert f"Successfully started partition reassignment for {topic}-0" in started
+    verified = tools.run(_REASSIGN, *move, "--verify")
+    assert f"Reassignment of partition {topic}-0 is completed." in verified
+    partition = ("--topic", topic, "--partition", "0")
+    elected = tools.run(
+        _TOOLS + "LeaderElectionCommand", "--election-type", "preferred", *partition
+    )
+    assert f"Valid replica already elected for partitions {topic}-0" in elected
 
 
 def test_producer_tools_offsets_console_consumer_and_record_deletion(
