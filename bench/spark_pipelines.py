@@ -241,7 +241,7 @@ def measure_session(name: str, bootstrap: str, rows: int, rounds: int) -> None:
 INTRODUCTIONS = {
     "plain": """A plain session, as anybody makes it:
 `SparkSession.builder.master("local[2]").getOrCreate()` with the connector's jars, then
-`floodmark.pipeline.register(spark)`; nothing else is set, and no variable of the environment.""",
+`floodmark.pipeline.register(spark)`; nothing else is set, and the environment is as it was.""",
     "own": """The session of `floodmark pipeline run`, with spark.driver.memory=2g and
 spark.python.unix.domain.socket.enabled=true.""",
 }
