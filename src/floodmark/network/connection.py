@@ -121,6 +121,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._paused_writing = False
+        self.send_outbox()
         self._go_on()
 
     # What the request channel calls
@@ -135,7 +136,7 @@ class Connection(asyncio.BufferedProtocol):
             outbox = self._outbox
             processor.bytes_out += outbox.add(response)
             if not in_loop or outbox.size_bytes > SMALL_BYTES:
-                outbox.write_to(transport)
+                self.send_outbox()
         processor.responses_under_way -= 1
         self._frames.release()
         self._muted = False
@@ -221,10 +222,18 @@ class Connection(asyncio.BufferedProtocol):
                 self._processor.send_soon(self)
 
     def send_outbox(self) -> None:
-        """What is not with the transport yet, if there is anybody left to send it to."""
-        transport = self._transport
-        if self._outbox.size_bytes and transport is not None and not transport.is_closing():
-            self._outbox.write_to(transport)
+        """What is not with the transport yet, as far as the peer takes it; `resume_writing` goes
+        on with the rest."""
+        outbox, transport = self._outbox, self._transport
+        try:
+            while outbox.size_bytes and not self._paused_writing:
+                if transport is None or transport.is_closing():
+                    return
+                outbox.write_to(transport)
+        except (OSError, RuntimeError) as problem:
+            # A file that was cut, or a transport that closed this very moment.
+            outbox.clear()
+            self.abort(f"its answer cannot be sent: {problem}")
 
     def _wait_for_room(self, frame: memoryview) -> None:
         """The channel took nothing of this and will say when it has room again."""

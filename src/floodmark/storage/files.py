@@ -234,5 +234,7 @@ class FileSlice:
     def __len__(self) -> int:
         return self.size_bytes
 
-    def read(self) -> bytes:
-        return self.file.pread(self.size_bytes, self.position)
+    def read(self, start: int = 0, size: int | None = None) -> bytes:
+        """All of it, or a part."""
+        end = self.size_bytes if size is None else start + size
+        return self.file.pread(end - start, self.position + start)

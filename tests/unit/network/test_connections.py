@@ -304,6 +304,49 @@ async def test_a_peer_that_takes_no_answers_is_not_read_from_for_ever(ports: Por
     assert handled == 100
 
 
+class Zeros:
+    """A slice of a large file that remembers how much of it was read."""
+
+    def __init__(self, size_bytes: int, kept_bytes: int) -> None:
+        self._size_bytes = size_bytes
+        self._kept_bytes = kept_bytes
+        self.read_bytes = 0
+
+    def __len__(self) -> int:
+        return self._size_bytes
+
+    def read(self, start: int, size: int) -> bytes:
+        self.read_bytes += size
+        return bytes(min(size, max(0, self._kept_bytes - start)))
+
+
+async def test_what_a_peer_does_not_take_is_not_read_from_the_file(ports: Ports) -> None:
+    size_bytes = 50 << 20
+    records = Zeros(size_bytes, size_bytes)
+    answers = iter([[b"head", records, b"end"], [b"next"]])
+    reader, writer = await ports.connect(ports.serve(lambda _, frame: next(answers)))
+    writer.write(framed(b"x") * 2)
+    await until(lambda: records.read_bytes > 0)
+    await asyncio.sleep(0.1)
+    # The buffers of two sockets and one stream take some of it.
+    assert records.read_bytes < 20 << 20
+    assert await read_frame(reader) == b"head" + bytes(size_bytes) + b"end"
+    assert await read_frame(reader) == b"next"
+
+
+async def test_an_answer_whose_file_is_cut_ends_only_its_own_connection(ports: Ports) -> None:
+    size_bytes = 50 << 20
+    cut = Zeros(size_bytes, size_bytes // 2)
+    server = ports.serve(lambda _, frame: [cut] if frame == b"cut" else [bytes(frame)])
+    reader, writer = await ports.connect(server)
+    other_reader, other_writer = await ports.connect(server)
+    writer.write(framed(b"cut"))
+    with pytest.raises(asyncio.IncompleteReadError):
+        await read_frame(reader)
+    other_writer.write(framed(b"other"))
+    assert await read_frame(other_reader) == b"other"
+
+
 async def test_connections_beyond_the_limit_of_an_address_are_closed(ports: Ports) -> None:
     server = ports.serve(echo, max_connections_per_ip=2)
     kept = [await ports.connect(server) for _ in range(2)]

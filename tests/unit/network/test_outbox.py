@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import pytest
 
-from floodmark.network.transfer import SMALL_BYTES, Outbox, ShortRead
+from floodmark.network.transfer import PIECE_BYTES, SMALL_BYTES, Outbox, ShortRead
 
 
 class Transport:
@@ -30,8 +30,8 @@ class Piece:
     def __len__(self) -> int:
         return self._announced
 
-    def read(self) -> bytes:
-        return self._data
+    def read(self, start: int, size: int) -> bytes:
+        return self._data[start : start + size]
 
 
 def written(outbox: Outbox) -> list[bytes]:
@@ -63,3 +63,31 @@ def test_of_an_answer_that_the_file_cannot_fill_nothing_is_sent() -> None:
     with pytest.raises(ShortRead):
         outbox.add([b"head", Piece(b"too little", announced=100)])
     assert written(outbox) == [b"\0\0\0\x06before"]
+
+
+def test_large_slices_are_read_in_pieces_and_arrive_whole() -> None:
+    first, second = b"1" * (2 * PIECE_BYTES + 5), b"2" * (PIECE_BYTES // 2)
+    outbox = Outbox()
+    outbox.add(b"before")
+    outbox.add([b"head", Piece(first), b"between", Piece(second), b"end"])
+    outbox.add(b"after")
+    pieces = []
+    while outbox.size_bytes:
+        pieces += written(outbox)
+    size_bytes = len(first) + len(second) + len(b"headbetweenend")
+    assert b"".join(pieces) == b"".join(
+        [
+            b"\0\0\0\x06before",
+            size_bytes.to_bytes(4, "big") + b"head" + first + b"between" + second + b"end",
+            b"\0\0\0\x05after",
+        ]
+    )
+    assert max(map(len, pieces)) < PIECE_BYTES + 100
+
+
+def test_a_file_that_is_cut_between_two_pieces_is_told_of() -> None:
+    outbox = Outbox()
+    outbox.add([b"head", Piece(b"1" * PIECE_BYTES, announced=2 * PIECE_BYTES)])
+    assert len(written(outbox)) == 1
+    with pytest.raises(ShortRead):
+        written(outbox)
