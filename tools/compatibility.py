@@ -28,8 +28,6 @@ NOTES = {
     ApiKey.RENEW_DELEGATION_TOKEN: NO_TOKENS,
     ApiKey.EXPIRE_DELEGATION_TOKEN: NO_TOKENS,
     ApiKey.DESCRIBE_DELEGATION_TOKEN: NO_TOKENS,
-    ApiKey.ALTER_CLIENT_QUOTAS: "quotas are kept and told, and do not act yet",
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: "kept and told; no listener asks for them yet",
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: "a partition stays on its broker",
 }
 

@@ -25,9 +25,7 @@ from floodmark.controller import (
     isr,
     membership,
     partitions,
-    quotas,
     reassignment,
-    scram,
     topics,
 )
 from floodmark.controller.bootstrap import bootstrap
@@ -209,22 +207,6 @@ class ControllerService:
             lambda view: reassignment.reassign_partitions(
                 view, wanted, allow_factor_change=allow_factor_change
             )
-        )
-
-    async def alter_client_quotas(
-        self, alterations: Sequence[quotas.QuotaAlteration], *, validate_only: bool = False
-    ) -> list[quotas.QuotaAnswer]:
-        return await self._submit(
-            lambda view: quotas.alter_client_quotas(view, alterations, validate_only=validate_only)
-        )
-
-    async def alter_scram_credentials(
-        self,
-        deletions: Sequence[scram.ScramDeletion],
-        upsertions: Sequence[scram.ScramUpsertion],
-    ) -> list[scram.ScramAnswer]:
-        return await self._submit(
-            lambda view: scram.alter_scram_credentials(view, deletions, upsertions)
         )
 
     async def allocate_producer_ids(self, broker_id: int) -> features.ProducerIdBlock:

@@ -53,17 +53,7 @@ PERSISTENT_PATHS = (
     "/log_dir_event_notification",
 )
 
-_CONFIG_FOLDERS = {
-    "topic": "topics",
-    "broker": "brokers",
-    "group": "groups",
-    "user": "users",
-    "client-id": "clients",
-    "ip": "ips",
-}
-# Those whose settings are quotas and credentials. Their names are kept as they stand in the path.
-_CLIENT_KINDS = ("user", "client-id", "ip")
-_CLIENTS_OF_USER = "/clients/"
+_CONFIG_FOLDERS = {"topic": "topics", "broker": "brokers", "group": "groups"}
 _CONFIG_KINDS = {folder: kind for kind, folder in _CONFIG_FOLDERS.items()}
 _DEFAULT_NAME = "<default>"
 _FEATURE_ENABLED = 1
@@ -93,8 +83,6 @@ def state_path(topic: str, partition: int) -> str:
 
 
 def config_path(resource: ConfigResource) -> str:
-    if resource.kind in _CLIENT_KINDS:
-        return f"{CONFIG}/{_CONFIG_FOLDERS[resource.kind]}/{resource.name}"
     name = _DEFAULT_NAME if resource.name == CLUSTER_DEFAULT else resource.name
     if resource.kind == "group":
         # Any text may be the name of a group, a node's has no slash, and a single dot is a step.
@@ -105,63 +93,13 @@ def config_path(resource: ConfigResource) -> str:
 def config_resource(path: str) -> ConfigResource | None:
     """Whose settings a path below /config holds; None for kinds that we do not keep."""
     parts = path.split("/")
-    if len(parts) == 6 and (parts[2], parts[4]) == ("users", "clients"):
-        return ConfigResource("user", f"{parts[3]}{_CLIENTS_OF_USER}{parts[5]}")
     if len(parts) != 4 or parts[2] not in _CONFIG_KINDS:
         return None
     kind = _CONFIG_KINDS[parts[2]]
-    if kind in _CLIENT_KINDS:
-        return ConfigResource(kind, parts[3])
     if kind == "group":
         return ConfigResource(kind, unquote(parts[3]))
     name = CLUSTER_DEFAULT if parts[3] == _DEFAULT_NAME else parts[3]
     return ConfigResource(kind, name)
-
-
-def client_resource(entity: Mapping[str, str | None]) -> ConfigResource:
-    """Where the quotas of an entity are kept: of a user, a client id, both together, an address.
-
-    A name of None is the default for all that have none of their own.
-    """
-    names = {kind: _client_name(name) for kind, name in entity.items()}
-    if len(names) == 1:
-        [(kind, name)] = names.items()
-        return ConfigResource(kind, name)
-    return ConfigResource("user", f"{names['user']}{_CLIENTS_OF_USER}{names['client-id']}")
-
-
-def client_entity(resource: ConfigResource) -> dict[str, str | None] | None:
-    """The entity whose quotas a resource holds; None for topics, brokers and groups."""
-    if resource.kind not in _CLIENT_KINDS:
-        return None
-    name, separator, client_id = resource.name.partition(_CLIENTS_OF_USER)
-    entity = {resource.kind: _client_name_of(name)}
-    if separator:
-        entity["client-id"] = _client_name_of(client_id)
-    return entity
-
-
-def user_above(resource: ConfigResource) -> ConfigResource | None:
-    """The user whose client id this is; None for anything else."""
-    name, separator, _ = resource.name.partition(_CLIENTS_OF_USER)
-    return ConfigResource("user", name) if resource.kind == "user" and separator else None
-
-
-def clients_path(user: ConfigResource) -> str:
-    """The node above the client ids of a user."""
-    return f"{config_path(user)}/clients"
-
-
-def _client_name(name: str | None) -> str:
-    if name is None:
-        return _DEFAULT_NAME
-    quoted = quote(name, safe="")
-    # No node may be called so: they are steps in a path.
-    return quoted.replace(".", "%2E") if name in (".", "..") else quoted
-
-
-def _client_name_of(node: str) -> str | None:
-    return None if node == _DEFAULT_NAME else unquote(node)
 
 
 # -- the JSON in the nodes ------------------------------------------------------------------------

@@ -120,21 +120,6 @@ def _node_id(tools: Tools, topic: str) -> str:
     return found.group(1)
 
 
-def test_config_command_alters_and_describes_quotas_and_credentials(tools: Tools) -> None:
-    user = ("--entity-type", "users", "--entity-name", "ann")
-    client = (*user, "--entity-type", "clients", "--entity-name", "till")
-    tools.run(_CONFIG, "--alter", *client, "--add-config", "consumer_byte_rate=2048")
-    added = "SCRAM-SHA-256=[iterations=8192,password=secret]"
-    tools.run(_CONFIG, "--alter", *user, "--add-config", added)
-    described = tools.run(_CONFIG, "--describe", *client)
-    assert "user-principal 'ann', client-id 'till' are consumer_byte_rate=2048.0" in described
-    described = tools.run(_CONFIG, "--describe", *user)
-    assert "'ann' are SCRAM-SHA-256=iterations=8192" in described
-    tools.run(_CONFIG, "--alter", *client, "--delete-config", "consumer_byte_rate")
-    tools.run(_CONFIG, "--alter", *user, "--delete-config", "SCRAM-SHA-256")
-    assert "ann" not in tools.run(_CONFIG, "--describe", "--entity-type", "users")
-
-
 def test_reassignment_and_election_find_everything_in_its_place(
     tools: Tools, topic: str, tmp_path: Path
 ) -> None:

@@ -9,10 +9,8 @@ from floodmark.metadata.store import StoreUnavailable
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages import (
-    alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
-    alter_user_scram_credentials,
     create_partitions,
     create_topics,
     delete_topics,
@@ -109,22 +107,7 @@ def test_features(client: RawClient, version: int) -> None:
     assert updated.error_code == STORAGE_ERROR
 
 
-def test_quotas_credentials_and_reassignments(client: RawClient) -> None:
-    entity = alter_client_quotas.RequestEntityData(entity_type="user", entity_name="ann")
-    entry = alter_client_quotas.RequestEntryData(entity=[entity], ops=[])
-    limited = client.ask(alter_client_quotas.AlterClientQuotasRequest(entries=[entry]), 1)
-    assert [e.error_code for e in limited.entries] == [STORAGE_ERROR]
-    assert [part.entity_name for part in limited.entries[0].entity] == ["ann"]
-
-    deletions = [
-        alter_user_scram_credentials.ScramCredentialDeletion(name="ann", mechanism=mechanism)
-        for mechanism in (1, 2)
-    ]
-    changed = client.ask(
-        alter_user_scram_credentials.AlterUserScramCredentialsRequest(deletions=deletions), 0
-    )
-    assert [(r.user, r.error_code) for r in changed.results] == [("ann", STORAGE_ERROR)]
-
+def test_reassignments(client: RawClient) -> None:
     moved = client.ask(alter_partition_reassignments.AlterPartitionReassignmentsRequest(), 1)
     assert (moved.error_code, moved.responses) == (STORAGE_ERROR, [])
 
