@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from floodmark.apis.context import NO_LEADER_ID
 from floodmark.controller.topics import TopicRef
 from floodmark.records.record import Record, encode_batch
 from floodmark.replication.replica import ACKS_ALL
@@ -47,6 +48,13 @@ def test_partitions_of_a_folder_that_is_offline_stay_offline_until_it_is_back(tm
 
     with BrokerThread(tmp_path, settings) as floodmark:
         assert floodmark.broker.replicas.offline == lost
+        topic = floodmark.broker.services.image.topics["t"]
+        told = [floodmark.broker.services.reachability(topic, index) for index in range(4)]
+        assert {("t", i) for i, one in enumerate(told) if one.leader_id == NO_LEADER_ID} == lost
+        for index, one in enumerate(told):
+            is_lost = ("t", index) in lost
+            assert (one.error_code is ErrorCode.LEADER_NOT_AVAILABLE) is is_lost
+            assert one.offline_replicas == (list(topic.partitions[index].replicas) * is_lost)
         floodmark.create_topic("new")
         assert floodmark.call(append(floodmark, "new", 0)) is ErrorCode.NONE
     owner.write_text(properties)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from uuid import UUID
 
 from floodmark.controller.topic_names import why_invalid
@@ -20,13 +20,22 @@ if TYPE_CHECKING:
     from floodmark.controller.service import ControllerService
     from floodmark.coordinators.groups.service import GroupService
     from floodmark.coordinators.transactions.service import TransactionService
-    from floodmark.metadata.image import MetadataImage
+    from floodmark.metadata.image import MetadataImage, TopicImage
     from floodmark.network.connection import Peer
     from floodmark.replication.fetch_sessions import FetchSessions
     from floodmark.replication.replica_manager import ReplicaManager
     from floodmark.storage.log_manager import LogManager
 
-NO_LEADER = (-1, -1)
+NO_LEADER_ID = -1
+NO_LEADER = (NO_LEADER_ID, -1)
+
+
+class Reachability(NamedTuple):
+    """What clients are told of whom to ask for a partition."""
+
+    error_code: ErrorCode
+    leader_id: int
+    offline_replicas: list[int]
 
 
 class Coordinators(Protocol):
@@ -79,6 +88,20 @@ class Services:
         """The leader and its epoch, as far as this broker knows."""
         found = self.image.partition(topic, partition)
         return NO_LEADER if found is None else (found.leader, found.leader_epoch)
+
+    def reachability(self, topic: TopicImage, index: int) -> Reachability:
+        """A replica is offline when its broker is gone, or its log folder on this one."""
+        partition = topic.partitions[index]
+        is_lost_here = self.replicas.is_offline((topic.name, index))
+        offline = [
+            replica
+            for replica in partition.replicas
+            if not self.image.is_live(replica) or (is_lost_here and replica == self.broker_id)
+        ]
+        leader = partition.leader
+        if leader in offline or not self.image.is_live(leader):
+            return Reachability(ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER_ID, offline)
+        return Reachability(ErrorCode.NONE, leader, offline)
 
     def broker_endpoints(self, listener: str) -> Iterator[tuple[int, str, int, str | None]]:
         """Id, host, port and rack of the live brokers that can be reached under this listener."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 from floodmark.apis.authorized_operations import ALL_ON_TOPIC
 from floodmark.apis.context import RequestContext
 from floodmark.metadata.image import TopicImage
-from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -62,22 +61,21 @@ def handle(
 def _topic(
     context: RequestContext, topic: TopicImage, indexes: range
 ) -> DescribeTopicPartitionsResponseTopic:
-    image = context.services.image
     partitions = []
     for index in indexes:
         partition = topic.partitions[index]
-        has_leader = image.is_live(partition.leader)
+        reachability = context.services.reachability(topic, index)
         partitions.append(
             DescribeTopicPartitionsResponsePartition(
-                error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
+                error_code=reachability.error_code,
                 partition_index=index,
-                leader_id=partition.leader,
+                leader_id=reachability.leader_id,
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=list(partition.replicas),
                 isr_nodes=list(partition.isr),
                 eligible_leader_replicas=list(partition.eligible_leader_replicas),
                 last_known_elr=[],
-                offline_replicas=[r for r in partition.replicas if not image.is_live(r)],
+                offline_replicas=reachability.offline_replicas,
             )
         )
     return DescribeTopicPartitionsResponseTopic(

@@ -132,24 +132,24 @@ def _asked_for(
 
 
 def _known(context: RequestContext, topic: TopicImage, operations: int) -> MetadataResponseTopic:
-    image = context.services.image
+    partitions = []
+    for index, partition in enumerate(topic.partitions):
+        reachability = context.services.reachability(topic, index)
+        partitions.append(
+            MetadataResponsePartition(
+                error_code=reachability.error_code,
+                partition_index=index,
+                leader_id=reachability.leader_id,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=list(partition.replicas),
+                isr_nodes=list(partition.isr),
+                offline_replicas=reachability.offline_replicas,
+            )
+        )
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[
-            MetadataResponsePartition(
-                error_code=ErrorCode.NONE
-                if image.is_live(p.leader)
-                else ErrorCode.LEADER_NOT_AVAILABLE,
-                partition_index=index,
-                leader_id=p.leader,
-                leader_epoch=p.leader_epoch,
-                replica_nodes=list(p.replicas),
-                isr_nodes=list(p.isr),
-                offline_replicas=[r for r in p.replicas if not image.is_live(r)],
-            )
-            for index, p in enumerate(topic.partitions)
-        ],
+        partitions=partitions,
         topic_authorized_operations=operations,
     )

@@ -74,6 +74,9 @@ class ReplicaManager:
     def offline(self) -> frozenset[ReplicaKey]:
         return frozenset(self._offline)
 
+    def is_offline(self, key: ReplicaKey) -> bool:
+        return key in self._offline
+
     def find(self, key: ReplicaKey) -> Replica | None:
         return self._replicas.get(key)
 
