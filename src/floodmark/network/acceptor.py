@@ -202,7 +202,7 @@ class Acceptor:
 
     async def _open(self, client: socket.socket, processor: Processor, peer: Peer) -> None:
         loop = asyncio.get_running_loop()
-        connection = processor.adopt(peer, lambda: self._released(peer.host))
+        connection = processor.adopt(peer, client, lambda: self._released(peer.host))
         try:
             await loop.connect_accepted_socket(lambda: connection, client)
         except OSError:

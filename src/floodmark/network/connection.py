@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
@@ -63,14 +64,19 @@ class Connection(asyncio.BufferedProtocol):
     )
 
     def __init__(
-        self, processor: Processor, peer: Peer, channel: RequestChannel, max_frame_bytes: int
+        self,
+        processor: Processor,
+        peer: Peer,
+        client: socket.socket,
+        channel: RequestChannel,
+        max_frame_bytes: int,
     ) -> None:
         self.peer = peer
         self._processor = processor
         self._channel = channel
         self._frames = FrameBuffer(max_frame_bytes)
         self._transport: asyncio.Transport | None = None
-        self._outbox = Outbox()
+        self._outbox = Outbox(client)
         self._muted = False
         self._in_loop = False
         self._paused_reading = False

@@ -7,6 +7,7 @@ live on the broker's one loop; what remains of the idea is the round robin share
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 
 from floodmark.clock import Clock
@@ -45,9 +46,9 @@ class Processor:
         self._max_idle_ms = max_idle_ms
         self._on_forget: dict[Connection, Callable[[], None]] = {}
 
-    def adopt(self, peer: Peer, on_closed: Callable[[], None]) -> Connection:
+    def adopt(self, peer: Peer, client: socket.socket, on_closed: Callable[[], None]) -> Connection:
         """Makes the protocol object of a connection that the acceptor has let in."""
-        connection = Connection(self, peer, self._channel, self._max_frame_bytes)
+        connection = Connection(self, peer, client, self._channel, self._max_frame_bytes)
         self.connections.add(connection)
         self._on_forget[connection] = on_closed
         return connection

@@ -1,15 +1,17 @@
 """The one place where file bytes go to a socket.
 
 An answer is bytes, or a list of parts among which are slices of log files that have not been read
-yet. An `Outbox` adds Kafka's length prefix and writes all of it. A slice is read with one
-positioned read just before it is written, and a large one in pieces, each when the peer has taken
-what came before: whatever clients ask for and do not read stays on the disk. (`sendfile` was tried:
-it pushes 64 KiB at a time, and each wakes the client anew, which took more CPU than the copy.)
+yet. An `Outbox` adds Kafka's length prefix and writes all of it. Small slices are read and joined
+with the rest. A large one goes from the page cache to the socket inside the kernel (`sendfile`,
+past the transport: uvloop does not offer it), as far as the socket has room; then one piece of it
+is read and left to the transport, and the rest comes when the peer has taken that. So whatever
+clients ask for and do not read stays on the disk.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Protocol, cast
 
 from floodmark.network.framing import LENGTH_BYTES
@@ -18,7 +20,10 @@ SMALL_BYTES = 16 * 1024
 """Below this, joining pieces into one write is cheaper than a vectored write."""
 
 PIECE_BYTES = 1 << 20
-"""So much of files is in memory at a time for one connection: what consumers ask for by default."""
+"""So much of files is in memory at a time for one connection."""
+
+# Known to Linux only; elsewhere the beginning of an answer is a packet of its own.
+_MORE: int = getattr(socket, "MSG_MORE", 0)
 
 
 class Slice(Protocol):
@@ -27,6 +32,9 @@ class Slice(Protocol):
     def __len__(self) -> int: ...
     def read(self, start: int, size: int) -> bytes:
         """A stretch of it; shorter only if the file has become shorter."""
+
+    def send_to(self, socket_number: int, start: int) -> int:
+        """Let the kernel send it from there on, as far as the socket takes it now; says how far."""
 
 
 Bytes = bytes | bytearray | memoryview
@@ -46,13 +54,14 @@ class Outbox:
     would only cost memory.
     """
 
-    __slots__ = ("_chunks", "_has_slices", "_read_bytes", "size_bytes")
+    __slots__ = ("_chunks", "_done_bytes", "_has_slices", "_socket", "size_bytes")
 
-    def __init__(self) -> None:
+    def __init__(self, client: socket.socket) -> None:
+        self._socket = client
         self._chunks: list[Part] = []
         self._has_slices = False
         # Of the slice that stands first among the chunks.
-        self._read_bytes = 0
+        self._done_bytes = 0
         self.size_bytes = 0
 
     def add(self, answer: Answer) -> int:
@@ -77,32 +86,35 @@ class Outbox:
         return part
 
     def write_to(self, transport: asyncio.WriteTransport) -> None:
-        """Writes what there is; of files one piece, and `size_bytes` says what is left.
+        """Writes what there is; of files what the socket takes and one piece more, and `size_bytes`
+        says what is left.
 
         ShortRead when a file has become shorter: the peer has a part of an answer then.
         """
-        chunks = self._next_piece() if self._has_slices else cast("list[Bytes]", self._chunks)
-        if len(chunks) == 1:
-            transport.write(chunks[0])
-        elif self.size_bytes <= SMALL_BYTES:
-            transport.write(b"".join(chunks))
-        else:
-            transport.writelines(chunks)
         if self._has_slices:
-            self.size_bytes -= sum(map(len, chunks))
+            chunks = self._send_slices(transport)
+            size_bytes = sum(map(len, chunks))
+            self.size_bytes = sum(map(len, self._chunks)) - self._done_bytes
             self._has_slices = self.size_bytes > 0
         else:
-            chunks.clear()
-            self.size_bytes = 0
+            chunks, self._chunks = cast("list[Bytes]", self._chunks), []
+            size_bytes, self.size_bytes = self.size_bytes, 0
+        if len(chunks) == 1:
+            transport.write(chunks[0])
+        elif size_bytes > SMALL_BYTES:
+            transport.writelines(chunks)
+        elif chunks:
+            transport.write(b"".join(chunks))
 
     def clear(self) -> None:
         """Whoever was to get it has left."""
         self._chunks.clear()
         self._has_slices = False
-        self._read_bytes = self.size_bytes = 0
+        self._done_bytes = self.size_bytes = 0
 
-    def _next_piece(self) -> list[Bytes]:
-        """All chunks up to the slice that does not fit into the piece any more."""
+    def _send_slices(self, transport: asyncio.WriteTransport) -> list[Bytes]:
+        """Sends what can go past the transport, which has to be empty for that; returns what the
+        transport is to write behind it: all chunks up to the slice that is not done yet."""
         piece: list[Bytes] = []
         room_bytes = PIECE_BYTES
         taken = 0
@@ -110,18 +122,31 @@ class Outbox:
             if isinstance(chunk, Bytes):
                 piece.append(chunk)
             else:
-                start = self._read_bytes
-                size_bytes = min(len(chunk) - start, room_bytes)
+                if not transport.get_write_buffer_size():
+                    piece = self._send_now(piece)
+                    if not piece:
+                        self._done_bytes += chunk.send_to(self._socket.fileno(), self._done_bytes)
+                size_bytes = min(len(chunk) - self._done_bytes, room_bytes)
                 if size_bytes:
-                    piece.append(_read(chunk, start, size_bytes))
+                    piece.append(_read(chunk, self._done_bytes, size_bytes))
                 room_bytes -= size_bytes
-                self._read_bytes = start + size_bytes
-                if self._read_bytes < len(chunk):
+                self._done_bytes += size_bytes
+                if self._done_bytes < len(chunk):
                     break
-                self._read_bytes = 0
+                self._done_bytes = 0
             taken += 1
         del self._chunks[:taken]
         return piece
+
+    def _send_now(self, piece: list[Bytes]) -> list[Bytes]:
+        """What the socket does not take at once. More is to follow what it takes."""
+        data = b"".join(piece)
+        try:
+            rest = data[self._socket.send(data, _MORE) :] if data else b""
+        except OSError:
+            # It is full; or lost, which the transport finds out with what is left to it.
+            rest = data
+        return [rest] if rest else []
 
 
 def _read(part: Slice, start: int, size_bytes: int) -> bytes:

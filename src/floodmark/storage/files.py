@@ -36,7 +36,10 @@ class File(Protocol):
     def fsync(self) -> None:
         """The data, and what is needed to read it, is on the disk when this returns."""
 
-    def fileno(self) -> int: ...
+    def send_to(self, socket_number: int, size: int, position: int) -> int:
+        """Send a stretch without reading it, as far as the socket takes it now; 0 also when that
+        is not possible, and reading will tell why."""
+
     def close(self) -> None: ...
 
 
@@ -125,8 +128,11 @@ class RealFile:
     def fsync(self) -> None:
         os.fdatasync(self._fd)
 
-    def fileno(self) -> int:
-        return self._fd
+    def send_to(self, socket_number: int, size: int, position: int) -> int:
+        try:
+            return os.sendfile(socket_number, self._fd, position, size)
+        except OSError:
+            return 0
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -238,3 +244,6 @@ class FileSlice:
         """All of it, or a part."""
         end = self.size_bytes if size is None else start + size
         return self.file.pread(end - start, self.position + start)
+
+    def send_to(self, socket_number: int, start: int) -> int:
+        return self.file.send_to(socket_number, self.size_bytes - start, self.position + start)

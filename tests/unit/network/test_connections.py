@@ -1,7 +1,9 @@
 """Connections over real sockets, with handlers made for the test (SPEC N1 to N5)."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,8 @@ import pytest
 from floodmark.network.acceptor import Listener
 from floodmark.network.request_channel import CloseConnection, Parked
 from floodmark.network.server import NetworkServer, NetworkSettings
+from floodmark.network.transfer import SMALL_BYTES
+from floodmark.storage.files import FileSlice, RealFiles
 from floodmark.testing.virtual_clock import VirtualClock
 
 Handler = Callable[[Any, memoryview], Any]
@@ -319,6 +323,9 @@ class Zeros:
         self.read_bytes += size
         return bytes(min(size, max(0, self._kept_bytes - start)))
 
+    def send_to(self, socket_number: int, start: int) -> int:
+        return 0
+
 
 async def test_what_a_peer_does_not_take_is_not_read_from_the_file(ports: Ports) -> None:
     size_bytes = 50 << 20
@@ -345,6 +352,30 @@ async def test_an_answer_whose_file_is_cut_ends_only_its_own_connection(ports: P
         await read_frame(reader)
     other_writer.write(framed(b"other"))
     assert await read_frame(other_reader) == b"other"
+
+
+@pytest.mark.parametrize("reads_at_once", [1 << 20, 10_000])
+async def test_slices_of_files_arrive_whole_and_in_their_place(
+    ports: Ports, tmp_path: Path, reads_at_once: int
+) -> None:
+    content = random.Random(7).randbytes(9 << 20)
+    (tmp_path / "log").write_bytes(content)
+    file = RealFiles().open(tmp_path / "log")
+    stretches = [(0, 1 << 20), (5, 6 << 20), (1 << 20, 100), (3, SMALL_BYTES + 1), (0, 9 << 20)]
+    answer: list[Any] = [b"head"]
+    expected = b"head"
+    for position, size_bytes in stretches:
+        answer += [FileSlice(file, position, size_bytes), b"between"]
+        expected += content[position : position + size_bytes] + b"between"
+    reader, writer = await ports.connect(ports.serve(lambda _, frame: [bytes(frame), *answer]))
+    writer.write(b"".join(framed(bytes([number])) for number in range(3)))
+    for number in range(3):
+        size_bytes = int.from_bytes(await reader.readexactly(4), "big")
+        received = bytearray()
+        while len(received) < size_bytes:
+            received += await reader.read(min(reads_at_once, size_bytes - len(received)))
+        assert received == bytes([number]) + expected
+    file.close()
 
 
 async def test_connections_beyond_the_limit_of_an_address_are_closed(ports: Ports) -> None:
