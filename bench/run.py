@@ -7,8 +7,9 @@
 import argparse
 import sys
 import tempfile
-from collections.abc import Mapping
-from contextlib import ExitStack
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from cases import CASES, Case
@@ -18,6 +19,7 @@ from servers import TARGETS, Server, Settings, running
 # What a round wrote is to be gone before the next: when a virtual machine has used up the pages
 # that its host has given it, each new one costs both brokers several times as much.
 SETTINGS = {"log.segment.delete.delay.ms": "1000"}
+FILES_GONE_AFTER_S = 1.5
 SECTION = Section(
     "## The broker",
     "What the cases do is in bench/README.md. In P1, P1b and P1c Floodmark checks a batch's\n"
@@ -51,14 +53,30 @@ def _run_case(
     """The unmeasured rounds for each, then `rounds` in turn."""
     measured: dict[str, list[dict[str, float]]] = {server.name: [] for server in servers}
     for server in servers:
-        for _ in range(case.warm_up_rounds):
-            case.run(server, scale)
+        with _alone(server, servers):
+            for _ in range(case.warm_up_rounds):
+                case.run(server, scale)
     for _ in range(rounds):
         for server in servers:
-            outcome = case.run(server, scale)
+            with _alone(server, servers):
+                outcome = case.run(server, scale)
             measured[server.name].append(outcome)
             print_progress(name, server.name, outcome)
     return measured
+
+
+@contextmanager
+def _alone(server: Server, servers: list[Server]) -> Iterator[None]:
+    """The others are frozen meanwhile: a resting JVM takes a share of a core, and the caches."""
+    others = [other for other in servers if other is not server]
+    for other in others:
+        other.process.freeze()
+    try:
+        yield
+        time.sleep(FILES_GONE_AFTER_S)
+    finally:
+        for other in others:
+            other.process.thaw()
 
 
 def _arguments(cases: Mapping[str, Case]) -> argparse.Namespace:

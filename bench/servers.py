@@ -25,8 +25,14 @@ def _prepare_floodmark(folder: Path, settings: Settings) -> tuple[list[str], int
     return up_command(port, folder / "data", settings), port
 
 
+def _prepare_kafka(folder: Path, settings: Settings) -> tuple[list[str], int]:
+    # It is frozen while the other is measured, which its controller must not take for its end.
+    patience = {"broker.session.timeout.ms": "3600000"}
+    return prepare_kraft(folder, {**(settings or {}), **patience})
+
+
 # Prepared (formatted, where it must be) in a folder; gives the start command and the port.
-TARGETS: dict[str, Prepare] = {"kafka": prepare_kraft, "floodmark": _prepare_floodmark}
+TARGETS: dict[str, Prepare] = {"kafka": _prepare_kafka, "floodmark": _prepare_floodmark}
 
 
 @dataclass

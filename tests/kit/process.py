@@ -79,6 +79,13 @@ class ServerProcess:
             time.sleep(_POLL_SECONDS)
         return time.monotonic() - self.started_at
 
+    def freeze(self) -> None:
+        """It does nothing until it is thawed, and does not notice."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
     def stop(self, timeout_s: float = 60.0) -> int:
         """End it in order (SIGTERM); one that does not end is killed, and that is an error."""
         if self.is_running():
