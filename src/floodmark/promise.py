@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -18,16 +18,17 @@ R = TypeVar("R")
 class Promise(Generic[T]):
     """Kept or broken once, taken by one.
 
-    Whoever keeps it is not to be hurt by what happens then: a conversion that fails breaks the
-    promise that was made of it, and is heard of where that one is taken.
+    Whoever keeps it is not to be hurt by what happens then: a conversion that fails breaks it, and
+    is heard of where it is taken.
     """
 
-    __slots__ = ("_failed", "_kept", "_problem", "_state", "_value", "on_abandoned")
+    __slots__ = ("_convert", "_failed", "_kept", "_problem", "_state", "_value", "on_abandoned")
 
     def __init__(self) -> None:
         self._state = "open"
         self._value: T
         self._problem: Exception
+        self._convert: Callable[[Any], Any] | None = None
         self._kept: Callable[[T], None] | None = None
         self._failed: Callable[[Exception], None] | None = None
         self.on_abandoned: Callable[[], None] | None = None
@@ -44,6 +45,12 @@ class Promise(Generic[T]):
         """The first value, or problem, counts."""
         if self._state != "open":
             return
+        if self._convert is not None:
+            try:
+                value = self._convert(value)
+            except Exception as problem:  # noqa: BLE001 - passed on to who takes the promise
+                self.fail(problem)
+                return
         kept, self._value = self._kept, value
         self._end("kept")
         if kept is not None:
@@ -61,7 +68,7 @@ class Promise(Generic[T]):
         """Whom it would call refers back to it: kept any longer, every long poll would be a cycle,
         and the garbage collector would stop the loop for all of them at once."""
         self._state = state
-        self._kept = self._failed = self.on_abandoned = None
+        self._convert = self._kept = self._failed = self.on_abandoned = None
 
     def then(self, kept: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
         """Calls one of the two when it is time, which may be now."""
@@ -73,18 +80,17 @@ class Promise(Generic[T]):
             self._kept, self._failed = kept, failed
 
     def map(self, convert: Callable[[T], R]) -> Promise[R]:
-        mapped: Promise[R] = Promise()
-
-        def kept(value: T) -> None:
-            try:
-                converted = convert(value)
-            except Exception as problem:  # noqa: BLE001 - passed on to who takes the promise
-                mapped.fail(problem)
-            else:
-                mapped.set(converted)
-
-        mapped.on_abandoned = self.abandon
-        self.then(kept, mapped.fail)
+        """Itself, as a promise of what `convert` makes of its value; for who has not taken it."""
+        mapped = cast("Promise[R]", self)
+        before = self._convert
+        if self._state == "kept":
+            mapped._state = "open"
+            mapped._convert = convert
+            mapped.set(cast("R", self._value))
+        elif before is None:
+            self._convert = convert
+        else:
+            self._convert = lambda value: convert(before(value))
         return mapped
 
     def future(self) -> asyncio.Future[T]:

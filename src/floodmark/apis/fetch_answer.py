@@ -7,7 +7,7 @@ field by field. Called by `apis.fetch`, which builds all others.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from floodmark.apis.context import RequestContext
@@ -38,13 +38,9 @@ class _Known(NamedTuple):
     """What follows the records."""
 
 
-class _Kind(NamedTuple):
-    """What the answers of one template have in common, besides the session."""
-
-    version: int
-    topic: Topic
-    partition: int
-    has_aborted: bool
+_Kind: TypeAlias = tuple[int, Topic, int, bool]
+"""What the answers of one template have in common, besides the session: version, topic, partition,
+and whether they name aborted transactions."""
 
 
 def answer_of_one(
@@ -61,7 +57,7 @@ def answer_of_one(
     ):
         return None
     answers = context.peer.answers
-    kind = _Kind(context.api_version, topic, partition, outcome.aborted is not None)
+    kind = (context.api_version, topic, partition, outcome.aborted is not None)
     known = answers.get(kind)
     if known is None or known.session_id != session_id:
         if known is None and len(answers) >= MOST_PARTITIONS:
@@ -87,21 +83,22 @@ def _learn(kind: _Kind, session_id: int) -> _Known:
 
 def _parts(kind: _Kind, session_id: int, value: int) -> tuple[bytes, bytes]:
     """What comes before the length of the records, and behind them, when all offsets are this."""
+    version, topic, partition, has_aborted = kind
     data = PartitionData(
-        partition_index=kind.partition,
+        partition_index=partition,
         high_watermark=value,
         last_stable_offset=value,
         log_start_offset=value,
-        aborted_transactions=[] if kind.has_aborted else None,
+        aborted_transactions=[] if has_aborted else None,
         records=_ONE_BYTE,
     )
-    topic = FetchableTopicResponse(partitions=[data])
-    if isinstance(kind.topic, UUID):
-        topic.topic_id = kind.topic
+    told = FetchableTopicResponse(partitions=[data])
+    if isinstance(topic, UUID):
+        told.topic_id = topic
     else:
-        topic.topic = kind.topic
-    parts: list[bytes] = [response_header_encoder(ApiKey.FETCH, kind.version)(0)]
-    encode_parts(FetchResponse(session_id=session_id, responses=[topic]), kind.version, parts)
+        told.topic = topic
+    parts: list[bytes] = [response_header_encoder(ApiKey.FETCH, version)(0)]
+    encode_parts(FetchResponse(session_id=session_id, responses=[told]), version, parts)
     at = next(index for index, part in enumerate(parts) if part is _ONE_BYTE)
-    length = encode_bytes_length(len(_ONE_BYTE), kind.version >= _FIRST_FLEXIBLE)
+    length = encode_bytes_length(len(_ONE_BYTE), version >= _FIRST_FLEXIBLE)
     return b"".join(parts[:at]).removesuffix(length), b"".join(parts[at + 1 :])

@@ -34,6 +34,8 @@ def encode_varint(value: int) -> bytes:
     """An unsigned varint: seven bits per byte, the lowest first."""
     if value < 128:
         return ONE_BYTE[value]
+    if value < 16384:
+        return bytes((value & 127 | 128, value >> 7))
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)
