@@ -70,18 +70,23 @@ class Outbox:
             size_bytes = len(answer)
             self._chunks.append(size_bytes.to_bytes(LENGTH_BYTES, "big") + answer)
         else:
-            size_bytes = sum(map(len, answer))
-            chunks = [part if type(part) is bytes else self._held(part) for part in answer]
+            size_bytes = 0
+            chunks: list[Part] = []
+            for part in answer:
+                chunk = part if type(part) is bytes else self._held(part)
+                size_bytes += len(chunk)
+                chunks.append(chunk)
             self._chunks.append(size_bytes.to_bytes(LENGTH_BYTES, "big"))
             self._chunks += chunks
         self.size_bytes += LENGTH_BYTES + size_bytes
         return size_bytes
 
     def _held(self, part: Part) -> Part:
-        if isinstance(part, Bytes):
+        if isinstance(part, (bytes, bytearray, memoryview)):
             return part
-        if len(part) <= SMALL_BYTES:
-            return _read(part, 0, len(part))
+        size_bytes = len(part)
+        if size_bytes <= SMALL_BYTES:
+            return _read(part, 0, size_bytes)
         self._has_slices = True
         return part
 

@@ -228,14 +228,20 @@ class RealFiles:
 
 
 class FileSlice:
-    """A stretch of a log file: what a fetch returns as records until network.transfer reads it."""
+    """A stretch of a log file: what a fetch returns as records until network.transfer sends it.
 
-    __slots__ = ("file", "position", "size_bytes")
+    `data` is what stands there, where somebody has just written it and need not read it again.
+    """
 
-    def __init__(self, file: File, position: int, size_bytes: int) -> None:
+    __slots__ = ("_data", "file", "position", "size_bytes")
+
+    def __init__(
+        self, file: File, position: int, size_bytes: int, data: bytes | None = None
+    ) -> None:
         self.file = file
         self.position = position
         self.size_bytes = size_bytes
+        self._data = data
 
     def __len__(self) -> int:
         return self.size_bytes
@@ -243,6 +249,8 @@ class FileSlice:
     def read(self, start: int = 0, size: int | None = None) -> bytes:
         """All of it, or a part."""
         end = self.size_bytes if size is None else start + size
+        if self._data is not None:
+            return self._data[start:end]
         return self.file.pread(end - start, self.position + start)
 
     def send_to(self, socket_number: int, start: int) -> int:

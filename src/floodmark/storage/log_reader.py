@@ -64,6 +64,9 @@ class LogReader:
                 return None
             if start < segment.verified.trusted_from:
                 size_bytes = self._checked_end(segment, start, start + size_bytes) - start
+            tail = segment.tail
+            if tail and size_bytes == len(tail) and start + size_bytes == segment.size_bytes:
+                return FileSlice(segment.file, start, size_bytes, tail)
             return FileSlice(segment.file, start, size_bytes)
         return None
 

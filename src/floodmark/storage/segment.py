@@ -33,6 +33,8 @@ from floodmark.storage.verified_range import VerifiedRange
 
 # Enough for the usual distance between two index entries and the batch across it.
 _WALK_BYTES: Final = 8192
+# Larger batches are worth a read of their own.
+TAIL_BYTES: Final = 4096
 _UNKNOWN: Final = -2
 SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex")
 
@@ -72,6 +74,7 @@ class Segment:
         "offset_limit",
         "path",
         "size_bytes",
+        "tail",
         "time_index",
         "transaction_index",
         "verified",
@@ -88,6 +91,9 @@ class Segment:
         self.path = segment_path(directory, base_offset, ".log" + mark)
         self._file: File | None = None
         self.size_bytes = 0
+        # The last batch, if it is small and was appended just now: those who wait for it at the end
+        # of the log are many, and a read takes as long as all the rest of the search.
+        self.tail = b""
         self.created_ms = 0
         self._index_interval_bytes = config.index_interval_bytes
         self._bytes_since_entry = 0
@@ -178,6 +184,8 @@ class Segment:
         memory."""
         (self._file or self.file).append(buffer)
         self.note(last_offset, max_timestamp, size_bytes)
+        if size_bytes <= TAIL_BYTES:
+            self.tail = bytes(buffer)
 
     def append_parts(
         self, parts: list[Buffer], last_offset: int, max_timestamp: int, size_bytes: int
@@ -202,6 +210,7 @@ class Segment:
             since_entry = 0
         self._bytes_since_entry = since_entry + size_bytes
         self.size_bytes += size_bytes
+        self.tail = b""
 
     def cut_back(self) -> None:
         """Take away what a failed write left behind the known end; a file that could not be opened
@@ -440,6 +449,7 @@ class Segment:
         self.is_full = self.offset_index.is_full or self.time_index.is_full
         self.file.truncate(position)
         self.size_bytes = position
+        self.tail = b""
         self.offset_limit = offset
         self.verified.cut(position)
         self._bytes_since_entry = 0

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 
 from floodmark.records.batch import iter_headers, read_header
 from floodmark.records.record import Record, decode_records, encode_batch
-from floodmark.storage.errors import OffsetOutOfRange, OffsetsOutOfOrder
+from floodmark.storage.errors import OffsetOutOfRange, OffsetsOutOfOrder, StorageError
 from floodmark.storage.log_config import LogConfig, log_config_from, produce_rules_from
 from floodmark.storage.partition_log import PartitionLog
 from floodmark.testing.memory_files import MemoryFiles
@@ -261,3 +262,37 @@ def test_settings_come_from_dotted_names() -> None:
     assert (rules.compression, rules.compression_level) == (4, 7)
     assert rules.timestamp_type == 1
     assert produce_rules_from({}).compression is None
+
+
+def read_end(log: PartitionLog, offset: int) -> bytes:
+    piece = log.read(offset, 1 << 20, end_offset=log.log_end_offset)
+    assert piece is not None
+    return piece.read()
+
+
+def test_a_small_batch_at_the_end_needs_no_read() -> None:
+    files = MemoryFiles()
+    log = open_log(files)
+    append(log, 1)
+    log.read(1, 1 << 20, end_offset=1)
+    append(log, 2)
+    files.faults.errors["pread"] = errno.EIO
+    (record,) = decode_records(read_end(log, 1))
+    assert (record.offset, record.timestamp) == (1, 2)
+    with pytest.raises(StorageError):
+        read_end(log, 0)
+
+
+def test_what_was_at_the_end_before_a_truncation_is_forgotten() -> None:
+    log = open_log(MemoryFiles())
+    append(log, 1)
+    append(log, 2)
+    other = encode_batch([Record(0, 3, b"k", b"v", [])], base_offset=1)
+    log.truncate_to(1, NOW_MS)
+    assert [record.timestamp for record in decode_records(read_end(log, 0))] == [1]
+    log.append_as_follower(bytes(other), NOW_MS)
+    assert [record.timestamp for record in decode_records(read_end(log, 1))] == [3]
+    log.truncate_to(1, NOW_MS)
+    append(log, 4)
+    assert [record.timestamp for record in decode_records(read_end(log, 1))] == [4]
+    assert read_end(log, 1) == log.active.file.pread(1 << 20, log.active.size_bytes // 2)
