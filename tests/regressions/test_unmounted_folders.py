@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from pathlib import Path
 
@@ -88,3 +89,49 @@ def test_the_metadata_is_found_in_whatever_order_the_folders_are_named(
     with BrokerThread(tmp_path, settings(second, first)) as floodmark:
         assert len(floodmark.broker.replicas.replicas) == PARTITIONS
     assert not (second / FILE_NAME).exists()
+
+
+def test_a_metadata_disk_that_is_not_the_first_is_missed_as_well(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    with BrokerThread(tmp_path, settings(old)) as floodmark:
+        floodmark.create_topic("t", partitions=PARTITIONS)
+    with BrokerThread(tmp_path, settings(new, old)):
+        pass
+    disk = old.rename(tmp_path / "disk")
+    old.mkdir()
+    with pytest.raises(ConfigError, match="the metadata is missing"):
+        BrokerThread(tmp_path, settings(new, old)).start()
+    assert not (old / "meta.properties").exists()
+    shutil.rmtree(old)
+    disk.rename(old)
+    with BrokerThread(tmp_path, settings(new, old)) as floodmark:
+        assert len(floodmark.broker.replicas.replicas) == PARTITIONS
+
+
+def test_a_disk_that_cannot_be_read_costs_only_its_own_folder(
+    tmp_path: Path, folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = folders
+    exists = Path.exists
+
+    def broken(path: Path) -> bool:
+        if path.is_relative_to(second):
+            raise OSError(errno.EIO, "input/output error")
+        return exists(path)
+
+    monkeypatch.setattr(Path, "exists", broken)
+    with BrokerThread(tmp_path, settings(second, first)) as floodmark:
+        assert list(floodmark.broker.logs.offline_dirs) == [second]
+        assert len(floodmark.broker.replicas.replicas) == len(partitions_in(first))
+
+
+def test_a_folder_with_partitions_that_has_lost_its_name_gets_it_again(
+    tmp_path: Path, folders: tuple[Path, Path]
+) -> None:
+    first, second = folders
+    (second / "meta.properties").unlink()
+    missing = min(partitions_in(first))
+    shutil.rmtree(first / f"t-{missing[1]}")
+    with BrokerThread(tmp_path, settings(first, second)) as floodmark:
+        assert not floodmark.broker.logs.offline_dirs
+    assert (second / "meta.properties").exists()

@@ -42,6 +42,9 @@ MOST_PARTITIONS = 64
 MOST_LENGTHS = 8
 """Topics' names differ in length, and with them the place of the records: each is tried."""
 
+MOST_FRONT_BYTES = 1024
+"""What is remembered of a request; an ordinary one has a tenth of it."""
+
 FIRST_VERSION = 5
 """Older answers have two offsets."""
 
@@ -133,6 +136,8 @@ class RepeatedProduces:
         answer = OffsetsTemplate.of(lambda value: self._answer(request, value))
         length = encode_bytes_length(len(partition.records), self._is_flexible)
         front_end = body_start + len(front) - len(length)
+        if front_end > MOST_FRONT_BYTES:
+            return
         requests = self._known.setdefault(front_end, {})
         requests[bytes(frame[_AFTER_CORRELATION_ID:front_end])] = _Known(
             replica.key, replica.topic_id, request.acks, back, answer

@@ -24,7 +24,15 @@ _NAMED_AT_MOST = 5
 def find_metadata_file(log_dirs: Sequence[Path]) -> Path:
     """In the folder that has it, however they are ordered now; a new one goes to the first."""
     files = [folder / FILE_NAME for folder in log_dirs]
-    return next((file for file in files if file.exists()), files[0])
+    return next((file for file in files if _is_there(file)), files[0])
+
+
+def _is_there(file: Path) -> bool:
+    try:
+        return file.exists()
+    except OSError:
+        # A bad disk costs its own folder: opening the folders will say so.
+        return False
 
 
 def check_metadata_folder(file: Path, logs: LogManager) -> None:
@@ -34,12 +42,17 @@ def check_metadata_folder(file: Path, logs: LogManager) -> None:
         raise StorageError(
             f"{folder} is where the metadata is, and cannot be used: {logs.offline_dirs[folder]}"
         )
-    others = [path for path, log_dir in logs.dirs.items() if log_dir.meta is not None]
-    if others and folder not in others and not file.exists():
+    if _is_there(file):
+        return
+    used = [path for path, log_dir in logs.dirs.items() if log_dir.meta is not None]
+    absent = [path for path in (*logs.dirs, *logs.offline_dirs) if path not in used]
+    if used and absent:
+        missing = ", ".join(map(str, absent))
         raise ConfigError(
-            f"{folder} is empty, and {', '.join(map(str, others))} is not: the metadata is missing",
+            f"the metadata is missing: it is not in {', '.join(map(str, used))}, and {missing} is "
+            "empty or cannot be read",
             name="log.dirs",
-            hint=f"Mount the disk of {folder}, or leave it out of log.dirs to take over the rest",
+            hint=f"Mount the disk of {missing}, or leave it out of log.dirs to take over the rest",
         )
 
 
@@ -48,15 +61,16 @@ def settle_new_folders(
 ) -> None:
     """Put our name into empty folders, or take them offline if they may have held what is
     missing."""
-    new = [path for path, log_dir in logs.dirs.items() if log_dir.meta is None]
-    if not new:
-        return
+    found = list(found)
+    nameless = [path for path, log_dir in logs.dirs.items() if log_dir.meta is None]
     missing = _missing_partitions(identity.node_id, image, found)
-    if not missing:
-        logs.write_meta_properties({path: own_properties(identity) for path in new})
-        return
+    in_use = {item.log_dir for item in found}
+    ours = [path for path in nameless if path in in_use or not missing]
+    logs.write_meta_properties({path: own_properties(identity) for path in ours})
     named = ", ".join(missing[:_NAMED_AT_MOST])
-    for path in new:
+    for path in nameless:
+        if path in ours:
+            continue
         logs.fail_dir(
             path,
             f"it is empty, and {len(missing)} partitions are in no other folder ({named}). Mount "

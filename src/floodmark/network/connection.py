@@ -2,9 +2,9 @@
 
 Created by `network.acceptor`, owned by a `network.processor.Processor`. The transport receives into
 the connection's `FrameBuffer`; a whole frame goes to the request channel. A connection has at most
-one request under way, which is what keeps responses in the order of requests (SPEC N2), and it
-stays muted while the peer does not take its response, so its memory is bounded by one request and
-one response.
+one request under way, which is what keeps responses in the order of requests (SPEC N2), and takes
+up no other while the peer does not take what was answered, so its memory is bounded by a request
+and the answers of one turn.
 """
 
 from __future__ import annotations
@@ -127,6 +127,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._paused_writing = False
+        # Whoever takes his answer slowly is not idle.
+        self.is_active = True
         self.send_outbox()
         self._go_on()
 

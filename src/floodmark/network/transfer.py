@@ -4,8 +4,8 @@ An answer is bytes, or a list of parts among which are slices of log files that 
 yet. An `Outbox` adds Kafka's length prefix and writes all of it. Small slices are read and joined
 with the rest. A large one goes from the page cache to the socket inside the kernel (`sendfile`,
 past the transport: uvloop does not offer it), as far as the socket has room; then one piece of it
-is read and left to the transport, and the rest comes when the peer has taken that. So whatever
-clients ask for and do not read stays on the disk.
+is read and left to the transport, and the rest comes when the peer has taken that. So of what
+clients ask for and do not read a mebibyte is in memory, and small slices.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SMALL_BYTES = 16 * 1024
 """Below this, joining pieces into one write is cheaper than a vectored write."""
 
 PIECE_BYTES = 1 << 20
-"""So much of files is in memory at a time for one connection."""
+"""So much of large slices is in memory at a time for one connection."""
 
 # Known to Linux only; elsewhere the beginning of an answer is a packet of its own.
 _MORE: int = getattr(socket, "MSG_MORE", 0)
@@ -82,7 +82,7 @@ class Outbox:
         return size_bytes
 
     def _held(self, part: Part) -> Part:
-        if isinstance(part, (bytes, bytearray, memoryview)):
+        if isinstance(part, Bytes):
             return part
         size_bytes = len(part)
         if size_bytes <= SMALL_BYTES:

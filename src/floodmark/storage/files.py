@@ -136,8 +136,10 @@ class RealFile:
 
     def close(self) -> None:
         if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+            # Before it is closed: the number may be somebody else's the next moment, and a thread
+            # closes what the loop may be about to read.
+            number, self._fd = self._fd, -1
+            os.close(number)
 
 
 class RealLock:

@@ -446,7 +446,7 @@ class LogManager:
                 failed.add(log.directory.parent)
                 _log.error("%s", error)
         for path, log_dir in self.dirs.items():
-            if clean and path not in failed:
+            if clean and path not in failed and not self._has_unrecovered(log_dir):
                 self._mark_clean(path, broker_epoch)
             elif log_dir.clean and not self._logs_opened:
                 # A start that came to nothing, perhaps because its port was taken.
@@ -454,6 +454,17 @@ class LogManager:
             log_dir.lock.close()
         self._logs.clear()
         self.dirs.clear()
+
+    def _has_unrecovered(self, log_dir: LogDir) -> bool:
+        """Whether a log that the last stop has left torn could not be opened in this run, perhaps
+        because the disk was full: after a clean stop nobody would recover it."""
+        if log_dir.clean:
+            return False
+        named = log_dir.checkpoints[checkpoints.RECOVERY_POINTS].keys() - log_dir.gone
+        return any(
+            self._files.exists(log_dir.path / f"{topic}-{partition}")
+            for topic, partition in named - self._logs.keys()
+        )
 
     def _mark_clean(self, path: Path, broker_epoch: int) -> None:
         try:

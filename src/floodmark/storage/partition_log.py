@@ -294,6 +294,7 @@ class PartitionLog:
             )
         except OSError as error:
             raise storage_failure(error, self.directory.parent, self.directory.name) from error
+        old.tail = b""
         self.sync.segment_finished(old)
         self._add_segment(segment)
 

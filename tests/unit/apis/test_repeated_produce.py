@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from floodmark.apis.repeated_produce import MOST_PARTITIONS
+from floodmark.apis.repeated_produce import MOST_FRONT_BYTES, MOST_PARTITIONS
 from floodmark.controller.topics import TopicRef
 from floodmark.records.record import Record, encode_batch
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.api_versions import ApiVersionsRequest
 from floodmark.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from floodmark.wire.primitives import encode_varint
 from fuzz_kit.raw_client import RawClient, request_bytes
 
 BY_NAME, BY_ID = 12, 13
@@ -97,6 +98,20 @@ def test_only_so_many_partitions_are_remembered(floodmark: BrokerThread, client:
     refuse_to_decode(floodmark, BY_NAME)
     assert outcome(client, produce("many", index=MOST_PARTITIONS - 1)) == (0, 2)
     client.send_frame(request_bytes(produce("many", index=MOST_PARTITIONS), BY_NAME))
+    assert client.is_closed()
+
+
+def test_a_request_with_a_long_beginning_is_not_remembered(
+    floodmark: BrokerThread, client: RawClient
+) -> None:
+    plain = request_bytes(produce(), BY_NAME)
+    header_end = plain.index(b"raw") + len(b"raw")
+    tags = b"\x01\x63" + encode_varint(MOST_FRONT_BYTES) + bytes(MOST_FRONT_BYTES)
+    for _ in range(2):
+        client.send_frame(plain[:header_end] + tags + plain[header_end + 1 :])
+        client.read_frame()
+    refuse_to_decode(floodmark, BY_NAME)
+    client.send_frame(plain[:header_end] + tags + plain[header_end + 1 :])
     assert client.is_closed()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from uuid import uuid4
 
 from floodmark.records.batch import read_header
@@ -103,3 +104,28 @@ def test_what_was_deleted_leaves_the_checkpoints() -> None:
     checkpoint_all(manager)
     for name in checkpoints.OFFSET_FILES:
         assert checkpoints.read_offsets(files, LOG_DIR / name) == {}
+
+
+def test_a_log_that_could_not_be_opened_after_a_crash_is_recovered_at_a_later_start() -> None:
+    files = MemoryFiles()
+    with_checkpoints(files)
+    for image in files.crashes(3, Random(1)):
+        for can_open in (False, True):
+            manager = LogManager(image, [LOG_DIR])
+            manager.open_dirs()
+            assert not manager.was_clean
+            if can_open:
+                manager.load(manager.found_partitions(), lambda topic: LogConfig(), NOW_MS)
+            manager.close(NOW_MS, clean=True)
+        assert started(image).was_clean
+
+
+def test_a_folder_that_is_gone_does_not_keep_the_others_from_being_stopped_cleanly() -> None:
+    files = MemoryFiles()
+    with_checkpoints(files)
+    image = next(iter(files.crashes(1, Random(1))))
+    image.remove_tree(LOG_DIR / "t-0")
+    manager = started(image)
+    assert not manager.was_clean
+    manager.close(NOW_MS, clean=True)
+    assert started(image).was_clean
