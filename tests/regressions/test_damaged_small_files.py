@@ -92,9 +92,21 @@ def broken_node(file: Path) -> None:
     connection.close()
 
 
+def misshapen_node(file: Path) -> None:
+    connection = sqlite3.connect(file)
+    with connection:
+        connection.execute("UPDATE node SET data = x'5b5d' WHERE path = '/brokers/topics/t'")
+    connection.close()
+
+
 @pytest.mark.parametrize(
     ("damage", "why"),
-    [(garbage, "not a database"), (newer, "format 99"), (broken_node, "a node cannot be read")],
+    [
+        (garbage, "not a database"),
+        (newer, "format 99"),
+        (broken_node, "a node cannot be read"),
+        (misshapen_node, "a node cannot be read"),
+    ],
 )
 def test_a_broken_metadata_file_is_told_of_and_left_alone(
     tmp_path: Path, damage: Callable[[Path], None], why: str
@@ -113,7 +125,8 @@ def test_a_broken_metadata_file_is_told_of_and_left_alone(
 def test_a_broker_whose_last_log_folder_has_failed_ends(tmp_path: Path) -> None:
     settings = {"log.flush.offset.checkpoint.interval.ms": "50"}
     broker = start_floodmark(tmp_path, settings)
-    shutil.rmtree(broker.data_dir)
+    # In one step: files that the broker makes meanwhile would be in the way of removing it.
+    broker.data_dir.rename(tmp_path / "gone")
     wait_for(lambda: not broker.process.is_running(), START_S)
     assert broker.process.stop() == 1
     assert "no log folder can be used" in broker.process.output()

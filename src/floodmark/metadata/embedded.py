@@ -36,6 +36,8 @@ def stored_cluster_id(file: Path) -> str | None:
     try:
         node = table.get(paths.CLUSTER_ID)
         return None if node is None else paths.decode_cluster_id(node.data)
+    except (ValueError, TypeError, KeyError) as error:
+        raise StoreUnavailable(paths.CLUSTER_ID, f"it cannot be read: {error!r}") from error
     finally:
         table.close()
 

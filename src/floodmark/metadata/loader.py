@@ -44,7 +44,7 @@ async def load_image(store: Store) -> MetadataImage:
     """The whole image; StoreUnavailable when a node is not what it should be."""
     try:
         return await _load_image(store)
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreUnavailable("/", f"a node cannot be read: {error!r}") from error
 
 
