@@ -14,8 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from floodmark.apis import api_versions, produce_before_v3
 from floodmark.apis.context import RequestContext, Services
-from floodmark.apis.repeated_produce import remember
-from floodmark.apis.route import Handle, Route
+from floodmark.apis.route import Handle, Remember, Route
 from floodmark.network.connection import Connection
 from floodmark.network.request_channel import CloseConnection, Outcome
 from floodmark.wire import messages
@@ -182,7 +181,7 @@ class Dispatch:
             encoder(response_class, version),
             response_class,
             response_header_encoder(api_key, version),
-            remember if api_key is ApiKey.PRODUCE else None,
+            _remember_of(api_key),
         )
         self._routes[(int(api_key), version)] = route
         return route
@@ -214,6 +213,14 @@ class Dispatch:
                 response_header_encoder(api_key, version),
             )
         raise CloseConnection(f"{api_key.name} v{version} is not served")
+
+
+def _remember_of(api_key: ApiKey) -> Remember | None:
+    """What comes again often enough to be remembered. Loaded with the first request, as the API."""
+    if api_key is not ApiKey.PRODUCE:
+        return None
+    remember: Remember = import_module("floodmark.apis.repeated_produce").remember
+    return remember
 
 
 def _watched(route: Route, timer: RequestTimer | None, faults: FaultSwitch | None) -> Handle:

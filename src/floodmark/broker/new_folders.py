@@ -68,9 +68,7 @@ def settle_new_folders(
     ours = [path for path in nameless if path in in_use or not missing]
     logs.write_meta_properties({path: own_properties(identity) for path in ours})
     named = ", ".join(missing[:_NAMED_AT_MOST])
-    for path in nameless:
-        if path in ours:
-            continue
+    for path in set(nameless) - set(ours):
         logs.fail_dir(
             path,
             f"it is empty, and {len(missing)} partitions are in no other folder ({named}). Mount "

@@ -30,8 +30,7 @@ _OFFSET_DIGITS: Final = 20
 
 def base_offsets_in(files: Files, directory: Path) -> list[int]:
     """The segments that have a log file; an index without one is an orphan and goes."""
-    names = [name for name in files.listdir(directory) if _is_of_segment(name)]
-    logs = {name[:_OFFSET_DIGITS] for name in names if name[_OFFSET_DIGITS:] == ".log"}
+    names, logs = _files_and_logs(files, directory)
     for name in names:
         if name[_OFFSET_DIGITS:] in SUFFIXES[1:] and name[:_OFFSET_DIGITS] not in logs:
             files.remove(directory / name)
@@ -41,13 +40,18 @@ def base_offsets_in(files: Files, directory: Path) -> list[int]:
 def tell_of_lost_segments(files: Files, directory: Path) -> None:
     """An index between two segments had one of its own. Retention takes only the first ones, and
     after a crash only the last may be unfinished."""
-    names = [name for name in files.listdir(directory) if _is_of_segment(name)]
-    logs = {name[:_OFFSET_DIGITS] for name in names if name[_OFFSET_DIGITS:] == ".log"}
+    names, logs = _files_and_logs(files, directory)
     first, last = min(logs, default=""), max(logs, default="")
     for name in names:
         stem = name[:_OFFSET_DIGITS]
         if name[_OFFSET_DIGITS:] == ".index" and stem not in logs and first < stem < last:
             _log.error("%s has no log file: its records are lost", directory / name)
+
+
+def _files_and_logs(files: Files, directory: Path) -> tuple[list[str], set[str]]:
+    """The names of all segments' files, and the beginnings of those that are log files."""
+    names = [name for name in files.listdir(directory) if _is_of_segment(name)]
+    return names, {name[:_OFFSET_DIGITS] for name in names if name[_OFFSET_DIGITS:] == ".log"}
 
 
 def _is_of_segment(name: str) -> bool:

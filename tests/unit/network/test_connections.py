@@ -331,10 +331,10 @@ async def test_what_a_peer_does_not_take_is_not_read_from_the_file(ports: Ports)
     size_bytes = 50 << 20
     records = Zeros(size_bytes, size_bytes)
     answers = iter([[b"head", records, b"end"], [b"next"]])
-    reader, writer = await ports.connect(ports.serve(lambda _, frame: next(answers)))
+    server = ports.serve(lambda _, frame: next(answers))
+    reader, writer = await ports.connect(server)
     writer.write(framed(b"x") * 2)
-    await until(lambda: records.read_bytes > 0)
-    await asyncio.sleep(0.1)
+    await until(lambda: any(c._paused_writing for p in server.processors for c in p.connections))
     # The buffers of two sockets and one stream take some of it.
     assert records.read_bytes < 20 << 20
     assert await read_frame(reader) == b"head" + bytes(size_bytes) + b"end"
