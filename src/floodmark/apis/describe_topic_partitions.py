@@ -8,11 +8,13 @@ from __future__ import annotations
 from floodmark.apis.authorized_operations import ALL_ON_TOPIC
 from floodmark.apis.context import RequestContext
 from floodmark.metadata.image import TopicImage
+from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
+    RequestCursor,
     ResponseCursor,
 )
 
@@ -23,38 +25,51 @@ MAX_PARTITIONS_PER_PAGE = 2000
 def handle(
     context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
-    image = context.services.image
-    fetch_all = not request.topics
-    names = sorted({t.name for t in request.topics} if request.topics else image.topics)
+    cursor = request.cursor
+    asked = sorted({topic.name for topic in request.topics})
+    if cursor is not None and not _fits(cursor, asked):
+        return _refuse(asked, ErrorCode.INVALID_REQUEST)
+    names = asked or sorted(context.services.image.topics)
     first_partition = 0
-    if request.cursor is not None:
-        names = [name for name in names if name >= request.cursor.topic_name]
-        if names and names[0] == request.cursor.topic_name:
-            first_partition = request.cursor.partition_index
-    left = min(max(request.response_partition_limit, 1), MAX_PARTITIONS_PER_PAGE)
+    if cursor is not None:
+        names = [name for name in names if name >= cursor.topic_name]
+        if names and names[0] == cursor.topic_name:
+            first_partition = cursor.partition_index
+    limit = min(max(request.response_partition_limit, 1), MAX_PARTITIONS_PER_PAGE)
+    return _page(context, names, first_partition, limit)
+
+
+def _fits(cursor: RequestCursor, asked: list[str]) -> bool:
+    """A cursor points at a partition, of one of the topics where topics were named."""
+    return cursor.partition_index >= 0 and (not asked or cursor.topic_name in asked)
+
+
+def _refuse(names: list[str], error: ErrorCode) -> DescribeTopicPartitionsResponse:
+    topics = [DescribeTopicPartitionsResponseTopic(error_code=error, name=name) for name in names]
+    return DescribeTopicPartitionsResponse(topics=topics)
+
+
+def _page(
+    context: RequestContext, names: list[str], first_partition: int, limit: int
+) -> DescribeTopicPartitionsResponse:
+    """At most `limit` partitions of these topics, beginning inside the first of them."""
     response = DescribeTopicPartitionsResponse()
+    left = limit
     for name in names:
-        topic = image.topics.get(name)
+        if left == 0:
+            response.next_cursor = ResponseCursor(topic_name=name, partition_index=0)
+            break
+        topic = context.services.image.topics.get(name)
         if topic is None:
-            if not fetch_all:
-                response.topics.append(
-                    DescribeTopicPartitionsResponseTopic(
-                        error_code=context.services.why_unknown(name), name=name
-                    )
-                )
+            response.topics += _refuse([name], context.services.why_unknown(name)).topics
             continue
-        end = min(len(topic.partitions), first_partition + left)
-        response.topics.append(_topic(context, topic, range(first_partition, end)))
-        left -= end - first_partition
-        if end < len(topic.partitions):
-            response.next_cursor = ResponseCursor(topic_name=name, partition_index=end)
+        indexes = range(len(topic.partitions))[first_partition : first_partition + left]
+        response.topics.append(_topic(context, topic, indexes))
+        left -= len(indexes)
+        if indexes.stop < len(topic.partitions):
+            response.next_cursor = ResponseCursor(topic_name=name, partition_index=indexes.stop)
             break
         first_partition = 0
-        if left == 0:
-            following = [n for n in names if n > name]
-            if following:
-                response.next_cursor = ResponseCursor(topic_name=following[0], partition_index=0)
-            break
     return response
 
 
