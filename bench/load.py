@@ -135,8 +135,9 @@ def end_to_end(route: Route, first_offset: int, count: int, per_second: int) -> 
         # select and not epoll: its timeout has microseconds.
         readable, _, _ = select.select([consumer.socket, producer.socket], [], [], wait_s)
         if consumer.socket in readable:
-            records = wire.fetched(consumer.receive_large())
+            answer = consumer.receive_large()
             now = time.perf_counter()
+            records = wire.fetched(answer)
             if len(records) >= BATCH_HEADER_BYTES:
                 _, end = offsets_in(records)
                 latencies += [now - sent_at[o - first_offset] for o in range(offset, end)]
@@ -144,8 +145,8 @@ def end_to_end(route: Route, first_offset: int, count: int, per_second: int) -> 
             if len(latencies) < count:
                 _fetch_at(consumer, route.fetch, offset)
         if producer.socket in readable:
-            for answer in producer.receive_ready():
-                check_produced(answer)
+            for produced in producer.receive_ready():
+                check_produced(produced)
                 answers += 1
     return latencies
 
