@@ -113,6 +113,7 @@ class Connection(asyncio.BufferedProtocol):
         return frames.view[frames.end :] if frames.end else frames.view
 
     def buffer_updated(self, nbytes: int) -> None:
+        self._processor.bytes_in += nbytes
         self._frames.end += nbytes
         if not self._muted and not self._paused_writing:
             self._advance()
@@ -136,16 +137,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def respond(self, response: Response) -> None:
         """Sends the answer of the request under way and unmutes. A lost peer's is dropped."""
-        transport = self._transport
-        if transport is None or transport.is_closing():
+        if self._transport is None:
             return
-        processor, in_loop = self._processor, self._in_loop
+        in_loop = self._in_loop
         if response is not None:
             outbox = self._outbox
-            processor.bytes_out += outbox.add(response)
+            outbox.add(response)
             if not in_loop or outbox.size_bytes > SMALL_BYTES:
                 self.send_outbox()
-        processor.responses_under_way -= 1
         self._frames.release()
         self._muted = False
         self._abandon = None
@@ -181,9 +180,10 @@ class Connection(asyncio.BufferedProtocol):
             self._wait_for_room(frame)
 
     def close(self) -> None:
-        if self._transport is not None:
-            self.send_outbox()
-            self._transport.abort()
+        self.send_outbox()
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.abort()
 
     def give_back_memory(self) -> None:
         """Called by the idle sweep."""
@@ -201,14 +201,12 @@ class Connection(asyncio.BufferedProtocol):
         is the others' turn."""
         self._in_loop = True
         try:
-            frames, processor = self._frames, self._processor
+            frames = self._frames
             for _ in range(FRAMES_PER_TURN):
                 frame = frames.next_frame()
                 if frame is None:
                     self._resume_reading()
                     return
-                processor.bytes_in += len(frame)
-                processor.responses_under_way += 1
                 self._muted = True
                 if not self._channel.submit(self, frame):
                     self._wait_for_room(frame)
@@ -237,7 +235,7 @@ class Connection(asyncio.BufferedProtocol):
             while outbox.size_bytes and not self._paused_writing:
                 if transport is None or transport.is_closing():
                     return
-                outbox.write_to(transport)
+                self._processor.bytes_out += outbox.write_to(transport)
         except (OSError, RuntimeError) as problem:
             # A file that was cut, or a transport that closed this very moment.
             outbox.clear()

@@ -37,7 +37,6 @@ class Processor:
         self.connections: set[Connection] = set()
         self.bytes_in = 0
         self.bytes_out = 0
-        self.responses_under_way = 0
         self.aborts = Occurrences()
         self._answered: list[Connection] = []
         self._answered_last: Connection | None = None
@@ -79,11 +78,13 @@ class Processor:
         self.connections.discard(connection)
         if connection is self._answered_last:
             self._answered_last = None
-        if connection.is_muted:
-            self.responses_under_way -= 1
         on_closed = self._on_forget.pop(connection, None)
         if on_closed is not None:
             on_closed()
+
+    @property
+    def responses_under_way(self) -> int:
+        return sum(connection.is_muted for connection in self.connections)
 
     def sweep(self) -> None:
         """Closes connections idle beyond `connections.max.idle.ms`; shrinks the quiet ones.

@@ -1,18 +1,19 @@
 """The one place where file bytes go to a socket.
 
 An answer is bytes, or a list of parts among which are slices of log files that have not been read
-yet. An `Outbox` adds Kafka's length prefix and writes all of it. Small slices are read and joined
-with the rest. A large one goes from the page cache to the socket inside the kernel (`sendfile`,
-past the transport: uvloop does not offer it), as far as the socket has room; then one piece of it
-is read and left to the transport, and the rest comes when the peer has taken that. So of what
-clients ask for and do not read a mebibyte is in memory, and small slices.
+yet. An `Outbox` adds Kafka's length prefix and writes all of it. What is small goes to the socket at
+once, past the transport, unless that has something to write: nobody waits for the end of a turn of
+the loop. Small slices are read and joined with the rest. A large one goes from the page cache to
+the socket inside the kernel (`sendfile`, which uvloop does not offer), as far as the socket has
+room; then one piece of it is read and left to the transport, and the rest comes when the peer has
+taken that. So of what clients ask for and do not read a mebibyte is in memory, and small slices.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from typing import Protocol, cast
+from typing import Protocol
 
 from floodmark.network.framing import LENGTH_BYTES
 
@@ -90,26 +91,30 @@ class Outbox:
         self._has_slices = True
         return part
 
-    def write_to(self, transport: asyncio.WriteTransport) -> None:
+    def write_to(self, transport: asyncio.WriteTransport) -> int:
         """Writes what there is; of files what the socket takes and one piece more, and `size_bytes`
-        says what is left.
+        says what is left. Returns how much was written.
 
         ShortRead when a file has become shorter: the peer has a part of an answer then.
         """
+        size_bytes = self.size_bytes
         if self._has_slices:
             chunks = self._send_slices(transport)
-            size_bytes = sum(map(len, chunks))
             self.size_bytes = sum(map(len, self._chunks)) - self._done_bytes
             self._has_slices = self.size_bytes > 0
         else:
-            chunks, self._chunks = cast("list[Bytes]", self._chunks), []
-            size_bytes, self.size_bytes = self.size_bytes, 0
-        if len(chunks) == 1:
-            transport.write(chunks[0])
-        elif size_bytes > SMALL_BYTES:
+            # Without slices all chunks are bytes.
+            chunks, self._chunks = self._chunks, []  # type: ignore[assignment]
+            self.size_bytes = 0
+        if len(chunks) > 1 and sum(map(len, chunks)) > SMALL_BYTES:
             transport.writelines(chunks)
         elif chunks:
-            transport.write(b"".join(chunks))
+            rest = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+            if not transport.get_write_buffer_size():
+                rest = self._send_now(rest)
+            if rest:
+                transport.write(rest)
+        return size_bytes - self.size_bytes
 
     def clear(self) -> None:
         """Whoever was to get it has left."""
@@ -128,8 +133,9 @@ class Outbox:
                 piece.append(chunk)
             else:
                 if not transport.get_write_buffer_size():
-                    piece = self._send_now(piece)
-                    if not piece:
+                    rest = self._send_now(b"".join(piece), _MORE) if piece else b""
+                    piece = [rest] if rest else []
+                    if not rest:
                         self._done_bytes += chunk.send_to(self._socket.fileno(), self._done_bytes)
                 size_bytes = min(len(chunk) - self._done_bytes, room_bytes)
                 if size_bytes:
@@ -143,15 +149,13 @@ class Outbox:
         del self._chunks[:taken]
         return piece
 
-    def _send_now(self, piece: list[Bytes]) -> list[Bytes]:
-        """What the socket does not take at once. More is to follow what it takes."""
-        data = b"".join(piece)
+    def _send_now(self, data: Bytes, flags: int = 0) -> Bytes:
+        """What the socket does not take at once."""
         try:
-            rest = data[self._socket.send(data, _MORE) :] if data else b""
+            return data[self._socket.send(data, flags) :]
         except OSError:
             # It is full; or lost, which the transport finds out with what is left to it.
-            rest = data
-        return [rest] if rest else []
+            return data
 
 
 def _read(part: Slice, start: int, size_bytes: int) -> bytes:

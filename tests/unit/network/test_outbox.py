@@ -1,5 +1,6 @@
 """The answers of one turn go to the socket in one write, in their order."""
 
+import socket
 from typing import Any, cast
 
 import pytest
@@ -10,8 +11,9 @@ from floodmark.network.transfer import PIECE_BYTES, SMALL_BYTES, Outbox, ShortRe
 class Transport:
     """Keeps what each call wrote."""
 
-    def __init__(self) -> None:
+    def __init__(self, buffered_bytes: int = 1) -> None:
         self.writes: list[bytes] = []
+        self._buffered_bytes = buffered_bytes
 
     def write(self, data: bytes) -> None:
         self.writes.append(bytes(data))
@@ -20,7 +22,7 @@ class Transport:
         self.writes.append(b"".join(chunks))
 
     def get_write_buffer_size(self) -> int:
-        return 1
+        return self._buffered_bytes
 
 
 class Piece:
@@ -102,3 +104,39 @@ def test_a_file_that_is_cut_between_two_pieces_is_told_of() -> None:
     assert len(written(outbox)) == 1
     with pytest.raises(ShortRead):
         written(outbox)
+
+
+def test_what_the_socket_takes_at_once_does_not_wait_for_the_transport() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        outbox, transport = Outbox(ours), Transport(buffered_bytes=0)
+        outbox.add(b"small")
+        assert outbox.write_to(cast("Any", transport)) == 9
+        assert transport.writes == []
+        assert theirs.recv(100) == b"\0\0\0\x05small"
+
+
+def test_what_the_socket_does_not_take_is_left_to_the_transport() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        outbox, transport = Outbox(ours), Transport(buffered_bytes=0)
+        large = bytes(range(256)) * 40_000
+        outbox.add(large)
+        assert outbox.write_to(cast("Any", transport)) == 4 + len(large)
+        (rest,) = transport.writes
+        ours.shutdown(socket.SHUT_WR)
+        taken = b"".join(iter(lambda: theirs.recv(1 << 20), b""))
+        assert 0 < len(taken) < len(large)
+        assert taken + rest == len(large).to_bytes(4, "big") + large
+
+
+def test_a_lost_socket_is_found_out_by_the_transport() -> None:
+    ours, theirs = socket.socketpair()
+    with ours:
+        theirs.close()
+        outbox, transport = Outbox(ours), Transport(buffered_bytes=0)
+        outbox.add(b"late")
+        outbox.write_to(cast("Any", transport))
+        assert transport.writes == [b"\0\0\0\x04late"]
