@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from floodmark.apis.context import RequestContext
 from floodmark.apis.transactional_produce import topic_name, verify_transaction
+from floodmark.metadata.image import INTERNAL_TOPICS
 from floodmark.network.request_channel import CloseConnection
 from floodmark.promise import Promise
 from floodmark.replication.replica import AppendOutcome
@@ -30,6 +31,8 @@ from floodmark.wire.messages.produce import (
 
 CURRENT_LEADER_SINCE = 10
 VALID_ACKS = (-1, 0, 1)
+MAY_WRITE_INTERNAL = "__admin_client"
+"""The client id that Kafka lets write to the topics of the coordinators."""
 
 Key: TypeAlias = tuple[str, int]
 Outcomes: TypeAlias = dict[Key, AppendOutcome]
@@ -70,6 +73,9 @@ def append(context: RequestContext, request: ProduceRequest, decided: Outcomes) 
                 outcome = AppendOutcome(ErrorCode.UNKNOWN_TOPIC_ID)
             elif acks not in VALID_ACKS:
                 outcome = AppendOutcome(ErrorCode.INVALID_REQUIRED_ACKS)
+            elif name in INTERNAL_TOPICS and context.client_id != MAY_WRITE_INTERNAL:
+                text = f"Cannot append to internal topic {name}"
+                outcome = AppendOutcome(ErrorCode.INVALID_TOPIC_EXCEPTION, error_message=text)
             else:
                 key = (name, partition.index)
                 outcome = decided.get(key) or replicas.append(

@@ -1,0 +1,42 @@
+"""The topics of the coordinators: clients may read them, but not write to them or shorten them."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from floodmark.records.record import Record, encode_batch
+from floodmark.testing.broker_thread import BrokerThread
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.find_coordinator import FindCoordinatorRequest
+from floodmark.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from fuzz_kit.raw_client import RawClient
+
+GROUPS, TRANSACTIONS = 0, 1
+INTERNAL = {"__consumer_offsets": GROUPS, "__transaction_state": TRANSACTIONS}
+
+
+@pytest.fixture
+def client(floodmark: BrokerThread) -> Iterator[RawClient]:
+    with RawClient(floodmark.bootstrap_servers) as client:
+        yield client
+
+
+@pytest.mark.parametrize("topic", INTERNAL)
+@pytest.mark.parametrize("version", [3, 9, 12])
+def test_clients_do_not_produce_to_them(client: RawClient, topic: str, version: int) -> None:
+    """One record that is none of the coordinator's would keep it from loading the rest."""
+    make(client, topic)
+    batch = encode_batch([Record(0, int(time.time() * 1000), b"key", b"value", [])])
+    data = PartitionProduceData(index=0, records=bytes(batch))
+    request = ProduceRequest(
+        acks=1, timeout_ms=1000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
+    )
+    (answer,) = client.ask(request, version).responses[0].partition_responses
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.INVALID_TOPIC_EXCEPTION, -1)
+
+
+def make(client: RawClient, topic: str) -> None:
+    """Whoever looks for a coordinator makes its topic."""
+    request = FindCoordinatorRequest(key_type=INTERNAL[topic], coordinator_keys=["somebody"])
+    assert client.ask(request, 4).coordinators[0].error_code == ErrorCode.NONE
