@@ -20,10 +20,17 @@ from floodmark.apis.authorized_operations import ALL_ON_CLUSTER, ALL_ON_TOPIC, N
 from floodmark.apis.context import RequestContext
 from floodmark.apis.decisions import decided
 from floodmark.controller.topics import CreatedTopic, NewTopic
-from floodmark.metadata.image import TopicImage
+from floodmark.coordinators.ports import CoordinatorError, CoordinatorLog
+from floodmark.metadata.image import (
+    CONSUMER_OFFSETS_TOPIC,
+    INTERNAL_TOPICS,
+    TRANSACTION_STATE_TOPIC,
+    TopicImage,
+)
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.metadata import (
     MetadataRequest,
+    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
@@ -37,10 +44,39 @@ BY_ID_SINCE = 12
 def handle(
     context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse | Coroutine[Any, Any, MetadataResponse]:
+    if context.api_version < BY_ID_SINCE and not _has_names_only(request):
+        return _refuse(request, ErrorCode.INVALID_REQUEST)
+    if request.topics:
+        request.topics = _distinct(request.topics)
     missing = _to_create(context, request)
     if missing:
         return _create_and_answer(context, request, missing)
     return _answer(context, request, {})
+
+
+def _has_names_only(request: MetadataRequest) -> bool:
+    return all(t.name is not None and t.topic_id == ZERO_UUID for t in request.topics or ())
+
+
+def _refuse(request: MetadataRequest, error_code: ErrorCode) -> MetadataResponse:
+    """One that is wrong in one topic is wrong as a whole, as in Kafka."""
+    return MetadataResponse(
+        error_code=error_code,
+        topics=[
+            MetadataResponseTopic(
+                error_code=error_code, name=topic.name or "", topic_id=topic.topic_id
+            )
+            for topic in request.topics or ()
+        ],
+    )
+
+
+def _distinct(topics: list[MetadataRequestTopic]) -> list[MetadataRequestTopic]:
+    """Each once; where ids are given they alone count, and names beside them are not answered."""
+    by_id = {topic.topic_id: topic for topic in topics if topic.topic_id != ZERO_UUID}
+    if by_id:
+        return list(by_id.values())
+    return list({topic.name: topic for topic in topics}.values())
 
 
 def _asks_for_all(context: RequestContext, request: MetadataRequest) -> bool:
@@ -63,17 +99,40 @@ def _to_create(context: RequestContext, request: MetadataRequest) -> list[str]:
 async def _create_and_answer(
     context: RequestContext, request: MetadataRequest, missing: list[str]
 ) -> MetadataResponse:
+    errors: dict[str, ErrorCode] = {}
+    ordinary = []
+    for name in missing:
+        log = _coordinator_log(context, name)
+        if log is None:
+            ordinary.append(name)
+        else:
+            errors[name] = await _create_internal(log)
     created = await decided(
-        context.services.controller.create_topics([NewTopic(name) for name in missing]),
-        lambda code, text: [CreatedTopic(name, code, text) for name in missing],
+        context.services.controller.create_topics([NewTopic(name) for name in ordinary]),
+        lambda code, text: [CreatedTopic(name, code, text) for name in ordinary],
     )
-    errors: dict[str, ErrorCode] = {
-        topic.name: topic.error_code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        for topic in created
+    for topic in created:
         # Another client was faster: the topic is there, which is all that was wanted.
-        if topic.error_code is not ErrorCode.TOPIC_ALREADY_EXISTS
-    }
+        if topic.error_code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            errors[topic.name] = topic.error_code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return _answer(context, request, errors)
+
+
+def _coordinator_log(context: RequestContext, name: str) -> CoordinatorLog | None:
+    """A coordinator's topic has settings of its own, whoever is the first to ask for it."""
+    if name == CONSUMER_OFFSETS_TOPIC:
+        return context.services.groups.log
+    if name == TRANSACTION_STATE_TOPIC:
+        return context.services.transactions.log
+    return None
+
+
+async def _create_internal(log: CoordinatorLog) -> ErrorCode:
+    try:
+        await log.ensure_topic()
+    except CoordinatorError as problem:
+        return problem.error_code
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _answer(
@@ -113,8 +172,6 @@ def _asked_for(
     errors: dict[str, ErrorCode],
 ) -> MetadataResponseTopic:
     image = context.services.image
-    if context.api_version < BY_ID_SINCE and (name is None or topic_id != ZERO_UUID):
-        return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name or "")
     if topic_id != ZERO_UUID:
         # The id alone counts: Java leaves the name empty where others send null.
         by_id = image.topics_by_id.get(topic_id)
@@ -128,7 +185,12 @@ def _asked_for(
         return _known(context, topic, operations)
     if error is None:
         error = context.services.why_unknown(name or "")
-    return MetadataResponseTopic(error_code=error, name=name)
+    return MetadataResponseTopic(
+        error_code=error,
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=operations,
+    )
 
 
 def _known(context: RequestContext, topic: TopicImage, operations: int) -> MetadataResponseTopic:

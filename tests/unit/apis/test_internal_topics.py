@@ -8,7 +8,12 @@ import pytest
 from floodmark.records.record import Record, encode_batch
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
 from floodmark.wire.messages.find_coordinator import FindCoordinatorRequest
+from floodmark.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from floodmark.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from fuzz_kit.raw_client import RawClient
 
@@ -20,6 +25,21 @@ INTERNAL = {"__consumer_offsets": GROUPS, "__transaction_state": TRANSACTIONS}
 def client(floodmark: BrokerThread) -> Iterator[RawClient]:
     with RawClient(floodmark.bootstrap_servers) as client:
         yield client
+
+
+@pytest.mark.parametrize("topic", INTERNAL)
+def test_who_asks_for_one_first_makes_it_as_its_coordinator_would(
+    client: RawClient, topic: str
+) -> None:
+    """Without compaction, offsets would be forgotten with their segments."""
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
+    (answer,) = client.ask(asked, 9).topics
+    assert (answer.error_code, answer.is_internal) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True)
+    resource = DescribeConfigsResource(
+        resource_type=2, resource_name=topic, configuration_keys=["cleanup.policy"]
+    )
+    (described,) = client.ask(DescribeConfigsRequest(resources=[resource]), 4).results
+    assert [config.value for config in described.configs] == ["compact"]
 
 
 @pytest.mark.parametrize("topic", INTERNAL)
