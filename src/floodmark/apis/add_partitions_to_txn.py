@@ -1,7 +1,7 @@
 """AddPartitionsToTxn (key 24), versions 0 to 5: partitions become part of a transaction.
 
-All partitions of a transaction are added, or none: if one does not exist, it gets its own error
-and the others OPERATION_NOT_ATTEMPTED.
+All partitions of a transaction are added, or none: if one does not exist, or belongs to a topic of
+the coordinators, it gets its own error and the others OPERATION_NOT_ATTEMPTED.
 
 - v2 PRODUCER_FENCED where older ones get INVALID_PRODUCER_EPOCH; v3 flexible
 - v4 many transactions at once, sent by brokers: to add on behalf of a producer, or only to verify
@@ -17,6 +17,7 @@ from floodmark.apis.context import RequestContext
 from floodmark.apis.later import Later, later
 from floodmark.coordinators.shard import Producer
 from floodmark.coordinators.transactions.transaction import Outcomes
+from floodmark.metadata.image import INTERNAL_TOPICS
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -61,14 +62,15 @@ def _run(
     image = context.services.image
     version = context.api_version
     partitions = [(topic.name, index) for topic in transaction.topics for index in topic.partitions]
-    unknown = {key for key in partitions if image.partition(*key) is None}
-    if unknown:
-        return {
-            key: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if key in unknown
-            else ErrorCode.OPERATION_NOT_ATTEMPTED
-            for key in partitions
-        }
+    refused: Outcomes = {}
+    for key in partitions:
+        if version < FROM_BROKERS_SINCE and key[0] in INTERNAL_TOPICS:
+            # Offsets come by AddOffsetsToTxn; nothing else of a coordinator's is a client's.
+            refused[key] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif image.partition(*key) is None:
+            refused[key] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if refused:
+        return dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED) | refused
     producer = Producer(transaction.producer_id, transaction.producer_epoch)
     if transaction.verify_only:
         return transactions.verify_partitions(transaction.transactional_id, producer, partitions)

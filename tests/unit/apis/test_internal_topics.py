@@ -8,6 +8,15 @@ import pytest
 from floodmark.records.record import Record, encode_batch
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from floodmark.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from floodmark.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -54,6 +63,41 @@ def test_clients_do_not_produce_to_them(client: RawClient, topic: str, version: 
     )
     (answer,) = client.ask(request, version).responses[0].partition_responses
     assert (answer.error_code, answer.base_offset) == (ErrorCode.INVALID_TOPIC_EXCEPTION, -1)
+
+
+@pytest.mark.parametrize("topic", INTERNAL)
+def test_clients_do_not_delete_their_records(client: RawClient, topic: str) -> None:
+    make(client, topic)
+    partition = DeleteRecordsPartition(partition_index=0, offset=-1)
+    wanted = [DeleteRecordsTopic(name=topic, partitions=[partition])]
+    (answer,) = client.ask(DeleteRecordsRequest(topics=wanted), 2).topics[0].partitions
+    assert (answer.error_code, answer.low_watermark) == (ErrorCode.INVALID_TOPIC_EXCEPTION, -1)
+
+
+@pytest.mark.parametrize("topic", INTERNAL)
+def test_clients_do_not_add_them_to_a_transaction(
+    client: RawClient, floodmark_topic: str, topic: str
+) -> None:
+    """The markers of the transaction would be written into the coordinator's log."""
+    make(client, topic)
+    make(client, "__transaction_state")
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="id",
+        v3_and_below_producer_id=1,
+        v3_and_below_producer_epoch=0,
+        v3_and_below_topics=[
+            AddPartitionsToTxnTopic(name=name, partitions=[0]) for name in (topic, floodmark_topic)
+        ],
+    )
+    results = client.ask(request, 3).results_by_topic_v3_and_below
+    assert [
+        (result.name, partition.partition_error_code)
+        for result in results
+        for partition in result.results_by_partition
+    ] == [
+        (topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (floodmark_topic, ErrorCode.OPERATION_NOT_ATTEMPTED),
+    ]
 
 
 def make(client: RawClient, topic: str) -> None:
