@@ -32,7 +32,11 @@ def handle(
     context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse | Coroutine[Any, Any, FindCoordinatorResponse]:
     log = _log_for(context, request.key_type)
-    if log is not None and log.topic not in context.services.image.topics:
+    if (
+        log is not None
+        and _keys(context, request)
+        and log.topic not in context.services.image.topics
+    ):
         return _create_and_answer(context, request, log)
     return _answer(context, request, log)
 

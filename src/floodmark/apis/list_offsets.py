@@ -9,6 +9,7 @@ tiered, -6 earliest not yet tiered. Nothing is tiered here: -4 equals -2, and -5
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 from floodmark.apis.context import RequestContext
@@ -45,25 +46,39 @@ class Found(NamedTuple):
 
 
 def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """A partition that is asked for twice has no answer: which of the two would it be?"""
+    asked = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
+    by_topic: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
+    for topic in request.topics:
+        answers = by_topic.setdefault(topic.name, {})
+        for partition in topic.partitions:
+            index = partition.partition_index
+            if asked[topic.name, index] > 1:
+                answers[index] = _refuse(index, ErrorCode.INVALID_REQUEST)
+            else:
+                answers[index] = _partition(context, request, topic.name, partition)
     return ListOffsetsResponse(
         topics=[
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[_partition(context, request, topic.name, p) for p in topic.partitions],
-            )
-            for topic in request.topics
+            ListOffsetsTopicResponse(name=name, partitions=list(answers.values()))
+            for name, answers in by_topic.items()
         ]
     )
+
+
+def _refuse(index: int, error_code: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=index, error_code=error_code)
 
 
 def _partition(
     context: RequestContext, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
 ) -> ListOffsetsPartitionResponse:
     def refuse(error_code: ErrorCode) -> ListOffsetsPartitionResponse:
-        return ListOffsetsPartitionResponse(
-            partition_index=wanted.partition_index, error_code=error_code
-        )
+        return _refuse(wanted.partition_index, error_code)
 
+    if wanted.timestamp < EARLIEST_PENDING_UPLOAD or context.api_version < NEEDS_VERSION.get(
+        wanted.timestamp, 0
+    ):
+        return refuse(ErrorCode.UNSUPPORTED_VERSION)
     key = (topic, wanted.partition_index)
     replica = context.services.replicas.find(key)
     if replica is None:
@@ -73,12 +88,10 @@ def _partition(
     fenced = replica.core.fence(wanted.current_leader_epoch)
     if fenced is not ErrorCode.NONE:
         return refuse(fenced)
-    if wanted.timestamp < EARLIEST_PENDING_UPLOAD or context.api_version < NEEDS_VERSION.get(
-        wanted.timestamp, 0
-    ):
-        return refuse(ErrorCode.UNSUPPORTED_VERSION)
     isolation = Isolation(1 if request.isolation_level == 1 else 0)
-    end_offset = replica.readable_end(isolation, is_follower=request.replica_id >= 0)
+    end_offset = replica.readable_end(
+        isolation, is_follower=request.replica_id != CONSUMER_REPLICA_ID
+    )
     try:
         found = _find(replica, wanted.timestamp, end_offset)
     except (StorageError, OSError):

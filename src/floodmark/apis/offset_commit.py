@@ -32,8 +32,8 @@ def handle(
     accepted: list[OffsetCommitRequestTopic] = []
     for topic in request.topics:
         _sort(context, topic, accepted, refused)
-    if refused and not accepted:
-        return OffsetCommitResponse(topics=refused)
+    if not accepted:
+        return _merged(OffsetCommitResponse(), refused)
     request.topics = accepted
     answer = context.services.groups.commit_offsets(context.api_version, request)
     return then(answer, lambda response: _merged(response, refused)) if refused else answer
@@ -92,6 +92,7 @@ def _merged(
     for topic in refused:
         entry = by_topic.get((topic.name, topic.topic_id))
         if entry is None:
+            by_topic[(topic.name, topic.topic_id)] = topic
             response.topics.append(topic)
         else:
             entry.partitions += topic.partitions

@@ -27,7 +27,7 @@ def handle(
         count = 0 if known is None else len(known.partitions)
         absent = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
         if absent:
-            missing[topic.name] = absent
+            missing.setdefault(topic.name, []).extend(absent)
             topic.partitions = [p for p in topic.partitions if 0 <= p.partition_index < count]
     request.topics = [topic for topic in request.topics if topic.partitions]
     answer = context.services.groups.delete_offsets(request)
