@@ -19,6 +19,7 @@ from floodmark.metadata.image import CONSUMER_OFFSETS_TOPIC
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
@@ -36,7 +37,10 @@ def handle(
     services = context.services
     unknown = _take_unknown(context, request)
     if not request.topics:
-        return TxnOffsetCommitResponse(topics=unknown)
+        return _merged(TxnOffsetCommitResponse(), unknown)
+    if not request.group_id:
+        # Before the transaction is touched: it must not hold the offsets of no group.
+        return _merged(_refuse_all(request, ErrorCode.INVALID_GROUP_ID), unknown)
     verified = services.transactions.verify_or_add(
         request.transactional_id,
         request.producer_id,
@@ -68,8 +72,7 @@ def _commit(
     def respond(response: TxnOffsetCommitResponse) -> TxnOffsetCommitResponse:
         if context.api_version < KNOWS_LOADING_SINCE:
             _hide_loading(response)
-        response.topics = unknown + response.topics
-        return response
+        return _merged(response, unknown)
 
     for error_code in refusals.values():
         return respond(_refuse_all(request, _for_group(error_code, context.api_version)))
@@ -84,9 +87,11 @@ def _take_unknown(
     unknown = []
     kept = []
     for topic in request.topics:
-        missing = [
-            p for p in topic.partitions if image.partition(topic.name, p.partition_index) is None
-        ]
+        missing: list[TxnOffsetCommitRequestPartition] = []
+        present: list[TxnOffsetCommitRequestPartition] = []
+        for p in topic.partitions:
+            is_known = image.partition(topic.name, p.partition_index) is not None
+            (present if is_known else missing).append(p)
         if missing:
             unknown.append(
                 TxnOffsetCommitResponseTopic(
@@ -100,11 +105,23 @@ def _take_unknown(
                     ],
                 )
             )
-        present = [p for p in topic.partitions if p not in missing]
         if present:
             kept.append(TxnOffsetCommitRequestTopic(name=topic.name, partitions=present))
     request.topics = kept
     return unknown
+
+
+def _merged(
+    response: TxnOffsetCommitResponse, unknown: list[TxnOffsetCommitResponseTopic]
+) -> TxnOffsetCommitResponse:
+    """One entry per topic, also when only some of its partitions exist."""
+    by_name: dict[str, TxnOffsetCommitResponseTopic] = {}
+    for topic in [*response.topics, *unknown]:
+        entry = by_name.setdefault(topic.name, topic)
+        if entry is not topic:
+            entry.partitions += topic.partitions
+    response.topics = list(by_name.values())
+    return response
 
 
 def _for_group(error_code: ErrorCode, api_version: int) -> ErrorCode:
