@@ -15,13 +15,20 @@ from floodmark.wire.messages.describe_cluster import (
 )
 
 BROKERS = 1
+CONTROLLERS = 2
 
 
 def handle(context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    if request.endpoint_type == CONTROLLERS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            error_message="The request was sent to an endpoint of type BROKER, but we wanted an "
+            "endpoint of type CONTROLLER",
+        )
     if request.endpoint_type != BROKERS:
         return DescribeClusterResponse(
             error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-            error_message="this cluster has brokers only: ask for endpoint type 1",
+            error_message=f"Unsupported endpoint type {request.endpoint_type}",
         )
     image = context.services.image
     return DescribeClusterResponse(

@@ -15,6 +15,7 @@ from floodmark.config.describe import (
     describe_group,
     describe_topic,
 )
+from floodmark.controller.topic_names import why_invalid
 from floodmark.metadata.image import CLUSTER_DEFAULT
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.describe_configs import (
@@ -53,7 +54,8 @@ def _entries(
     wanted = resource.configuration_keys or None
     if resource.resource_type == ResourceType.TOPIC:
         if name not in services.image.topics:
-            return [], services.why_unknown(name), f"The topic {name!r} does not exist."
+            reason = why_invalid(name) or f"The topic {name!r} does not exist."
+            return [], services.why_unknown(name), reason
         overrides = services.image.config("topic", name)
         return describe_topic(services.config, overrides, wanted), ErrorCode.NONE, None
     if resource.resource_type == ResourceType.BROKER:
@@ -61,17 +63,35 @@ def _entries(
             return describe_cluster_default(services.config, wanted), ErrorCode.NONE, None
         if name == str(services.broker_id):
             return describe_broker(services.config, wanted), ErrorCode.NONE, None
-        text = f"Unexpected broker id, expected {services.broker_id} or empty, but received {name}"
-        return [], ErrorCode.INVALID_REQUEST, text
+        return (
+            [],
+            ErrorCode.INVALID_REQUEST,
+            _not_this_broker(name, f"{services.broker_id} or empty string,"),
+        )
     if resource.resource_type == ResourceType.GROUP:
         if not name:
             return [], ErrorCode.INVALID_REQUEST, "Group name must not be empty"
         overrides = services.image.config("group", name)
         return describe_group(services.config, overrides, wanted), ErrorCode.NONE, None
-    if resource.resource_type in (ResourceType.CLIENT_METRICS, ResourceType.BROKER_LOGGER):
+    if resource.resource_type == ResourceType.CLIENT_METRICS:
+        if not name:
+            text = "Client metrics subscription name must not be empty"
+            return [], ErrorCode.INVALID_REQUEST, text
+        return [], ErrorCode.NONE, None
+    if resource.resource_type == ResourceType.BROKER_LOGGER:
+        if not name:
+            return [], ErrorCode.INVALID_REQUEST, "Broker id must not be empty"
+        if name != str(services.broker_id):
+            return [], ErrorCode.INVALID_REQUEST, _not_this_broker(name, str(services.broker_id))
         return [], ErrorCode.NONE, None
     text = f"Unsupported resource type {resource.resource_type}"
     return [], ErrorCode.INVALID_REQUEST, text
+
+
+def _not_this_broker(name: str, expected: str) -> str:
+    if not name.lstrip("+-").isdecimal():
+        return f"Broker id must be an integer, but it is: {name}"
+    return f"Unexpected broker id, expected {expected} but received {name}"
 
 
 def _result(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

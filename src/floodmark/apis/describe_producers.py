@@ -29,9 +29,13 @@ def handle(context: RequestContext, request: DescribeProducersRequest) -> Descri
 
 def _partition(context: RequestContext, topic: str, partition: int) -> PartitionResponse:
     def refuse(error_code: ErrorCode) -> PartitionResponse:
-        return PartitionResponse(partition_index=partition, error_code=error_code)
+        return PartitionResponse(
+            partition_index=partition, error_code=error_code, error_message=error_code.message
+        )
 
     key = (topic, partition)
+    if topic not in context.services.image.topics:
+        return refuse(context.services.why_unknown(topic))
     replica = context.services.replicas.find(key)
     if replica is None:
         return refuse(context.services.replicas.missing(key))

@@ -36,9 +36,11 @@ def list_transactions(
     listing.unknown_state_labels = [label for label in wanted.state_labels if label not in BY_LABEL]
     states = {BY_LABEL[label] for label in wanted.state_labels if label in BY_LABEL}
     pattern = None
+    options = re2.Options()
+    options.log_errors = False
     if wanted.transactional_id_pattern:
         try:
-            pattern = re2.compile(wanted.transactional_id_pattern)
+            pattern = re2.compile(wanted.transactional_id_pattern, options)
         except re2.error:
             return Listing(ErrorCode.INVALID_REGULAR_EXPRESSION)
     for shard in shards:
