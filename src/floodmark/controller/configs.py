@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -100,12 +101,12 @@ def _decide(
     outcomes: Sequence[tuple[ConfigResource, dict[str, str] | Refusal]],
     validate_only: bool,
 ) -> Decision[list[ConfigAnswer]]:
-    resources = [resource for resource, _ in outcomes]
+    resources = Counter(resource for resource, _ in outcomes)
     answers: list[ConfigAnswer] = []
     operations: list[Operation] = []
     changes: dict[ConfigResource, Mapping[str, str] | None] = {}
     for resource, outcome in outcomes:
-        if resources.count(resource) > 1:
+        if resources[resource] > 1:
             outcome = Refusal(  # noqa: PLW2901 - the same refusal for all of them
                 ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
             )
@@ -123,12 +124,8 @@ def _decide(
 
 
 def _take_steps(view: View, request: ConfigAlteration) -> dict[str, str] | Refusal:
-    names = [step.name for step in request.steps]
-    if len(set(names)) != len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})
-        return Refusal(
-            ErrorCode.INVALID_REQUEST, f"Error due to duplicate config keys : {','.join(twice)}"
-        )
+    if len({step.name for step in request.steps}) != len(request.steps):
+        return Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     missing = [
         step.name
         for step in request.steps
@@ -225,12 +222,15 @@ def _check(view: View, resource: ConfigResource, configs: Mapping[str, str]) -> 
 
 
 def _check_topic(view: View, name: str, configs: Mapping[str, str]) -> Refusal | None:
+    """A value that cannot be is told even where there is no topic to have it, as in Kafka."""
+    if not name:
+        return Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     reason = why_invalid(name)
     if reason is not None:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+    validate_topic_overrides(configs, view.config.topic_defaults)
     if name not in view.image.topics:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-    validate_topic_overrides(configs, view.config.topic_defaults)
     return None
 
 
@@ -259,4 +259,4 @@ def _check_group(view: View, name: str, configs: Mapping[str, str]) -> Refusal |
 
 
 def _no_nulls(names: Sequence[str]) -> Refusal:
-    return Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(names)}")
+    return Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(names)}")

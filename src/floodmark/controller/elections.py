@@ -71,7 +71,9 @@ def elect_leaders(
         partition = image.partition(*key)
         outcome: PartitionImage | Refusal
         if partition is None:
-            outcome = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {key[0]}")
+            is_topic_known = key[0] in image.topics
+            what = f"partition as {key[0]}-{key[1]}" if is_topic_known else f"topic as {key[0]}"
+            outcome = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such {what}")
         elif election_type is ElectionType.PREFERRED:
             outcome = _elect_preferred(image, partition)
         else:

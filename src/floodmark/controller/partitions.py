@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -34,7 +35,7 @@ def create_partitions(
     view: View, requests: Sequence[MorePartitions], *, validate_only: bool = False
 ) -> Decision[list[GrownTopic]]:
     """Each topic is answered for itself: one that cannot grow does not stop the others."""
-    names = [request.name for request in requests]
+    names = Counter(request.name for request in requests)
     if sum(_added(view, request) for request in requests) > MAX_PARTITIONS_PER_REQUEST:
         too_many = "Excessively large number of partitions per request."
         return Decision([GrownTopic(name, ErrorCode.POLICY_VIOLATION, too_many) for name in names])
@@ -43,7 +44,7 @@ def create_partitions(
     topics: dict[str, TopicImage | None] = {}
     for request in requests:
         outcome: TopicImage | Refusal
-        if names.count(request.name) > 1:
+        if names[request.name] > 1:
             outcome = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         else:
             outcome = _grow(view, request)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -247,23 +247,25 @@ def _metric_names(image: MetadataImage) -> dict[str, str]:
 
 
 def delete_topics(view: View, refs: Sequence[TopicRef]) -> Decision[list[DeletedTopic]]:
-    """By name or by id; the nodes go at once, the brokers remove the files when they see it."""
+    """By name or by id; the nodes go at once, the brokers remove the files when they see it.
+
+    A topic that is given by its name and by its id as well stays: the answer tells both.
+    """
     repeated = {ref for ref, n in Counter(refs).items() if n > 1}
+    given_twice = _given_by_name_and_id(view, refs, repeated)
     answers: list[DeletedTopic] = []
     operations: list[Operation] = []
     topics: dict[str, TopicImage | None] = {}
     configs: dict[ConfigResource, Mapping[str, str] | None] = {}
     for ref in dict.fromkeys(refs):
-        outcome: TopicImage | Refusal
-        if ref in repeated:
-            outcome = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name or id.")
-        else:
-            outcome = _find(view, ref)
-        if isinstance(outcome, TopicImage) and outcome.name in topics:
-            outcome = Refusal(
-                ErrorCode.INVALID_REQUEST,
-                f"The provided topic name {outcome.name} was also supplied by its id.",
-            )
+        outcome = _find(view, ref, is_repeated=ref in repeated)
+        if isinstance(outcome, TopicImage) and outcome.topic_id in given_twice:
+            if ref.name is not None:
+                text = "The provided topic name maps to an ID that was already supplied."
+                answers.append(
+                    DeletedTopic(ref.name, outcome.topic_id, ErrorCode.INVALID_REQUEST, text)
+                )
+            continue
         if isinstance(outcome, Refusal):
             answers.append(DeletedTopic(ref.name, ref.topic_id, *outcome))
             continue
@@ -277,7 +279,16 @@ def delete_topics(view: View, refs: Sequence[TopicRef]) -> Decision[list[Deleted
     return Decision(answers, operations, ImageChange(topics, configs))
 
 
-def _find(view: View, ref: TopicRef) -> TopicImage | Refusal:
+def _given_by_name_and_id(
+    view: View, refs: Sequence[TopicRef], repeated: Set[TopicRef]
+) -> set[UUID]:
+    ids = {ref.topic_id for ref in refs if ref.name is None}
+    names = {ref.name for ref in refs if ref.topic_id == NO_TOPIC_ID and ref not in repeated}
+    topics = (view.image.topics.get(name) for name in names if name is not None)
+    return ids & {topic.topic_id for topic in topics if topic is not None}
+
+
+def _find(view: View, ref: TopicRef, *, is_repeated: bool) -> TopicImage | Refusal:
     has_id = ref.topic_id != NO_TOPIC_ID
     if has_id == (ref.name is not None):
         return Refusal(
@@ -286,6 +297,9 @@ def _find(view: View, ref: TopicRef) -> TopicImage | Refusal:
             if has_id
             else "Neither topic name nor id were specified.",
         )
+    if is_repeated:
+        what = "id" if has_id else "name"
+        return Refusal(ErrorCode.INVALID_REQUEST, f"Duplicate topic {what}.")
     if not view.config.get_bool("delete.topic.enable"):
         return Refusal(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
     if ref.name is not None:

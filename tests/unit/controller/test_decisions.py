@@ -194,6 +194,20 @@ def test_a_deletion_that_names_no_topic_is_refused(refs, error):
     assert decision.operations == []
 
 
+@pytest.mark.parametrize(
+    "ids", [[TopicRef(topic_id=ORDERS_ID)], [TopicRef(topic_id=ORDERS_ID)] * 2]
+)
+def test_a_topic_that_is_named_by_its_id_too_stays(ids):
+    for refs in ([TopicRef("orders"), *ids], [*ids, TopicRef("orders")]):
+        decision = delete_topics(view(orders(in_sync(1))), refs)
+        told = [a for a in decision.answer if a.name == "orders"]
+        assert only(told).error_code is ErrorCode.INVALID_REQUEST
+        assert only(told).topic_id == ORDERS_ID
+        assert {a.error_code for a in decision.answer} == {ErrorCode.INVALID_REQUEST}
+        assert decision.operations == []
+        assert decision.change.is_empty
+
+
 def test_deletion_can_be_disabled():
     decision = delete_topics(
         view(orders(in_sync(1)), delete_topic_enable="false"), [TopicRef("orders")]
@@ -314,6 +328,24 @@ def test_subtracting_leaves_the_rest_of_a_list():
             [step("retention.ms", 0, "1")],
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             "does not exist",
+        ),
+        (
+            ConfigResource("topic", "nope"),
+            [step("retention.ms", 0, "x")],
+            ErrorCode.INVALID_CONFIG,
+            "Not a number",
+        ),
+        (
+            ConfigResource("topic", ""),
+            [step("retention.ms", 0, "1")],
+            ErrorCode.INVALID_REQUEST,
+            "Default topic resources are not allowed",
+        ),
+        (
+            ConfigResource("topic", ".."),
+            [step("retention.ms", 0, "1")],
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            "'..' is not allowed",
         ),
         (DEFAULT, [step("log.dirs", 0, "x")], ErrorCode.INVALID_REQUEST, "dynamically"),
         (DEFAULT, [step("num.io.threads", 0, "0")], ErrorCode.INVALID_REQUEST, "at least 1"),
