@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from floodmark.apis.config_resources import Refused, resource_of, type_of
@@ -12,11 +13,22 @@ from floodmark.metadata.image import ConfigResource
 from floodmark.wire.errors import ErrorCode
 
 
+class Named(Protocol):
+    """A setting of either request."""
+
+    @property
+    def name(self) -> str: ...
+
+
 class Asked(Protocol):
     """A resource of either request."""
 
-    resource_type: int
-    resource_name: str
+    @property
+    def resource_type(self) -> int: ...
+    @property
+    def resource_name(self) -> str: ...
+    @property
+    def configs(self) -> Sequence[Named]: ...
 
 
 class Wish(Protocol):
@@ -46,16 +58,18 @@ class MakeAnswer(Protocol[Answer_co]):
 
 
 async def change_configs(
+    broker_id: int,
     asked_for: Sequence[AskedT],
     wish_of: Callable[[ConfigResource, AskedT], WishT],
     decide: Callable[[list[WishT]], Awaitable[list[ConfigAnswer]]],
     make_answer: MakeAnswer[Answer],
 ) -> list[Answer]:
-    """Passes what can be changed on to the controller; a kind without settings is refused here."""
+    """Passes what can be changed on to the controller; what makes no sense is refused here."""
+    times = Counter((asked.resource_type, asked.resource_name) for asked in asked_for)
     answers: list[Answer] = []
     wishes: list[WishT] = []
     for asked in asked_for:
-        resource = resource_of(asked.resource_type, asked.resource_name)
+        resource = _resource(broker_id, asked, times)
         if not isinstance(resource, Refused):
             wishes.append(wish_of(resource, asked))
             continue
@@ -80,3 +94,13 @@ async def change_configs(
             )
         )
     return answers
+
+
+def _resource(
+    broker_id: int, asked: Asked, times: Mapping[tuple[int, str], int]
+) -> ConfigResource | Refused:
+    if times[asked.resource_type, asked.resource_name] > 1:
+        return Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+    if len({config.name for config in asked.configs}) != len(asked.configs):
+        return Refused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    return resource_of(asked.resource_type, asked.resource_name, broker_id)

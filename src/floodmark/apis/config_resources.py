@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-from floodmark.metadata.image import ConfigResource
+from floodmark.metadata.image import CLUSTER_DEFAULT, ConfigResource
 from floodmark.wire.errors import ErrorCode
 
 
@@ -30,14 +30,24 @@ class Refused(NamedTuple):
     text: str
 
 
-def resource_of(resource_type: int, name: str) -> ConfigResource | Refused:
-    """The resource whose settings are to be changed, or why that kind has none here."""
+def resource_of(resource_type: int, name: str, broker_id: int) -> ConfigResource | Refused:
+    """The resource whose settings are to be changed, or why it has none here.
+
+    Settings of a single broker are changed at that broker, which knows whether they can be.
+    """
     try:
-        return ConfigResource(_KINDS[ResourceType(resource_type)], name)
+        resource = ConfigResource(_KINDS[ResourceType(resource_type)], name)
     except (ValueError, KeyError):
-        return Refused(
-            ErrorCode.INVALID_REQUEST, f"Unexpected resource type {resource_type}: nothing to alter"
-        )
+        return Refused(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
+    if resource.kind == "broker" and name not in (CLUSTER_DEFAULT, str(broker_id)):
+        return Refused(ErrorCode.INVALID_REQUEST, _why_not_broker(name, broker_id))
+    return resource
+
+
+def _why_not_broker(name: str, broker_id: int) -> str:
+    if not name.lstrip("+-").isdecimal():
+        return f"Node id must be an integer, but it is: {name}"
+    return f"Unexpected broker id, expected {broker_id}, but received {name}"
 
 
 def type_of(resource: ConfigResource) -> ResourceType:

@@ -23,6 +23,7 @@ async def handle(
     controller = context.services.controller
     return IncrementalAlterConfigsResponse(
         responses=await change_configs(
+            context.services.broker_id,
             request.resources,
             _alteration,
             lambda wishes: controller.incremental_alter_configs(
