@@ -1,6 +1,7 @@
 """What goes wrong says what, why and what next; what can be survived is survived."""
 
 import os
+import shutil
 import threading
 from pathlib import Path
 
@@ -43,6 +44,11 @@ def runner(spark: SparkSession, broker: Broker, path: Path) -> Runner:
         ("    return rows.select('price')", r"pipeline.py:7: .*`price` cannot be resolved"),
         ("    return rows.groupBy('id').count()", r"(?s)pipeline.py:5: .*[Aa]ppend"),
         ("    return 5", r"pipeline.py:5: f returned int, not a DataFrame"),
+        ("    return rowz", r"pipeline.py:7: f failed: NameError: name 'rowz' is not defined"),
+        (
+            "    two = rows.select('id')\n    return rows.join(two, rows.id == two.id)",
+            r"pipeline.py:5: .*`id` is ambiguous",
+        ),
     ],
 )
 def test_check_tells_the_line_of_a_mistake(
@@ -66,6 +72,96 @@ def test_check_tells_of_unknown_topics_parameters_and_schemas(
     path = write(tmp_path, topic, good)
     path.write_text(path.read_text().replace("amount DOUBLE", "amount DUBLE"))
     with pytest.raises(PipelineError, match=r"pipeline.py:4: the schema of rows cannot be read"):
+        runner(spark, broker, path).check()
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "message"),
+    [
+        (", starting_offsets='soon'", "topic='out'", r"pipeline.py:4: option startingOffsets is"),
+        (", options={'minPartitions': 'x'}", "topic='out'", r"pipeline.py:4: option minPartitions"),
+        ("", "topic='out', trigger='1 secnd'", r"pipeline.py:5: .*Invalid unit secnd"),
+    ],
+)
+def test_check_reads_options_and_triggers(
+    spark: SparkSession,
+    broker: Broker,
+    topic: str,
+    tmp_path: Path,
+    source: str,
+    output: str,
+    message: str,
+) -> None:
+    make_topic(broker.bootstrap, topic)
+    text = f"@pipeline.sink({output})\ndef f(rows):\n    return rows\n"
+    with pytest.raises(PipelineError, match=message):
+        runner(spark, broker, write(tmp_path, topic, text, source)).check()
+
+
+def test_what_a_function_of_the_author_raises_in_a_worker_is_told_with_its_line(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    make_topic(broker.bootstrap, topic)
+    fill_topic(broker.bootstrap, topic, [(None, b'{"id":"a","amount":1}')])
+    text = "@F.udf('double')\ndef ratio(amount):\n    return amount / 0\n"
+    text += f"@pipeline.sink(topic='{topic}-out')\ndef f(rows):\n    "
+    text += "return rows.select(ratio('amount').alias('ratio'))\n"
+    message = r"^f has failed: ZeroDivisionError: .* \(pipeline.py:7, in ratio\)$"
+    with pytest.raises(PipelineError, match=message):
+        runner(spark, broker, write(tmp_path, topic, text)).run(once=True)
+
+
+def test_a_format_that_spark_does_not_know_is_told_with_its_line(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    make_topic(broker.bootstrap, topic)
+    text = "@pipeline.sink(format='consol')\ndef f(rows):\n    return rows\n"
+    with pytest.raises(PipelineError, match=r"pipeline.py:5: .*find the data source: consol"):
+        runner(spark, broker, write(tmp_path, topic, text)).run(once=True)
+
+
+def test_a_checkpoint_that_another_shape_of_the_pipeline_made_is_told(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    make_topic(broker.bootstrap, topic)
+    fill_topic(broker.bootstrap, topic, [(None, b'{"id":"a","amount":1}')])
+    text = f"@pipeline.sink(topic='{topic}-out', output_mode='update')\ndef f(rows):\n    "
+    first = write(tmp_path, topic, text + "return rows.groupBy('id').count()\n")
+    runner(spark, broker, first).run(once=True)
+    fill_topic(broker.bootstrap, topic, [(None, b'{"id":"a","amount":1}')])
+    other = write(tmp_path, topic, text + "return rows.groupBy('amount').count()\n")
+    with pytest.raises(PipelineError, match="undo the change, or begin anew after `floodmark pipe"):
+        runner(spark, broker, other).run(once=True)
+
+
+TABLE = "@pipeline.table(r'{folder}/table')\ndef f(rows):\n    return rows\n"
+
+
+def test_a_table_with_batches_that_the_checkpoint_does_not_know_is_refused(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    make_topic(broker.bootstrap, topic)
+    fill_topic(broker.bootstrap, topic, [(None, b'{"id":"a","amount":1}')])
+    path = write(tmp_path, topic, TABLE.format(folder=tmp_path))
+    runner(spark, broker, path).run(once=True)
+    # Begun anew, Spark would count from batch 0 again and take it for written.
+    shutil.rmtree(tmp_path / "checkpoint")
+    fill_topic(broker.bootstrap, topic, [(None, b'{"id":"b","amount":2}')])
+    with pytest.raises(PipelineError, match=r"pipeline.py:5: the table .* holds batches up to 0"):
+        runner(spark, broker, path).run(once=True)
+    (tmp_path / "table").rename(tmp_path / "earlier")
+    runner(spark, broker, path).run(once=True)
+    rows = spark.read.parquet(str(tmp_path / "table")).collect()
+    assert sorted(row.id for row in rows) == ["a", "b"]
+
+
+def test_two_tables_in_one_folder_are_refused(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    make_topic(broker.bootstrap, topic)
+    one = TABLE.format(folder=tmp_path)
+    path = write(tmp_path, topic, one + one.replace("def f", "def g"))
+    with pytest.raises(PipelineError, match=r"pipeline.py:8: g and f \(pipeline.py:5\) write to"):
         runner(spark, broker, path).check()
 
 

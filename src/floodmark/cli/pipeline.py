@@ -215,6 +215,10 @@ def told() -> Iterator[None]:
         ) from error
     except (PipelineError, KafkaError) as error:
         raise CliError(str(error)) from error
+    except OSError as error:
+        if error.filename is None:
+            raise
+        raise CliError(f"{error.filename} cannot be used", why=error.strerror) from error
     except ModuleNotFoundError as error:
         if error.name not in ("pyspark", "pyarrow", "numpy", "pandas"):
             raise

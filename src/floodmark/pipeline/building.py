@@ -23,13 +23,12 @@ from floodmark.pipeline.declarations import (
     Place,
     Source,
 )
-from floodmark.pipeline.errors import PipelineError, root_cause
+from floodmark.pipeline.errors import OptionError, PipelineError, short_text
+from floodmark.pipeline.options import parse_read_options
 from floodmark.pipeline.parsing import dead_letters, parse, schema_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-DEAD_LETTERS_SUFFIX = "dead_letters"
+    from pyspark.sql import Column, SparkSession
 
 
 @dataclass(frozen=True)
@@ -70,11 +69,11 @@ class Builder:
                 f"{output.name} makes a table, not a stream: begin with a source of the pipeline",
             )
         if output.topic is not None:
-            rows = _topic_rows(output, rows)
+            rows = _at(output.place, lambda: _topic_rows(output, rows))
         return Built(output, rows, tuple(step.topics))
 
     def _build_dead_letters(self, source: Source) -> Built:
-        name = f"{source.name}_{DEAD_LETTERS_SUFFIX}"
+        name = source.dead_letters_name
         step = _Step(self, name)
         rows = dead_letters(source, step.read(source))
         output = Output(
@@ -95,17 +94,28 @@ class Builder:
         options = {
             "kafka.bootstrap.servers": self._bootstrap_server,
             "subscribe": topic,
-            **{name: str(value) for name, value in source.options.items()},
+            **self._pipeline.texts(source.options, source.place),
         }
-        if source.is_table:
-            return self._spark.read.format("floodmark").options(**options).load()
-        options.setdefault("kafka.group.id", self.group_of(output_name))
-        options.setdefault("startingOffsets", source.starting_offsets)
-        return self._spark.readStream.format("floodmark").options(**options).load()
+        if not source.is_table:
+            _set_default(options, "kafka.group.id", self.group_of(output_name))
+            _set_default(options, "startingOffsets", str(source.starting_offsets))
+        try:
+            # Spark asks the data source for them when a query starts; a check shall know before.
+            parse_read_options(options, streaming=not source.is_table)
+        except OptionError as error:
+            raise DeclarationError(source.place, str(error)) from error
+        reader = self._spark.read if source.is_table else self._spark.readStream
+        return reader.format("floodmark").options(**options).load()
 
     @property
     def pipeline(self) -> Pipeline:
         return self._pipeline
+
+
+def _set_default(options: dict[str, str], name: str, value: str) -> None:
+    """Unless it is given; capitals make no difference in names of options."""
+    if name.lower() not in map(str.lower, options):
+        options[name] = value
 
 
 def _no_function() -> DataFrame:
@@ -173,17 +183,21 @@ class _Step:
         rows = _at(source.place, lambda: parse(source, raw))
         if source.watermark is not None:
             column, delay = source.watermark
+            delay = self._builder.pipeline.text(delay, source.place)
             rows = _at(source.place, lambda: rows.withWatermark(column, delay))
         return rows
 
 
 def _latest_by_key(source: Source, raw: DataFrame) -> DataFrame:
-    """The last row of each key; a key whose last record is a tombstone is gone."""
-    last = raw.groupBy("key").agg(
-        F.max_by(F.struct(*raw.columns[1:]), F.struct("timestamp", "partition", "offset")).alias(
-            "r"
-        )
-    )
+    """The last row of each key; a key whose last record is a tombstone is gone.
+
+    In a partition offsets say what is last: producers may date their records as they like. Only
+    where a key is in several partitions, as after some were added, do timestamps decide.
+    """
+    record = F.struct(*raw.columns[1:])
+    by_partition = raw.groupBy("key", "partition").agg(F.max_by(record, "offset").alias("r"))
+    newest = F.max_by("r", F.struct("r.timestamp", "partition")).alias("r")
+    last = by_partition.groupBy("key").agg(newest)
     alive = last.where(F.col("key").isNull() | F.col("r.value").isNotNull())
     rows = _at(source.place, lambda: parse(source, alive.select("key", "r.*")))
     if source.key is not None and source.key not in rows.columns:
@@ -211,10 +225,16 @@ def _topic_rows(output: Output, rows: DataFrame) -> DataFrame:
             )
         return rows
     names = [name for name in rows.columns if name != output.key] or list(rows.columns)
-    value = F.to_json(F.struct(*[F.col(f"`{name}`") for name in names])).alias("value")
+    value = F.to_json(F.struct(*map(_column, names))).alias("value")
     if output.key is None:
         return rows.select(value)
-    return rows.select(F.col(f"`{output.key}`").cast("string").alias("key"), value)
+    return rows.select(_column(output.key).cast("string").alias("key"), value)
+
+
+def _column(name: str) -> Column:
+    """A column whose name may hold dots, which would else mean a field of a struct."""
+    quoted = name.replace("`", "``")
+    return F.col(f"`{quoted}`")
 
 
 def _call_of_author(
@@ -225,7 +245,12 @@ def _call_of_author(
     except PipelineError:
         raise
     except PySparkException as error:
-        raise _located(error, place) from error
+        raise DeclarationError(_line_of(error, place), short_text(error)) from error
+    except Exception as error:
+        # Whatever it is, it happened in the author's code, and its line helps more than our stack.
+        raise DeclarationError(
+            _line_of(error, place), f"{function.__name__} failed: {type(error).__name__}: {error}"
+        ) from error
 
 
 def _at(place: Place, work: Callable[[], DataFrame]) -> DataFrame:
@@ -236,24 +261,9 @@ def _at(place: Place, work: Callable[[], DataFrame]) -> DataFrame:
         raise DeclarationError(place, short_text(error)) from error
 
 
-def _located(error: PySparkException, place: Place) -> DeclarationError:
-    """The line of the author's file on which Spark refused."""
+def _line_of(error: Exception, place: Place) -> Place:
+    """The line of the author's file on which it happened."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if frame.filename == place.file and frame.lineno is not None:
-            return DeclarationError(Place(frame.filename, frame.lineno), short_text(error))
-    return DeclarationError(place, short_text(error))
-
-
-def short_text(error: BaseException) -> str:
-    """Our own sentence if there is one, else Spark's message without its plan and traces."""
-    text = str(error)
-    ours = root_cause(text)
-    if ours is not None:
-        return ours
-    lines = []
-    for line in text.splitlines():
-        if line.startswith(("JVM stacktrace", "'", "+-", "\tat ", "  at ")) or " SQLSTATE" in line:
-            lines.append(line.partition(" SQLSTATE")[0])
-            break
-        lines.append(line)
-    return "\n".join(line for line in lines if line.strip()).rstrip(";: ") or type(error).__name__
+            return Place(frame.filename, frame.lineno)
+    return place

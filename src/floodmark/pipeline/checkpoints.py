@@ -36,6 +36,10 @@ class Checkpoint:
     def outputs(self) -> list[str]:
         return sorted(p.name for p in self.folder.iterdir() if (p / "metadata").exists())
 
+    def last_planned(self, output: str) -> int | None:
+        """The last batch that was begun; it may not be complete."""
+        return _last_number(self.folder / output / "offsets")
+
     def last_batch(self, output: str) -> tuple[int, dict[str, dict[str, int]]] | None:
         """The last batch that is complete, and the offsets of all its sources."""
         done = _last_number(self.folder / output / "commits")
@@ -52,6 +56,11 @@ class Checkpoint:
 
 def open_checkpoint(folder: Path, pipeline: str, bootstrap_server: str) -> Checkpoint:
     """The checkpoint for this pipeline; a new one where there is none."""
+    if folder.parts and folder.parts[0].endswith(":"):
+        raise PipelineError(
+            f"{folder} is no folder of this machine, which a checkpoint must be in: mount it, on a "
+            "cluster on all machines"
+        )
     known = read_checkpoint(folder)
     if known is None:
         if folder.exists() and any(folder.iterdir()):

@@ -2,7 +2,8 @@
 
 Users make a `Pipeline` and decorate functions from DataFrame to DataFrame; parameters name the
 sources and views that a function wants. The words are those of Spark's declarative pipelines where
-they fit (`table`, `temporary_view`, `sink`). Texts may hold `{name}` for a setting.
+they fit (`table`, `temporary_view`, `sink`). Topics, paths, delays, triggers and options may hold
+`{name}` for a setting.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ OUTPUT_MODES = ("append", "update", "complete")
 DELIVERIES = ("exactly_once", "at_least_once")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PIPELINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+# Other braces stay: options may be JSON.
+_SETTING = re.compile(r"\{([A-Za-z_][\w-]*)\}")
 
 
 class Place(NamedTuple):
@@ -64,6 +67,11 @@ class Source:
     dead_letters: str | None = None
     metadata: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def dead_letters_name(self) -> str:
+        """The output that its dead letters make."""
+        return f"{self.name}_dead_letters"
 
 
 @dataclass(frozen=True)
@@ -186,6 +194,7 @@ class Pipeline:
         options: Mapping[str, Any] | None = None,
     ) -> Callable[[F], F]:
         """Rows into files, each exactly once; the path is tables/NAME unless given."""
+        _refuse_function(path, "table()")
 
         def declare(function: F) -> F:
             name = function.__name__
@@ -194,7 +203,7 @@ class Pipeline:
                     name=name,
                     function=function,
                     place=_place_of(function),
-                    path=path or f"tables/{name}",
+                    path=str(path or f"tables/{name}"),
                     spark_format=format,
                     partition_cols=tuple(partition_cols),
                     trigger=trigger,
@@ -221,6 +230,7 @@ class Pipeline:
 
         For a topic the format is json (all columns but the key) or raw (a column `value`).
         """
+        _refuse_function(topic, 'sink(topic="...")')
 
         def declare(function: F) -> F:
             to_topic = topic is not None
@@ -246,21 +256,31 @@ class Pipeline:
 
     def text(self, text: str, place: Place) -> str:
         """A declared text with the settings filled in."""
-        try:
-            return text.format_map(self.settings)
-        except KeyError as error:
-            known = ", ".join(sorted(self.settings)) or "none is set"
-            raise DeclarationError(
-                place,
-                f"the setting {error.args[0]} in {text!r} is not set (known: {known}): add it to "
-                "pipeline.toml, or give --set",
-            ) from None
+
+        def fill(found: re.Match[str]) -> str:
+            name = found.group(1)
+            if name not in self.settings:
+                known = ", ".join(sorted(self.settings)) or "none is set"
+                raise DeclarationError(
+                    place,
+                    f"the setting {name} in {text!r} is not set (known: {known}): add it to "
+                    "pipeline.toml, or give --set",
+                )
+            return str(self.settings[name])
+
+        return _SETTING.sub(fill, text)
+
+    def texts(self, options: Mapping[str, Any], place: Place) -> dict[str, str]:
+        """Declared options as Spark wants them."""
+        return {name: self.text(str(value), place) for name, value in options.items()}
 
     def _add_source(self, source: Source) -> Source:
         place = source.place
         if not _NAME.fullmatch(source.name):
             raise DeclarationError(place, f"{source.name!r} cannot be a parameter's name")
         self._claim(source.name, place)
+        if source.dead_letters is not None:
+            self._claim(source.dead_letters_name, place)
         if source.format not in FORMATS:
             raise DeclarationError(
                 place, f"format {source.format!r} is not known: use one of {', '.join(FORMATS)}"
@@ -271,11 +291,29 @@ class Pipeline:
                 f"source {source.name} needs a schema to read {source.format}, such as "
                 'schema="id STRING, amount DOUBLE"',
             )
+        if source.watermark is not None and not _is_pair_of_texts(source.watermark):
+            raise DeclarationError(
+                place,
+                f"the watermark of {source.name} is {source.watermark!r}: write the column and how "
+                'late its rows may be, such as watermark=("ordered_at", "10 seconds")',
+            )
+        if source.dead_letters == source.topic:
+            raise DeclarationError(
+                place,
+                f"the dead letters of {source.name} would go back to {source.topic}, and from "
+                "there round and round: name another topic",
+            )
         self.sources[source.name] = source
         return source
 
     def _add_output(self, output: Output, function: F) -> F:
         self._claim(output.name, output.place)
+        if output.spark_format in ("json", "raw") and not (output.path or "path" in output.options):
+            raise DeclarationError(
+                output.place,
+                f"{output.name} does not say where its rows go: name a topic, or a format of Spark "
+                'such as format="console"',
+            )
         for value, allowed in (
             (output.output_mode, OUTPUT_MODES),
             (output.delivery, DELIVERIES),
@@ -294,9 +332,14 @@ class Pipeline:
             *self.views.values(),
             *self.outputs.values(),
         ]
-        for known in declared:
-            if known.name == name:
-                raise DeclarationError(place, f"the name {name} is taken, see {known.place}")
+        taken = {known.name: known.place for known in declared}
+        taken |= {
+            source.dead_letters_name: source.place
+            for source in self.sources.values()
+            if source.dead_letters is not None
+        }
+        if name in taken:
+            raise DeclarationError(place, f"the name {name} is taken, see {taken[name]}")
 
 
 def _caller() -> Place:
@@ -310,3 +353,17 @@ def _caller() -> Place:
 def _place_of(function: Callable[..., Any]) -> Place:
     code = function.__code__
     return Place(code.co_filename, code.co_firstlineno)
+
+
+def _refuse_function(first: object, wanted: str) -> None:
+    """Without its parentheses a decorator would get the function, and declare nothing."""
+    if inspect.isfunction(first):
+        raise DeclarationError(_place_of(first), f"write @pipeline.{wanted}, with the parentheses")
+
+
+def _is_pair_of_texts(value: object) -> bool:
+    return (
+        isinstance(value, (tuple, list))
+        and len(value) == 2
+        and all(isinstance(part, str) for part in value)
+    )

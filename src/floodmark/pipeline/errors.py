@@ -1,7 +1,7 @@
 """What can go wrong in a pipeline, in words for its author.
 
 Raised on the driver and in Spark's Python workers. Spark wraps what a worker raises into long
-traces; `root_cause` finds our sentence in them, so that the runner can show it alone.
+traces; `short_text` finds the sentence in them, so that the runner can show it alone.
 """
 
 from __future__ import annotations
@@ -47,6 +47,54 @@ def root_cause(text: str) -> str | None:
     """Our own message inside the text of a Spark exception; None when the cause is not ours."""
     found = _OURS.findall(text)
     return found[-1].partition(" SQLSTATE:")[0].strip() if found else None
+
+
+_TRACE = re.compile(
+    r"Traceback \(most recent call last\):\n(?P<frames>(?:[ ]+.*\n)+)(?P<error>\S.*)"
+)
+_FRAME = re.compile(r'  File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>\S+)')
+
+
+# Frames that say nothing to an author.
+_MACHINERY = ("/pyspark/", "/pyspark.zip/", "/py4j/", "/floodmark/pipeline/")
+
+
+def python_cause(text: str) -> str | None:
+    """What was raised in Python, and in which line of the author; None without a trace of it."""
+    traces = list(_TRACE.finditer(text))
+    if not traces:
+        return None
+    last = traces[-1]
+    cause = last["error"].removeprefix("pyspark.errors.exceptions.captured.")
+    cause = cause.partition(" SQLSTATE:")[0]
+    for frame in reversed(list(_FRAME.finditer(last["frames"]))):
+        if not any(part in frame["file"] for part in _MACHINERY):
+            file = frame["file"].rpartition("/")[2]
+            return f"{cause} ({file}:{frame['line']}, in {frame['function']})"
+    return cause
+
+
+# With these begin what Spark appends to its messages: plans, traces, the state of the query.
+_APPENDIX = ("JVM stacktrace", "=== Streaming Query", "'", "+-", "\tat ", "  at ")
+
+
+def short_text(error: BaseException) -> str:
+    """Our own sentence if there is one, the author's exception, or Spark's message alone."""
+    java_exception = getattr(error, "java_exception", None)
+    text = str(error if java_exception is None else java_exception.getMessage())
+    cause = root_cause(text) or python_cause(text)
+    if cause is not None:
+        return cause
+    lines: list[str] = []
+    for line in text.splitlines():
+        if lines and line.startswith(_APPENDIX):
+            break
+        message, is_last, _ = line.partition(" SQLSTATE")
+        lines.append(message)
+        # A plan follows the semicolon.
+        if is_last or line.endswith(";"):
+            break
+    return "\n".join(line for line in lines if line.strip()).rstrip(";: ") or type(error).__name__
 
 
 # The package is on no index yet, so its name alone would install nothing.

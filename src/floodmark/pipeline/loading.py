@@ -12,6 +12,7 @@ import tomllib
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from floodmark.pipeline.declarations import Pipeline
@@ -51,16 +52,23 @@ def load_settings(folder: Path, environment: str | None) -> dict[str, Any]:
         return {}
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, OSError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise PipelineError(f"{path} cannot be read: {error}") from error
-    settings = dict(document.get("settings", {}))
+    settings = _section(path, document, "settings")
     if environment is not None:
-        environments = document.get("environments", {})
+        environments = _section(path, document, "environments")
         if environment not in environments:
             known = ", ".join(environments) or "none"
             raise PipelineError(f"{path} has no environment {environment} (there are: {known})")
-        settings |= environments[environment]
+        settings |= _section(path, environments, environment)
     return settings
+
+
+def _section(path: Path, document: Mapping[str, Any], name: str) -> dict[str, Any]:
+    section = document.get(name, {})
+    if not isinstance(section, dict):
+        raise PipelineError(f"{path}: {name} is {section!r}, but must be a section of name = value")
+    return dict(section)
 
 
 def _import(path: Path) -> Any:
@@ -68,9 +76,12 @@ def _import(path: Path) -> Any:
     from pyspark import cloudpickle
 
     spec = importlib.util.spec_from_file_location(_MODULE_NAME, path.resolve())
-    assert spec is not None and spec.loader is not None
+    if spec is None or spec.loader is None:
+        raise PipelineError(f"{path} is no Python file: name a pipeline file that ends in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[_MODULE_NAME] = module
+    # As Python does for a script, so that the file may import what lies beside it.
+    sys.path.insert(0, str(path.resolve().parent))
     try:
         spec.loader.exec_module(module)
     except PipelineError:
@@ -80,18 +91,38 @@ def _import(path: Path) -> Any:
         raise PipelineError(
             f"{path.name}:{line}: the file cannot be loaded: {type(error).__name__}: {error}"
         ) from error
-    # Workers cannot import the author's file, so its functions travel by value.
+    # Workers cannot import the author's files, so their functions travel by value.
     register: Any = cloudpickle.register_pickle_by_value
-    register(module)
+    for own in (module, *_modules_beside(path)):
+        register(own)
     return module
 
 
+def _modules_beside(path: Path) -> list[ModuleType]:
+    """The modules and packages in the folder of the file that it has imported."""
+    folder = str(path.resolve().parent)
+    return [
+        module
+        for name, module in sys.modules.items()
+        if "." not in name and _folder_of(module) == folder
+    ]
+
+
+def _folder_of(module: ModuleType) -> str | None:
+    """Where a module lies, or the package that it is."""
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return None
+    return str(Path(file).parents[1 if hasattr(module, "__path__") else 0])
+
+
 def _last_line_in(path: Path, error: Exception) -> int:
-    if isinstance(error, SyntaxError) and error.lineno is not None:
+    file = str(path.resolve())
+    if isinstance(error, SyntaxError) and error.filename == file and error.lineno is not None:
         return error.lineno
     lines = [
         frame.lineno
         for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename == str(path.resolve()) and frame.lineno is not None
+        if frame.filename == file and frame.lineno is not None
     ]
     return lines[-1] if lines else 1

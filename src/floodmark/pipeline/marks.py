@@ -92,8 +92,9 @@ def check_plan(known: Mark | None, wanted: Repeatable, first: int) -> None:
         seen = "no mark is left" if known is None else f"the last mark is of batch {known.batch}"
         raise ExactlyOnceError(
             f"batch {wanted.batch} cannot be written exactly once: {seen}, so what was written "
-            "since is not known (marks expire after offsets.retention.minutes). Compare the output "
-            f"with the input, then go on with first_exact_batch={wanted.batch}"
+            "since is not known (marks expire after offsets.retention.minutes, and another topic "
+            "has none). Compare the output with the input, then go on with "
+            f"first_exact_batch={wanted.batch}"
         )
     if known.batch > wanted.batch:
         raise ExactlyOnceError(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.types import BooleanType, StringType, StructType
 
 from floodmark.pipeline.binary_formats import BINARY_FORMATS, PARSED_MARK, with_parsed
 from floodmark.pipeline.declarations import DeclarationError, Source
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 _PARSED = "_parsed"
 _CORRUPT = "_corrupt_record"
+# Spark reads one JSON document of a text and drops what follows it without a word. So it gets every
+# value inside a document of ours, whose end it finds only behind a value that is one document.
+_FRAMED = "value"
+_END = "end"
 _PERMISSIVE = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
 _METADATA = ("key", "topic", "partition", "offset", "timestamp")
 
@@ -52,7 +56,7 @@ def parse(source: Source, rows: DataFrame) -> DataFrame:
         failure = F.raise_error(_complaint(source))
         parsed = parsed.withColumn(_PARSED, F.when(bad, failure).otherwise(F.col(_PARSED)))
     metadata = [F.col(name).alias(f"_{name}") for name in _METADATA] if source.metadata else []
-    result = parsed.select(f"{_PARSED}.*", *metadata)
+    result = parsed.select(f"{_fields(source)}.*", *metadata)
     return result.drop(_CORRUPT, PARSED_MARK)
 
 
@@ -78,32 +82,51 @@ def dead_letters(source: Source, rows: DataFrame) -> DataFrame:
 
 
 def _with_parsed(source: Source, rows: DataFrame) -> DataFrame:
+    """The rows with one more column: a struct with the value's fields and what tells bad ones."""
     if source.format in BINARY_FORMATS:
         return with_parsed(source, rows, _PARSED)
-    text = F.col("value").cast("string")
     schema = schema_of(source)
     assert schema is not None
-    with_corrupt = StructType([*schema.fields]).add(_CORRUPT, StringType())
-    if source.format == "json":
-        return rows.withColumn(_PARSED, F.from_json(text, with_corrupt, _PERMISSIVE))
-    return rows.withColumn(_PARSED, F.from_csv(text, _ddl(with_corrupt), _PERMISSIVE))
+    text = F.col("value").cast("string")
+    if source.format == "csv":
+        with_corrupt = StructType([*schema.fields]).add(_CORRUPT, StringType())
+        return rows.withColumn(_PARSED, F.from_csv(text, _ddl(with_corrupt), _PERMISSIVE))
+    framed = F.concat(F.lit('{"' + _FRAMED + '":'), text, F.lit(',"' + _END + '":true}'))
+    frame = StructType().add(_FRAMED, schema).add(_END, BooleanType()).add(_CORRUPT, StringType())
+    return rows.withColumn(_PARSED, F.from_json(framed, frame, _PERMISSIVE))
+
+
+def _fields(source: Source) -> str:
+    """Where the fields of the value are."""
+    return f"{_PARSED}.{_FRAMED}" if source.format == "json" else _PARSED
 
 
 def _is_bad(source: Source) -> Column:
-    nothing = F.col(_PARSED).isNull()
+    nothing = F.col(_fields(source)).isNull()
     if source.format == "protobuf":
         return nothing
     if source.format == "avro":
         return nothing | F.col(f"{_PARSED}.{PARSED_MARK}").isNull()
-    return nothing | F.col(f"{_PARSED}.{_CORRUPT}").isNotNull() | F.col("value").isNull()
+    # Spark puts a sign of its own in the place of bytes that are no text.
+    broken = F.col("value").isNull() | ~F.is_valid_utf8(F.col("value").cast("string"))
+    bad = nothing | broken | F.col(f"{_PARSED}.{_CORRUPT}").isNotNull()
+    if source.format == "json":
+        return bad | F.col(f"{_PARSED}.{_END}").isNull()
+    # Spark makes a row of nulls of nothing, though it refuses rows that lack some column.
+    return bad | (F.length("value") == 0)
 
 
 def _complaint(source: Source) -> Column:
+    advice = (
+        "write the key anew with a good value, or delete it by a tombstone"
+        if source.is_table
+        else "name a topic for such records by dead_letters"
+    )
     return F.format_string(
         # The first part is put in by Spark, or the text would be found in plans as well.
         "%s.PipelineError: the record at offset %d of %s-%d does not "
         f"parse as {source.format} with the schema of source {source.name} ({source.place}). "
-        "Correct the schema, or name a topic for such records by dead_letters",
+        f"Correct the schema, or {advice}",
         F.lit("floodmark.pipeline.errors"),
         F.col("offset"),
         F.col("topic"),
@@ -112,7 +135,8 @@ def _complaint(source: Source) -> Column:
 
 
 def _ddl(schema: StructType) -> str:
-    return ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in schema.fields)
+    quoted = [(field.name.replace("`", "``"), field.dataType) for field in schema.fields]
+    return ", ".join(f"`{name}` {kind.simpleString()}" for name, kind in quoted)
 
 
 def _first_line(error: Exception) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
@@ -19,14 +19,15 @@ from floodmark.client.cluster import Cluster
 from floodmark.client.errors import KafkaError
 from floodmark.client.group_offsets import GroupMetadata, commit_offsets
 from floodmark.pipeline.batch_writers import at_least_once, exactly_once
-from floodmark.pipeline.building import Builder, Built, short_text
+from floodmark.pipeline.building import Builder, Built
 from floodmark.pipeline.checkpoints import Checkpoint
-from floodmark.pipeline.declarations import DeclarationError, Pipeline
-from floodmark.pipeline.errors import PipelineError
+from floodmark.pipeline.declarations import DeclarationError, Output, Pipeline
+from floodmark.pipeline.errors import PipelineError, short_text
 from floodmark.pipeline.offsets import from_document
 from floodmark.pipeline.options import parse_write_options
 from floodmark.pipeline.progress import OBSERVED, OutputProgress, offsets_in
 from floodmark.pipeline.sink import check_columns, check_no_other_columns
+from floodmark.pipeline.tables import check_batches, location
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,6 +41,13 @@ STOP_PATIENCE_SECONDS = 30.0
 # begin again.
 _STARVED = "Python worker failed to connect back"
 MOST_RESTARTS = 5
+# What Spark says when the state or the sources in a checkpoint are not those of the query.
+_OTHER_CODE = (
+    "sources in the checkpoint offsets",
+    "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
+    "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE",
+    "STREAMING_STATEFUL_OPERATOR_NOT_MATCH",
+)
 
 Show = Callable[[list[OutputProgress]], None]
 
@@ -69,6 +77,7 @@ class Runner:
             if item.output.topic is not None:
                 self._check_topic_columns(item)
             self._check_streaming(item)
+        self._check_tables(built)
         asyncio.run(self._check_topics(built))
         return built
 
@@ -109,8 +118,29 @@ class Runner:
         plan = frame._jdf.queryExecution().analyzed()
         try:
             catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(plan, mode)
+            item.rows.writeStream.trigger(processingTime=self._trigger(item.output))
         except PySparkException as error:
             raise DeclarationError(item.output.place, short_text(error)) from error
+
+    def _check_tables(self, built: Iterable[Built]) -> None:
+        owners: dict[str, Output] = {}
+        for output in (item.output for item in built):
+            table = self._table_of(output)
+            if table is None:
+                continue
+            other = owners.setdefault(table, output)
+            if other is not output:
+                raise DeclarationError(
+                    output.place,
+                    f"{output.name} and {other.name} ({other.place}) write to one folder, {table}, "
+                    "where the batches of one would be taken for those of the other: name two",
+                )
+            if self._checkpoint is None:
+                continue
+            try:
+                check_batches(self._spark, table, self._checkpoint.last_planned(output.name))
+            except PipelineError as error:
+                raise DeclarationError(output.place, str(error)) from error
 
     async def _check_topics(self, built: Iterable[Built]) -> None:
         """Topics that are read must be there; those that are written are made by the broker."""
@@ -133,8 +163,16 @@ class Runner:
         return {
             "kafka.bootstrap.servers": self._bootstrap_server,
             "topic": self._pipeline.text(output.topic, output.place),
-            **{name: str(value) for name, value in output.options.items()},
+            **self._pipeline.texts(output.options, output.place),
         }
+
+    def _trigger(self, output: Output) -> str:
+        return self._pipeline.text(output.trigger, output.place)
+
+    def _table_of(self, output: Output) -> str | None:
+        """The folder or address that an output's files go to, if it makes files."""
+        path = output.path or output.options.get("path")
+        return None if path is None else location(self._pipeline.text(str(path), output.place))
 
     def _start(self, item: Built, once: bool) -> StreamingQuery:
         assert self._checkpoint is not None
@@ -146,10 +184,10 @@ class Runner:
         if once:
             writer = writer.trigger(availableNow=True)
         else:
-            writer = writer.trigger(processingTime=output.trigger)
+            writer = writer.trigger(processingTime=self._trigger(output))
         try:
             return self._to_target(item, writer).start()
-        except PySparkException as error:
+        except (PySparkException, Py4JJavaError) as error:
             raise DeclarationError(output.place, short_text(error)) from error
 
     def _to_target(self, item: Built, writer: DataStreamWriter) -> DataStreamWriter:
@@ -165,10 +203,11 @@ class Runner:
                 first_exact_batch=output.first_exact_batch,
             )
             return writer.foreachBatch(write)
-        writer = writer.format(output.spark_format).options(**dict(output.options))
-        if output.path is not None:
-            path = Path(self._pipeline.text(output.path, output.place)).resolve()
-            writer = writer.option("path", str(path))
+        options = self._pipeline.texts(output.options, output.place)
+        writer = writer.format(output.spark_format).options(**options)
+        table = self._table_of(output)
+        if table is not None:
+            writer = writer.option("path", table)
         if output.partition_cols:
             writer = writer.partitionBy(*output.partition_cols)
         return writer
@@ -206,7 +245,15 @@ class Runner:
         for name, query in self._queries.items():
             error = query.exception()
             if error is not None:
-                raise PipelineError(f"{name} has failed: {short_text(error)}")
+                raise PipelineError(f"{name} has failed: {short_text(error)}{self._advice(error)}")
+
+    def _advice(self, error: PySparkException) -> str:
+        if not any(sign in str(error) for sign in _OTHER_CODE):
+            return ""
+        return (
+            "\nThe checkpoint was made by a pipeline of another shape: undo the change, or begin "
+            f"anew after `floodmark pipeline reset {self._pipeline.name}`"
+        )
 
     def _stop_queries(self) -> None:
         """After the batch that is under way, so that as little as possible is repeated."""

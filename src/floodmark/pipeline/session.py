@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -40,6 +40,9 @@ _DEFAULTS = {
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _SHORT = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+
+# They print a line of JSON with the JVM's stack for every exception, which is told anyway.
+_CHATTY = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
 _LOGGING = """rootLogger.level = {level}
 rootLogger.appenderRef.stderr.ref = stderr
@@ -85,6 +88,7 @@ def spark_session(
     with (
         tempfile.TemporaryDirectory(prefix="floodmark-spark-") as folder,
         environment(_needed(Path(folder), is_local=is_local)),
+        _silenced(_CHATTY if log_level == "OFF" else ()),
     ):
         logging = Path(folder) / "log4j2.properties"
         logging.write_text(_LOGGING.format(level=log_level))
@@ -132,6 +136,20 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def _silenced(names: Sequence[str]) -> Iterator[None]:
+    from pyspark.logger import PySparkLogger
+
+    loggers = [PySparkLogger.getLogger(name) for name in names]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.disabled = False
 
 
 def _create(builder: SparkSession.Builder, master: str) -> SparkSession:

@@ -1,9 +1,12 @@
 """Mistakes in a pipeline file are told with their line; Java and folders are checked first."""
 
+import pickle
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from pyspark import cloudpickle
 
 from floodmark.pipeline.checkpoints import find_checkpoints, open_checkpoint, read_checkpoint
 from floodmark.pipeline.errors import PipelineError
@@ -13,6 +16,12 @@ from floodmark.pipeline.progress import OutputProgress
 from floodmark.pipeline.template import write_template
 
 HEAD = "from floodmark.pipeline import Pipeline\npipeline = Pipeline('p')\n"
+
+
+@pytest.fixture(autouse=True)
+def own_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder of a pipeline file stays on the path for as long as a process lives."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
 
 
 def load(folder: Path, text: str) -> None:
@@ -37,6 +46,30 @@ def load(folder: Path, text: str) -> None:
         ),
         ("x = 1 / 0\n", r"pipeline.py:3: the file cannot be loaded: ZeroDivisionError"),
         ("def broken(:\n", r"pipeline.py:3: the file cannot be loaded: SyntaxError"),
+        (
+            "pipeline.source('s', topic='t', format='raw', watermark='timestamp')\n",
+            r"pipeline.py:3: the watermark of s is 'timestamp': write the column and how late",
+        ),
+        (
+            "pipeline.source('s', topic='t', schema='a INT', dead_letters='t')\n",
+            r"pipeline.py:3: the dead letters of s would go back to t.*: name another topic",
+        ),
+        (
+            "@pipeline.sink(topic='t')\ndef s_dead_letters(s): ...\n"
+            "pipeline.source('s', topic='t', schema='a INT', dead_letters='d')\n",
+            r"pipeline.py:5: the name s_dead_letters is taken, see pipeline.py:3",
+        ),
+        (
+            "pipeline.source('s', topic='t', schema='a INT', dead_letters='d')\n"
+            "@pipeline.sink(topic='t')\ndef s_dead_letters(s): ...\n",
+            r"pipeline.py:4: the name s_dead_letters is taken, see pipeline.py:3",
+        ),
+        ("@pipeline.table\ndef f(s): ...\n", r"pipeline.py:3: write @pipeline.table\(\), with"),
+        ("@pipeline.sink\ndef f(s): ...\n", r"pipeline.py:3: write @pipeline.sink\(topic="),
+        (
+            "@pipeline.sink()\ndef f(s): ...\n",
+            r"pipeline.py:3: f does not say where its rows go: name a topic",
+        ),
     ],
 )
 def test_a_mistake_is_told_with_its_line(tmp_path: Path, text: str, message: str) -> None:
@@ -49,6 +82,44 @@ def test_a_file_must_be_there_and_declare_one_pipeline(tmp_path: Path) -> None:
         load_pipeline(tmp_path / "none.py")
     with pytest.raises(PipelineError, match="declares no pipelines"):
         load(tmp_path, "x = 1\n")
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(PipelineError, match="is no Python file: name a pipeline file that ends"):
+        load_pipeline(tmp_path / "notes.txt")
+
+
+def test_a_file_may_import_what_lies_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "beside_a_pipeline.py").write_text("def double(n):\n    return 2 * n\n")
+    load(tmp_path, HEAD + "from beside_a_pipeline import double\n")
+    # A worker cannot import it: what travels there must not say its name alone.
+    travelled = cloudpickle.dumps(sys.modules.pop("beside_a_pipeline").double)
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if p != str(tmp_path)])
+    assert pickle.loads(travelled)(4) == 8
+
+
+def test_braces_that_hold_no_setting_stay_as_they_are(tmp_path: Path) -> None:
+    pipeline = load_pipeline(write_template(tmp_path / "words"), overrides={"n": "7"})
+    options = {"startingOffsets": '{"t": {"0": {n}}}', "maxOffsetsPerTrigger": 5}
+    filled = {"startingOffsets": '{"t": {"0": 7}}', "maxOffsetsPerTrigger": "5"}
+    assert pipeline.texts(options, pipeline.place) == filled
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"settings = 5\n", "settings is 5, but must be a section"),
+        (b"[environments]\nlive = 'x'\n", "live is 'x', but must be a section"),
+        (b"[settings]\na = '\xff'\n", "cannot be read"),
+        (b"[settings\n", "cannot be read"),
+    ],
+)
+def test_settings_that_cannot_be_read_are_told(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    (tmp_path / "pipeline.toml").write_bytes(content)
+    with pytest.raises(PipelineError, match=rf"pipeline.toml.*{message}"):
+        load_settings(tmp_path, "live")
 
 
 def test_settings_come_from_the_file_the_environment_and_the_command_line(tmp_path: Path) -> None:

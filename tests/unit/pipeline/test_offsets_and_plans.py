@@ -1,17 +1,20 @@
 """Options mean what they mean in Spark's connector; ranges are cut without loss."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from floodmark.client.offsets import OffsetSpec
 from floodmark.client.view import TopicPartition
-from floodmark.pipeline.errors import ExactlyOnceError, OptionError, root_cause
+from floodmark.pipeline.errors import ExactlyOnceError, OptionError, root_cause, short_text
 from floodmark.pipeline.java import parse_major_version
 from floodmark.pipeline.marks import Mark, Repeatable, check_plan
 from floodmark.pipeline.offsets import from_document, to_document
 from floodmark.pipeline.options import parse_duration_ms, parse_read_options, parse_write_options
 from floodmark.pipeline.planning import OffsetRange, check_order, limit_evenly, split_ranges
+from floodmark.pipeline.tables import location
 
 BASE = {"kafka.bootstrap.servers": "h:1", "subscribe": "a,b"}
 P0, P1 = TopicPartition("a", 0), TopicPartition("a", 1)
@@ -191,6 +194,47 @@ def test_our_sentence_is_found_in_a_trace_of_spark() -> None:
     )
     assert root_cause(text) == "offsets 1 to 2 are gone"
     assert root_cause("java.lang.NullPointerException\n\tat x") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("'path' is not specified.", "'path' is not specified."),
+        ("[WRONG] It is wrong. SQLSTATE: 42\n\tat org.apache.Foo", "[WRONG] It is wrong."),
+        ("must be started;\nfloodmark\n", "must be started"),
+        ("it failed\n=== Streaming Query ===\nIdentifier: x", "it failed"),
+        (
+            "Traceback (most recent call last):\n"
+            '  File "/x/site-packages/pyspark/worker.py", line 5, in main\n    f()\n'
+            '  File "/home/me/pipeline.py", line 8, in share\n    return x / 0\n           ~~^~~\n'
+            "ZeroDivisionError: division by zero\n=== Streaming Query ===\n",
+            "ZeroDivisionError: division by zero (pipeline.py:8, in share)",
+        ),
+        (
+            "An exception was raised by the Python Proxy. Traceback (most recent call last):\n"
+            '  File "/x/py4j/clientserver.py", line 5, in _call_proxy\n    f()\n'
+            "pyspark.errors.exceptions.captured.NumberFormatException: [CAST] Bad. SQLSTATE: 1\n",
+            "NumberFormatException: [CAST] Bad.",
+        ),
+        ("", "ValueError"),
+    ],
+)
+def test_what_spark_reports_becomes_a_sentence(text: str, told: str) -> None:
+    assert short_text(ValueError(text)) == told
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("hdfs://host:9000/tables/x", "hdfs://host:9000/tables/x"),
+        ("s3a://bucket/x", "s3a://bucket/x"),
+        ("file:/tables/x", "file:/tables/x"),
+        ("/tables/x", "/tables/x"),
+        ("tables/x", str(Path("tables/x").resolve())),
+    ],
+)
+def test_a_table_may_lie_at_an_address(path: str, found: str) -> None:
+    assert location(path) == found
 
 
 def test_java_versions_old_and_new() -> None:

@@ -1,0 +1,49 @@
+"""Where the files of a table lie, and whose batches are in it already.
+
+Called by `runner.py` before a query starts. A table keeps a log of its own of the batches in it, by
+their numbers alone. Spark passes over a batch whose number is there, also when that was another
+query's or one from before a reset: its rows would be lost without a word.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from floodmark.pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOG_FOLDER = "_spark_metadata"
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
+def location(path: str) -> str:
+    """A folder of this machine in full; addresses such as hdfs://host/folder as they are."""
+    return path if _ADDRESS.match(path) else str(Path(path).resolve())
+
+
+def check_batches(spark: SparkSession, table: str, last_batch: int | None) -> None:
+    """`last_batch` is the last one that the query's checkpoint knows of."""
+    written = _last_batch_in(spark, table)
+    known = -1 if last_batch is None else last_batch
+    if written is not None and written > known:
+        raise PipelineError(
+            f"the table {table} holds batches up to {written}, of which this checkpoint knows "
+            "nothing: it is that of another pipeline or output, or from before a reset. Spark "
+            "would take the next batches for written and drop their rows. Move the folder away or "
+            "name another path"
+        )
+
+
+def _last_batch_in(spark: SparkSession, table: str) -> int | None:
+    context: Any = spark.sparkContext
+    folder = context._jvm.org.apache.hadoop.fs.Path(table, _LOG_FOLDER)
+    files = folder.getFileSystem(context._jsc.hadoopConfiguration())
+    if not files.exists(folder):
+        return None
+    names = [status.getPath().getName() for status in files.listStatus(folder)]
+    numbers = [name.removesuffix(".compact") for name in names]
+    return max((int(number) for number in numbers if number.isdigit()), default=None)
