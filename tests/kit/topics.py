@@ -26,6 +26,24 @@ def make_topic(
     asyncio.run(run())
 
 
+def delete_topic(bootstrap: str, name: str) -> None:
+    async def run() -> None:
+        async with Admin(bootstrap) as admin:
+            for outcome in await admin.delete_topics([name]):
+                assert outcome.error is None
+
+    asyncio.run(run())
+
+
+def add_partitions(bootstrap: str, name: str, total: int) -> None:
+    async def run() -> None:
+        async with Admin(bootstrap) as admin:
+            for outcome in await admin.add_partitions({name: total}):
+                assert outcome.error is None
+
+    asyncio.run(run())
+
+
 def fill_topic(
     bootstrap: str,
     name: str,

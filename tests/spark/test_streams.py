@@ -15,7 +15,7 @@ from floodmark.client.view import TopicPartition
 from floodmark.pipeline.batch_writers import exactly_once
 from floodmark.pipeline.marks import Mark, Repeatable, mark_partition
 from kit.broker import Broker
-from kit.topics import fill_topic, make_topic, read_topic
+from kit.topics import add_partitions, delete_topic, fill_topic, make_topic, read_topic
 
 
 def stream(spark: SparkSession, broker: Broker, topic: str, **options: Any) -> DataStreamReader:
@@ -151,6 +151,46 @@ def test_a_topic_that_left_the_subscription_is_data_loss(
     frame = stream(spark, broker, topic, failOnDataLoss=False).load()
     query = run_once(frame, checkpoint, {"format": "noop"})
     assert sum(p["numInputRows"] for p in query.recentProgress) == 1
+
+
+def test_a_topic_that_is_made_anew_under_a_running_query_is_data_loss(
+    spark: SparkSession, broker: Broker, topic: str, checkpoint: str
+) -> None:
+    make_topic(broker.bootstrap, topic)
+    fill_topic(broker.bootstrap, topic, [(None, b"old")] * 3)
+    writer = stream(spark, broker, topic).load().writeStream.format("noop")
+    query = writer.option("checkpointLocation", checkpoint).start()
+    try:
+        query.processAllAvailable()
+        delete_topic(broker.bootstrap, topic)
+        make_topic(broker.bootstrap, topic)
+        # More than before: the offset that the query stands at is there again, for another record.
+        fill_topic(broker.bootstrap, topic, [(None, b"new")] * 9)
+        # The query may as well look between the two, and not find the topic.
+        with pytest.raises(Exception, match=r"was deleted and made anew|does not exist|it is gone"):
+            query.processAllAvailable()
+    finally:
+        query.stop()
+
+
+def test_partitions_that_are_added_under_a_running_query_are_read_from_their_beginning(
+    spark: SparkSession, broker: Broker, topic: str, checkpoint: str, tmp_path: Path
+) -> None:
+    make_topic(broker.bootstrap, topic)
+    fill_topic(broker.bootstrap, topic, [(None, b"0")])
+    frame = stream(spark, broker, topic).load().selectExpr("CAST(value AS STRING) v")
+    writer = frame.writeStream.format("parquet").option("checkpointLocation", checkpoint)
+    query = writer.option("path", str(tmp_path / "table")).start()
+    try:
+        query.processAllAvailable()
+        add_partitions(broker.bootstrap, topic, 3)
+        for partition in range(3):
+            fill_topic(broker.bootstrap, topic, [(None, b"%d" % partition)], partition=partition)
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    rows = spark.read.parquet(str(tmp_path / "table")).collect()
+    assert sorted(row.v for row in rows) == ["0", "0", "1", "2"]
 
 
 def test_a_stream_into_a_topic_writes_every_row(

@@ -20,6 +20,7 @@ from floodmark.pipeline.checkpoints import (
     DEFAULT_FOLDER,
     Checkpoint,
     find_checkpoints,
+    held,
     open_checkpoint,
     read_checkpoint,
     remove,
@@ -167,8 +168,9 @@ def reset(name: str, checkpoints: Path, checkpoint: Path | None, yes: bool) -> N
             raise CliError(f"there is no checkpoint of pipeline {name}", hint=f"known: {known}")
         if not yes:
             click.confirm(f"Forget position and state of {name} in {found.folder}?", abort=True)
-        _delete_groups(found)
-        remove(found)
+        with held(found):
+            _delete_groups(found)
+            remove(found)
     click.echo(f"pipeline {name} begins anew with its next run")
 
 

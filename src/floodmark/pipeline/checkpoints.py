@@ -6,16 +6,20 @@ Spark's; the file beside them names the pipeline and gives it an id that lasts u
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from floodmark.pipeline.errors import PipelineError
+from floodmark.pipeline.offsets import topics_in
 
 IDENTITY_FILE = "pipeline.json"
+LOCK_FILE = "lock"
 DEFAULT_FOLDER = ".floodmark"
 
 
@@ -48,8 +52,8 @@ class Checkpoint:
         offsets: dict[str, dict[str, int]] = {}
         lines = (self.folder / output / "offsets" / str(done)).read_text().splitlines()
         for line in lines[2:]:
-            document: Any = json.loads(line) if line.startswith("{") else {}
-            for topic, partitions in document.items():
+            document = json.loads(line) if line.startswith("{") else None
+            for topic, partitions in topics_in(document).items():
                 offsets.setdefault(topic, {}).update(partitions)
         return done, offsets
 
@@ -91,6 +95,20 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
         )
     except (ValueError, KeyError, TypeError) as error:
         raise PipelineError(f"{path} is damaged ({error}): restore it, or reset") from error
+
+
+@contextmanager
+def held(checkpoint: Checkpoint) -> Iterator[None]:
+    """Keeps others out for the length of a block, and for no longer than this process lives."""
+    with (checkpoint.folder / LOCK_FILE).open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise PipelineError(
+                f"pipeline {checkpoint.pipeline} is running with the checkpoint "
+                f"{checkpoint.folder}: stop it first, or name another folder by --checkpoint"
+            ) from None
+        yield
 
 
 def find_checkpoints(folder: Path) -> list[Checkpoint]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from floodmark.client.offsets import OffsetSpec
 from floodmark.client.view import TopicPartition
@@ -118,4 +119,15 @@ def from_document(document: Mapping[str, Mapping[str, int]]) -> Positions:
         TopicPartition(topic, int(partition)): int(offset)
         for topic, partitions in document.items()
         for partition, offset in partitions.items()
+    }
+
+
+def topics_in(document: Any) -> dict[str, dict[str, int]]:
+    """The offsets of topics in what Spark reports or keeps; nothing of those of other sources."""
+    if not isinstance(document, dict):
+        return {}
+    return {
+        topic: partitions
+        for topic, partitions in document.items()
+        if isinstance(partitions, dict) and all(type(o) is int for o in partitions.values())
     }

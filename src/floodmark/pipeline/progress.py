@@ -9,6 +9,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from floodmark.pipeline.offsets import topics_in
+
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from rich.table import Table
@@ -107,7 +109,7 @@ def _observed(report: dict[str, Any]) -> int:
 
 def offsets_in(source: dict[str, Any], name: str) -> dict[str, dict[str, int]]:
     """Offsets of a report, which Spark gives as JSON; before the first batch it writes null."""
-    return json.loads(source.get(name) or "null") or {}
+    return topics_in(json.loads(source.get(name) or "null"))
 
 
 def _position(source: dict[str, Any]) -> int:

@@ -20,7 +20,7 @@ from floodmark.client.errors import KafkaError
 from floodmark.client.group_offsets import GroupMetadata, commit_offsets
 from floodmark.pipeline.batch_writers import at_least_once, exactly_once
 from floodmark.pipeline.building import Builder, Built
-from floodmark.pipeline.checkpoints import Checkpoint
+from floodmark.pipeline.checkpoints import Checkpoint, held
 from floodmark.pipeline.declarations import DeclarationError, Output, Pipeline
 from floodmark.pipeline.errors import PipelineError, short_text
 from floodmark.pipeline.offsets import from_document
@@ -83,13 +83,15 @@ class Runner:
 
     def run(self, *, once: bool = False, show: Show | None = None) -> None:
         """Until every query has ended (`once`), one has failed, or `stop` was called."""
-        built = self.check()
-        try:
-            for item in built:
-                self._begin(item, once)
-            self._watch(show, {item.output.name: item for item in built}, once)
-        finally:
-            self._stop_queries()
+        assert self._checkpoint is not None
+        with held(self._checkpoint):
+            built = self.check()
+            try:
+                for item in built:
+                    self._begin(item, once)
+                self._watch(show, {item.output.name: item for item in built}, once)
+            finally:
+                self._stop_queries()
         if show is not None:
             show(self.progress())
         asyncio.run(self._show_positions())

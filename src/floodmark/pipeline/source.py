@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
+from uuid import UUID
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -216,6 +217,7 @@ class _StreamDriver:
         self._last_batch_ms = self._clock.monotonic_ms()
         self._target: Positions | None = None
         self._reported: Positions = {}
+        self._topic_ids: dict[str, UUID] = {}
         self._warned = False
 
     async def _open(self) -> Planner:
@@ -231,8 +233,7 @@ class _StreamDriver:
 
     def initial(self) -> Document:
         async def find() -> Positions:
-            found = await self._planner.partitions()
-            return await self._planner.resolve(self._options.starting, found)
+            return await self._planner.resolve(self._options.starting, await self._partitions())
 
         return to_document(self._run(find()))
 
@@ -240,8 +241,23 @@ class _StreamDriver:
         self._target = self._run(self._ends())
 
     async def _ends(self) -> Positions:
+        return await self._planner.offsets(await self._partitions(), OffsetSpec.LATEST)
+
+    async def _partitions(self) -> list[TopicPartition]:
+        """All that are read now; a topic that was made anew counts its offsets from zero again, so
+        that those of the query would stand for other records, and pass over the first ones.
+        """
         found = await self._planner.partitions()
-        return await self._planner.offsets(found, OffsetSpec.LATEST)
+        for topic in sorted({partition.topic for partition in found}):
+            topic_id = self._planner.cluster.view.topic_id(topic)
+            is_same = self._topic_ids.setdefault(topic, topic_id) == topic_id
+            if not is_same and self._options.fail_on_data_loss:
+                raise DataLossError(
+                    f"topic {topic} was deleted and made anew while the query read it: what was "
+                    "not read yet is gone. Start with a new checkpoint to read the new topic from "
+                    "its beginning, or set failOnDataLoss to false to go on behind the old offset"
+                )
+        return found
 
     def report(self) -> Document | None:
         return to_document(self._reported) if self._reported else None

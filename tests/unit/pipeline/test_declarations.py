@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark import cloudpickle
 
-from floodmark.pipeline.checkpoints import find_checkpoints, open_checkpoint, read_checkpoint
+from floodmark.pipeline.checkpoints import find_checkpoints, held, open_checkpoint, read_checkpoint
 from floodmark.pipeline.errors import PipelineError
 from floodmark.pipeline.java import java_home
 from floodmark.pipeline.loading import load_pipeline, load_settings
@@ -160,6 +160,32 @@ def test_a_checkpoint_belongs_to_its_pipeline(tmp_path: Path) -> None:
         read_checkpoint(tmp_path / "c")
 
 
+def test_a_checkpoint_is_held_by_one_run_at_a_time(tmp_path: Path) -> None:
+    checkpoint = open_checkpoint(tmp_path / "c", "shop", "h:1")
+    refused = pytest.raises(PipelineError, match="pipeline shop is running with")
+    with held(checkpoint), refused, held(checkpoint):
+        pytest.fail("two runs would write over each other's state")
+    with held(checkpoint):
+        assert checkpoint.outputs() == []
+
+
+def test_a_checkpoint_lies_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PipelineError, match="is no folder of this machine"):
+        open_checkpoint(Path("hdfs://host/c"), "shop", "h:1")
+    assert not list(tmp_path.iterdir())
+
+
+def test_offsets_of_other_sources_than_topics_are_passed_over(tmp_path: Path) -> None:
+    checkpoint = open_checkpoint(tmp_path / "c", "shop", "h:1")
+    for name in ("commits", "offsets"):
+        (tmp_path / "c" / "out" / name).mkdir(parents=True)
+    (tmp_path / "c" / "out" / "commits" / "0").touch()
+    lines = ["v1", "{}", '{"t":{"0":5}}', '{"logOffset":3}', "7", "-"]
+    (tmp_path / "c" / "out" / "offsets" / "0").write_text("\n".join(lines))
+    assert checkpoint.last_batch("out") == (0, {"t": {"0": 5}})
+
+
 def fake_java(folder: Path, version: str) -> Path:
     java = folder / "bin" / "java"
     java.parent.mkdir(parents=True)
@@ -192,6 +218,7 @@ def test_progress_reads_sparks_reports() -> None:
         "sources": [
             {"endOffset": '{"t":{"0":10}}', "latestOffset": '{"t":{"0":25,"1":5}}'},
             {"endOffset": '{"u":{"0":1}}', "latestOffset": "null"},
+            {"endOffset": "7", "latestOffset": '{"logOffset":9}'},
         ],
     }
     line = OutputProgress.from_report("out", True, report, report).line()
