@@ -15,6 +15,7 @@ from pathlib import Path
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 from floodmark.pipeline import register
+from floodmark.pipeline.batch_writers import at_least_once, exactly_once
 
 broker, topic, checkpoint = sys.argv[1:]
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
@@ -34,6 +35,16 @@ query = stream.format("noop").option("checkpointLocation", checkpoint)
 query = query.trigger(availableNow=True).start()
 query.awaitTermination()
 assert sum(progress["numInputRows"] for progress in query.recentProgress) == 25
+target = {"kafka.bootstrap.servers": broker, "topic": topic + "-out"}
+rows = spark.readStream.format("floodmark").options(**options).load().select("key", "value")
+for name, write in {
+    "once": exactly_once(query=topic, options=target),
+    "repeated": at_least_once(options=target),
+}.items():
+    copy = rows.writeStream.foreachBatch(write).trigger(availableNow=True)
+    copy.option("checkpointLocation", f"{checkpoint}-{name}").start().awaitTermination()
+options |= {"subscribe": topic + "-out"}
+assert spark.read.format("floodmark").options(**options).load().count() == 50
 spark.stop()
 assert not Path(python).exists()
 """

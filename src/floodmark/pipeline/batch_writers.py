@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from floodmark.client.cluster import Cluster
+from floodmark.pipeline.arrow_tasks import run_tasks
 from floodmark.pipeline.errors import OptionError
 from floodmark.pipeline.marks import Repeatable, plan_batch
 from floodmark.pipeline.options import WriteOptions, parse_write_options
@@ -67,7 +68,7 @@ def _run_tasks(rows: DataFrame, options: WriteOptions, repeatable: Repeatable | 
             count = asyncio.run(write_rows_once(options, repeatable, iterator))
         yield pa.record_batch({"rows": pa.array([count], pa.int64())})
 
-    rows.mapInArrow(write, "rows BIGINT").collect()
+    run_tasks(rows, write)
 
 
 def _number_of_tasks(rows: DataFrame) -> int:

@@ -1,8 +1,9 @@
 """Registers the data source with a session that somebody else made.
 
-Called by `floodmark.pipeline.register`. Spark starts the Python processes of a data source by the
-command that was current when it was registered; the plain `python3` that it takes by default may be
-another Python than this one, and compiles PySpark at every start (see `worker_python.py`).
+Called by `floodmark.pipeline.register`; `arrow_tasks.py` asks for the Python as well. Spark starts
+the Python processes of a data source by the command that was current when it was registered; the
+plain `python3` that it takes by default may be another Python than this one, and compiles PySpark
+at every start (see `worker_python.py`).
 """
 
 from __future__ import annotations
@@ -25,14 +26,22 @@ if TYPE_CHECKING:
 
 
 def register_source(spark: SparkSession, environment: Mapping[str, str] = os.environ) -> None:
+    context = with_this_python(spark, environment)
+    if context is None:
+        spark.dataSource.register(FloodmarkSource)
+        return
+    session = _Override(spark, sparkContext=context)
+    DataSourceRegistration(cast("SparkSession", session)).register(FloodmarkSource)
+
+
+def with_this_python(spark: SparkSession, environment: Mapping[str, str]) -> SparkContext | None:
+    """The session's context with this Python as its command; None where Spark's own must do."""
     # A session of Spark Connect has no context: its processes start on the server.
     context: SparkContext | None = getattr(spark, "sparkContext", None)
     if context is None or not _runs_this_python(context, environment):
-        spark.dataSource.register(FloodmarkSource)
-        return
+        return None
     python = worker_python(environment, Path(SparkFiles.getRootDirectory()))
-    session = _Override(spark, sparkContext=_Override(context, pythonExec=python))
-    DataSourceRegistration(cast("SparkSession", session)).register(FloodmarkSource)
+    return cast("SparkContext", _Override(context, pythonExec=python))
 
 
 def _runs_this_python(context: SparkContext, environment: Mapping[str, str]) -> bool:

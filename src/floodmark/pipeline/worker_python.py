@@ -1,9 +1,9 @@
 """The Python that Spark starts beside a local session: the same one, but quick to begin.
 
-Called by `session.py` for whole sessions and by `registration.py` for the data source alone. Spark
-puts the zipped copy of PySpark that its installation carries before the installed package. A zip
-keeps no bytecode, so every new process compiles PySpark from source, which takes longer than all
-other imports together; a stream begins with such a process.
+Called by `session.py` for whole sessions, and by `registration.py` for what is ours in those of
+users. Spark puts the zipped copy of PySpark that its installation carries before the installed
+package. A zip keeps no bytecode, so every new process compiles PySpark from source, which takes
+longer than all other imports together; a stream begins with such a process.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import shlex
 import stat
 import sys
+import uuid
 from collections.abc import Mapping
 from importlib.util import cache_from_source, find_spec
 from pathlib import Path
@@ -46,10 +47,18 @@ def worker_python(environment: Mapping[str, str], scratch: Path) -> str:
     text = _LAUNCHER.format(
         jar=shlex.quote(str(jar)), bytecode=bytecode, python=shlex.quote(sys.executable)
     )
-    launcher.write_text(text)
-    launcher.chmod(launcher.stat().st_mode | stat.S_IXUSR)
+    if not launcher.exists():
+        _put(launcher, text)
     # The folder may lie on a disk from which nothing is executed.
     return str(launcher) if os.access(launcher, os.X_OK) else sys.executable
+
+
+def _put(launcher: Path, text: str) -> None:
+    """In one step: queries of other threads may be about to start it."""
+    draft = launcher.with_name(f"{launcher.name}.{uuid.uuid4().hex}")
+    draft.write_text(text)
+    draft.chmod(draft.stat().st_mode | stat.S_IXUSR)
+    draft.replace(launcher)
 
 
 def _installed_pyspark() -> Path | None:
