@@ -351,10 +351,17 @@ class CoordinatorRuntime(Generic[S]):
         return (partition, key) in self._timers
 
     def run_timers(self) -> None:
-        """Run what is due; the loop calls this, and tests do after they moved a virtual clock."""
+        """Run what is due; the loop calls this, and tests do after they moved a virtual clock.
+
+        A timer that sets itself again without delay gets its next turn after all others had
+        theirs: here no more are run than there were at the beginning.
+        """
         self._timer_due_ms = float("inf")
         try:
-            while (due := self._timers.pop_due(self._clock.monotonic_ms())) is not None:
+            for _ in range(len(self._timers)):
+                due = self._timers.pop_due(self._clock.monotonic_ms())
+                if due is None:
+                    break
                 (partition, key), operation = due
                 self._run_timer(partition, key, operation)
         finally:

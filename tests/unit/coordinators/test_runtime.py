@@ -237,6 +237,24 @@ async def test_a_timer_whose_append_fails_tries_again(bench: Bench) -> None:
     assert shard.values == {"a": 1}
 
 
+async def test_a_timer_without_delay_that_sets_itself_again_leaves_time_for_others(
+    bench: Bench,
+) -> None:
+    shard = bench.runtime.shard(0)
+    turns = []
+
+    def again(shard: Counters, now_ms: int) -> Write[None]:
+        turns.append(now_ms)
+        shard.timers.schedule("again", -1, again)
+        return Write(None)
+
+    again(shard, 0)
+    shard.timers.schedule("other", 5, increment)
+    bench.advance(10)
+    assert shard.values == {"a": 1}
+    assert len(turns) <= 3
+
+
 async def test_the_loop_runs_timers_by_itself(bench: Bench) -> None:
     ran = asyncio.Event()
 

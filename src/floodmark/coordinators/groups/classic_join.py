@@ -131,6 +131,10 @@ class ClassicJoin(ClassicRebalance):
         if not group.supports(request.protocol_type, [p.name for p in request.protocols]):
             reply(refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id))
             return NOTHING
+        if member_id in group.pending_joins and request.group_instance_id is not None:
+            # Ids are given in advance to dynamic members only; Kafka has no better word for it.
+            reply(refused(ErrorCode.UNKNOWN_SERVER_ERROR))
+            return NOTHING
         if member_id in group.pending_joins:
             return self._add(client, request, group, member_id, reply, now_ms)
         try:

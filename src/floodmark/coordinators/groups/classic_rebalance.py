@@ -12,12 +12,17 @@ from typing import Any
 from floodmark.coordinators.groups.classic_group import ClassicGroup, ClassicMember
 from floodmark.coordinators.groups.settings import Surroundings
 from floodmark.coordinators.groups.states import ClassicState
+from floodmark.coordinators.groups.timer_keys import timer_key
 from floodmark.coordinators.shard import Timers, Write
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.join_group import JoinGroupResponse
 from floodmark.wire.messages.sync_group import SyncGroupResponse
 
 NOTHING: Write[None] = Write(None)
+
+NOBODY_CAME_RETRY_MS = 500
+"""When only absent static members are left, they are waited for in steps of their rebalance
+timeout until their sessions end. That timeout is the client's, and may be nothing at all."""
 
 
 class ClassicRebalance:
@@ -36,7 +41,7 @@ class ClassicRebalance:
 
     @staticmethod
     def heartbeat_key(group_id: str, member_id: str) -> str:
-        return f"heartbeat:{group_id}:{member_id}"
+        return timer_key("heartbeat", group_id, member_id)
 
     def expect_heartbeat(self, group_id: str, member_id: str, timeout_ms: int) -> None:
         self.timers.schedule(
@@ -129,13 +134,14 @@ class ClassicRebalance:
 
         self.timers.schedule(self._join_key(group), delay_ms, operation)
 
-    def _complete_join_later(self, group: ClassicGroup) -> None:
+    def _complete_join_later(self, group: ClassicGroup, at_least_ms: int = 0) -> None:
         def operation(_: Any, now_ms: int) -> Write[None]:
             if self.find(group.group_id) is not group:
                 return NOTHING
             return self._complete_join(group, now_ms)
 
-        self.timers.schedule(self._join_key(group), group.rebalance_timeout_ms, operation)
+        delay_ms = max(group.rebalance_timeout_ms, at_least_ms)
+        self.timers.schedule(self._join_key(group), delay_ms, operation)
 
     def _complete_join(self, group: ClassicGroup, now_ms: int) -> Write[None]:
         self.timers.cancel(self._join_key(group))
@@ -145,7 +151,7 @@ class ClassicRebalance:
             if member.instance_id is None:
                 self.remove_member(group, member.member_id)
         if not group.elect_joined_leader() and group.members:
-            self._complete_join_later(group)
+            self._complete_join_later(group, NOBODY_CAME_RETRY_MS)
             return NOTHING
         group.next_generation(now_ms)
         if group.state is ClassicState.EMPTY:

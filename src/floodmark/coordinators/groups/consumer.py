@@ -410,7 +410,10 @@ def _is_subset(owned: Assignment, member: ConsumerMember) -> bool:
 def _owned(topics: list[RequestTopicPartitions] | None) -> Assignment | None:
     if topics is None:
         return None
-    return {topic.topic_id: frozenset(topic.partitions) for topic in topics}
+    owned: dict[UUID, frozenset[int]] = {}
+    for topic in topics:
+        owned[topic.topic_id] = owned.get(topic.topic_id, frozenset()).union(topic.partitions)
+    return owned
 
 
 def _updated(

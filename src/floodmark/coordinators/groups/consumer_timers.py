@@ -12,6 +12,7 @@ from typing import Any
 from floodmark.coordinators.groups.consumer_group import ConsumerGroup
 from floodmark.coordinators.groups.consumer_member import ConsumerMember, MemberState
 from floodmark.coordinators.groups.settings import Surroundings
+from floodmark.coordinators.groups.timer_keys import timer_key
 from floodmark.coordinators.shard import Timers, Write
 
 
@@ -52,11 +53,13 @@ class ConsumerTimers(ABC):
     # Timers
 
     def expect_heartbeat(self, group_id: str, member_id: str, timeout_ms: int) -> None:
-        self._expel_after(f"session:{group_id}:{member_id}", group_id, member_id, timeout_ms)
+        self._expel_after(
+            timer_key("session", group_id, member_id), group_id, member_id, timeout_ms
+        )
 
     def expect_revocation(self, group_id: str, member: ConsumerMember) -> None:
         """While the member has partitions to give up, its rebalance timeout runs."""
-        key = f"revoke:{group_id}:{member.member_id}"
+        key = timer_key("revoke", group_id, member.member_id)
         if member.state is not MemberState.UNREVOKED_PARTITIONS:
             self.timers.cancel(key)
             return
@@ -73,22 +76,22 @@ class ConsumerTimers(ABC):
 
     def expect_join(self, group_id: str, member: ConsumerMember) -> None:
         """A classic member was told to join again; being told once more gives it no more time."""
-        key = f"rejoin:{group_id}:{member.member_id}"
+        key = timer_key("rejoin", group_id, member.member_id)
         if not self.timers.is_scheduled(key):
             self._expel_after(key, group_id, member.member_id, member.rebalance_timeout_ms)
 
     def joined(self, group_id: str, member_id: str) -> None:
-        self.timers.cancel(f"rejoin:{group_id}:{member_id}")
+        self.timers.cancel(timer_key("rejoin", group_id, member_id))
 
     def expect_sync(self, group_id: str, member_id: str, timeout_ms: int) -> None:
-        self._expel_after(f"resync:{group_id}:{member_id}", group_id, member_id, timeout_ms)
+        self._expel_after(timer_key("resync", group_id, member_id), group_id, member_id, timeout_ms)
 
     def synced(self, group_id: str, member_id: str) -> None:
-        self.timers.cancel(f"resync:{group_id}:{member_id}")
+        self.timers.cancel(timer_key("resync", group_id, member_id))
 
     def cancel_timers_of(self, group_id: str, member_id: str) -> None:
         for kind in ("session", "revoke", "rejoin", "resync"):
-            self.timers.cancel(f"{kind}:{group_id}:{member_id}")
+            self.timers.cancel(timer_key(kind, group_id, member_id))
 
     def start_timers(self, group: ConsumerGroup) -> None:
         """After loading: all members have a full session to find the new coordinator."""

@@ -20,7 +20,7 @@ from floodmark.coordinators.groups.heartbeat_rules import check_heartbeat
 from floodmark.coordinators.groups.java_hash import partition_for
 from floodmark.coordinators.groups.settings import GroupSettings, Surroundings
 from floodmark.coordinators.groups.shard import GroupShard
-from floodmark.coordinators.ports import CoordinatorError, CoordinatorLog
+from floodmark.coordinators.ports import CoordinatorError, CoordinatorLog, NotCoordinator
 from floodmark.coordinators.runtime import CoordinatorRuntime
 from floodmark.metadata.image import Delta, MetadataImage, TopicImage
 from floodmark.records.compression import Compression
@@ -127,6 +127,9 @@ class GroupService:
 
     def _delete_offsets_of(self, topics: Sequence[TopicImage], partition: int) -> None:
         def failed(error: CoordinatorError) -> None:
+            if isinstance(error, NotCoordinator):
+                # Whoever leads the partition now sees the deletion too; perhaps it is gone itself.
+                return
             logger.error(
                 "%s-%d keeps offsets of deleted topics (%s): %s",
                 self.log.topic,

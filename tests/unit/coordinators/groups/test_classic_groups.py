@@ -51,13 +51,14 @@ def join(
     metadata: bytes = SUBSCRIPTION,
     protocol_type: str = "consumer",
     session_timeout_ms: int = 10_000,
+    rebalance_timeout_ms: int = 60_000,
 ) -> JoinOutcome:
     return bench.service.join_group(
         client,
         JoinGroupRequest(
             group_id=GROUP,
             session_timeout_ms=session_timeout_ms,
-            rebalance_timeout_ms=60_000,
+            rebalance_timeout_ms=rebalance_timeout_ms,
             member_id=member_id,
             group_instance_id=instance_id,
             protocol_type=protocol_type,
@@ -317,6 +318,32 @@ async def test_a_static_member_outlives_a_rebalance_and_leaves_by_instance(
     assert leave(bench, "", "i") == ErrorCode.NONE
     assert now(outcome).generation_id == 2
     assert leave(bench, "", "i") == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("rebalance_timeout_ms", [0, -1, -(2**31)])
+async def test_an_absent_static_member_without_rebalance_timeout_stays_until_its_session_ends(
+    bench: GroupBench, rebalance_timeout_ms: int
+) -> None:
+    """It was looked for again at once, and again, and nobody else was served meanwhile."""
+    await static_group(bench)
+    restarted = now(join(bench, instance_id="i", rebalance_timeout_ms=rebalance_timeout_ms))
+    dynamic_id = get_id(bench)
+    join(bench, dynamic_id, rebalance_timeout_ms=rebalance_timeout_ms)
+    leave(bench, dynamic_id)
+    assert bench.group(GROUP).state is ClassicState.PREPARING_REBALANCE
+    bench.advance(9000)
+    assert list(bench.group(GROUP).members) == [restarted.member_id]
+    bench.advance(2000)
+    assert bench.group(GROUP).is_empty
+
+
+async def test_a_member_id_that_was_given_in_advance_is_no_static_member_s(
+    bench: GroupBench,
+) -> None:
+    await static_group(bench)
+    for instance_id in ("i", "another"):
+        answer = now(join(bench, get_id(bench), instance_id=instance_id))
+        assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 async def test_a_reload_finds_the_stable_group(bench: GroupBench) -> None:

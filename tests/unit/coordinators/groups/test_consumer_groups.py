@@ -406,3 +406,44 @@ async def test_assignments_are_computed_at_most_once_per_interval() -> None:
     second.beat()
     assert second.epoch == 2
     bench.service.close()
+
+
+async def test_members_whose_ids_read_alike_have_sessions_of_their_own(bench: GroupBench) -> None:
+    def send(group_id: str, member_id: str, epoch: int) -> None:
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=group_id,
+            member_id=member_id,
+            member_epoch=epoch,
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=["t"],
+            topic_partitions=[],
+        )
+        answer = now(bench.service.consumer_group_heartbeat(CLIENT, request))
+        assert answer.error_code == ErrorCode.NONE
+
+    send("a", "b:c", 0)
+    send("a:b", "c", 0)
+    send("a:b", "c", -1)
+    assert list(bench.group("a").members) == ["b:c"]
+    bench.advance(60_000)
+    assert bench.group("a").is_empty
+
+
+async def test_what_a_member_owns_may_be_told_in_pieces(bench: GroupBench) -> None:
+    """A member that missed an answer is fenced when it owns more than it was given."""
+    consumer = Consumer(bench, "m1")
+    consumer.beat()
+    consumer.topics = ["t", "other"]
+    consumer.send(full=True)
+    pieces = [[0, 1], [99]]
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="m1",
+        member_epoch=consumer.epoch,
+        topic_partitions=[
+            RequestTopicPartitions(topic_id=TOPIC, partitions=partitions)
+            for partitions in reversed(pieces)
+        ],
+    )
+    answer = now(bench.service.consumer_group_heartbeat(CLIENT, request))
+    assert answer.error_code == ErrorCode.FENCED_MEMBER_EPOCH
