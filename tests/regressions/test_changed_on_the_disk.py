@@ -7,8 +7,8 @@ from pathlib import Path
 
 from floodmark.records.record import Record, encode_batch
 from floodmark.replication.fetch_sessions import FetchTarget
+from floodmark.replication.fetching import FetchLimits
 from floodmark.replication.replica import ACKS_ALL, Isolation
-from floodmark.replication.replica_manager import FetchLimits
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.list_offsets import (

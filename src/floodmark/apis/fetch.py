@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
 from floodmark.apis.context import RequestContext
@@ -14,9 +15,8 @@ from floodmark.apis.fetch_answer import answer_of_one
 from floodmark.network.transfer import Part
 from floodmark.promise import Promise
 from floodmark.replication.fetch_sessions import FetchPlan, FetchTarget, PartitionKey, Topic
+from floodmark.replication.fetching import FetchLimits, ReplicaKey
 from floodmark.replication.replica import Isolation, ReadOutcome
-from floodmark.replication.replica_manager import FetchLimits
-from floodmark.replication.waiting import ReplicaKey
 from floodmark.storage.transaction_index import AbortedTransaction as AbortedInLog
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 from floodmark.wire.messages.fetch import (
@@ -52,7 +52,7 @@ def handle(context: RequestContext, request: FetchRequest) -> Answer | Promise[A
     if plan.error_code is not NO_ERROR:
         return FetchResponse(error_code=plan.error_code)
     limits = _limits(context, request)
-    targets = [(_replica_key(context, target), target) for target in plan.targets]
+    targets = _with_keys(context, plan.targets)
     read = _Read(plan, targets, limits.is_follower)
     outcomes = context.services.replicas.fetch(targets, limits)
     if isinstance(outcomes, list):
@@ -90,11 +90,19 @@ def _plan(context: RequestContext, request: FetchRequest) -> FetchPlan:
     )
 
 
-def _replica_key(context: RequestContext, target: FetchTarget) -> ReplicaKey | None:
-    if isinstance(target.topic, str):
-        return (target.topic, target.partition)
-    name = context.services.topic_name(target.topic)
-    return None if name is None else (name, target.partition)
+def _with_keys(
+    context: RequestContext, targets: list[FetchTarget]
+) -> list[tuple[ReplicaKey | None, FetchTarget]]:
+    """Each with the name of its topic, which is looked up once for neighbours."""
+    keyed: list[tuple[ReplicaKey | None, FetchTarget]] = []
+    topic: Topic | None = None
+    name: str | None = None
+    for target in targets:
+        if target.topic is not topic:
+            topic = target.topic
+            name = topic if isinstance(topic, str) else context.services.topic_name(topic)
+        keyed.append((None if name is None else (name, target.partition), target))
+    return keyed
 
 
 def _limits(context: RequestContext, request: FetchRequest) -> FetchLimits:
@@ -132,13 +140,15 @@ def _answer(context: RequestContext, read: _Read, outcomes: list[ReadOutcome]) -
         answer = answer_of_one(context, plan.session_id, target.topic, target.partition, outcome)
         if answer is not None:
             return answer
-    by_topic: dict[Topic, FetchableTopicResponse] = {}
-    for key, target, outcome in told:
-        topic = by_topic.get(target.topic)
-        if topic is None:
-            topic = by_topic[target.topic] = _topic_response(target.topic)
-        topic.partitions.append(_partition_data(context, key, target.partition, outcome))
-    return FetchResponse(session_id=plan.session_id, responses=list(by_topic.values()))
+    responses = []
+    for topic, of_topic in groupby(told, key=lambda one: one[1].topic):
+        response = _topic_response(topic)
+        response.partitions = [
+            _partition_data(context, key, target.partition, outcome)
+            for key, target, outcome in of_topic
+        ]
+        responses.append(response)
+    return FetchResponse(session_id=plan.session_id, responses=responses)
 
 
 def _is_news(target: FetchTarget, outcome: ReadOutcome) -> bool:

@@ -22,8 +22,8 @@ from floodmark.metadata.image import (
     MetadataImage,
 )
 from floodmark.records.compression import Compression
+from floodmark.replication.fetching import ReplicaKey
 from floodmark.replication.replica_manager import ReplicaManager
-from floodmark.replication.waiting import ReplicaKey
 from floodmark.wire.errors import ErrorCode
 
 if TYPE_CHECKING:

@@ -1,9 +1,9 @@
 """The one place where file bytes go to a socket.
 
 An answer is bytes, or a list of parts among which are slices of log files that have not been read
-yet. An `Outbox` adds Kafka's length prefix and writes all of it. What is small goes to the socket at
-once, past the transport, unless that has something to write: nobody waits for the end of a turn of
-the loop. Small slices are read and joined with the rest. A large one goes from the page cache to
+yet. An `Outbox` adds Kafka's length prefix and writes all of it. What is small goes to the socket
+at once, past the transport, unless that has something to write: nobody waits for the end of a turn
+of the loop. Small slices are read and joined with the rest. A large one goes from the page cache to
 the socket inside the kernel (`sendfile`, which uvloop does not offer), as far as the socket has
 room; then one piece of it is read and left to the transport, and the rest comes when the peer has
 taken that. So of what clients ask for and do not read a mebibyte is in memory, and small slices.

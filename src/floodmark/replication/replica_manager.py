@@ -9,38 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
-from typing import NamedTuple
 
 from floodmark.clock import Clock
 from floodmark.occurrences import Occurrences
 from floodmark.promise import Promise
 from floodmark.records.errors import CorruptRecord
-from floodmark.replication.fetch_sessions import FetchTarget
+from floodmark.replication.fetching import Fetch, FetchLimits, ReplicaKey, Targets
 from floodmark.replication.flusher import Flusher
 from floodmark.replication.purgatory import Purgatory
-from floodmark.replication.replica import (
-    AppendOutcome,
-    Isolation,
-    ReadOutcome,
-    Replica,
-)
-from floodmark.replication.waiting import ReplicaKey, WaitingFetch, WaitingProduce
+from floodmark.replication.replica import AppendOutcome, ReadOutcome, Replica
+from floodmark.replication.waiting import WaitingFetch, WaitingProduce
 from floodmark.storage.errors import DiskFull, StorageError, TooManyFiles
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 
 logger = logging.getLogger(__name__)
-
-
-class FetchLimits(NamedTuple):
-    """The bounds of one fetch request."""
-
-    min_bytes: int
-    max_bytes: int
-    max_wait_ms: int
-    isolation: Isolation
-    is_follower: bool = False
 
 
 class ReplicaManager:
@@ -172,100 +156,23 @@ class ReplicaManager:
     # Fetch
 
     def fetch(
-        self, targets: Sequence[tuple[ReplicaKey | None, FetchTarget]], limits: FetchLimits
+        self, targets: Targets, limits: FetchLimits
     ) -> list[ReadOutcome] | Promise[list[ReadOutcome]]:
-        """The outcomes in the order of the targets, now or when there is enough to read.
-
-        A target whose topic id is unknown comes without a key.
-        """
-
-        def read() -> list[ReadOutcome]:
-            return self._read(targets, limits)
-
-        outcomes = read()
-        if limits.max_wait_ms <= 0 or not targets or _is_enough(outcomes, limits.min_bytes):
+        """The outcomes in the order of the targets, now or when there is enough to read."""
+        fetch = Fetch(self, targets, limits)
+        outcomes = fetch.read()
+        if limits.max_wait_ms <= 0 or not targets or fetch.is_enough(outcomes):
             return outcomes
         promise: Promise[list[ReadOutcome]] = Promise()
-        wants: dict[ReplicaKey, Callable[[], int]] = {}
-        already: dict[ReplicaKey, int] = {}
-        for (key, target), outcome in zip(targets, outcomes, strict=True):
-            if key is not None:
-                wants[key] = self._measure(key, target, limits)
-                already[key] = outcome.size_bytes
-        operation = WaitingFetch(wants, limits.min_bytes, already, read, promise)
+        operation = WaitingFetch(fetch, outcomes, promise)
         deadline_ms = self._clock.monotonic_ms() + limits.max_wait_ms
-        promise.on_abandoned = self.fetches.watch(operation, wants, deadline_ms)
+        promise.on_abandoned = self.fetches.watch(operation, fetch.keys, deadline_ms)
         self._schedule(deadline_ms)
         return promise
 
-    def _read(
-        self, targets: Sequence[tuple[ReplicaKey | None, FetchTarget]], limits: FetchLimits
-    ) -> list[ReadOutcome]:
-        outcomes: list[ReadOutcome] = []
-        left_bytes = limits.max_bytes
-        nothing_yet = True
-        for key, target in targets:
-            if key is None:
-                outcomes.append(ReadOutcome(ErrorCode.UNKNOWN_TOPIC_ID))
-                continue
-            outcome = self._read_one(key, target, limits, left_bytes, nothing_yet)
-            size_bytes = outcome.size_bytes
-            if size_bytes:
-                left_bytes = max(0, left_bytes - size_bytes)
-                nothing_yet = False
-            outcomes.append(outcome)
-        return outcomes
-
-    def _read_one(
-        self,
-        key: ReplicaKey,
-        target: FetchTarget,
-        limits: FetchLimits,
-        left_bytes: int,
-        min_one_batch: bool,
-    ) -> ReadOutcome:
-        replica = self._replicas.get(key)
-        if replica is None:
-            return ReadOutcome(self.missing(key))
-        fenced = replica.core.fence(target.current_leader_epoch)
-        if fenced is not NO_ERROR:
-            return ReadOutcome(fenced)
-        try:
-            return replica.read(
-                target.fetch_offset,
-                min(target.max_bytes, left_bytes),
-                limits.isolation,
-                is_follower=limits.is_follower,
-                # A batch larger than every limit is still returned when it comes first (KIP-74).
-                min_one_batch=min_one_batch,
-                last_fetched_epoch=target.last_fetched_epoch,
-            )
-        except (StorageError, OSError) as problem:
-            self.disk_failed(replica, problem)
-            return ReadOutcome(ErrorCode.KAFKA_STORAGE_ERROR)
-        except CorruptRecord as problem:
-            if self._refusals.worth_telling(f"{key} {problem}"):
-                logger.error("%s-%d has changed on the disk: %s", *key, problem)
-            return ReadOutcome(ErrorCode.CORRUPT_MESSAGE)
-
-    def _measure(
-        self, key: ReplicaKey, target: FetchTarget, limits: FetchLimits
-    ) -> Callable[[], int]:
-        """How many bytes this target could get now; -1 when the fetch must end at once."""
-
-        def measure() -> int:
-            replica = self._replicas.get(key)
-            if replica is None or not replica.core.is_leader:
-                return -1
-            end_offset = replica.readable_end(limits.isolation, is_follower=limits.is_follower)
-            if end_offset <= target.fetch_offset:
-                return 0
-            if limits.min_bytes <= 1:
-                return -1
-            outcome = self._read_one(key, target, limits, limits.max_bytes, True)
-            return outcome.size_bytes if outcome.error_code is NO_ERROR else -1
-
-        return measure
+    def found_damage(self, replica: Replica, problem: CorruptRecord) -> None:
+        if self._refusals.worth_telling(f"{replica.key} {problem}"):
+            logger.error("%s-%d has changed on the disk: %s", *replica.key, problem)
 
     # Events
 
@@ -318,13 +225,3 @@ class ReplicaManager:
             next_deadline_ms = purgatory.next_deadline_ms()
             if next_deadline_ms is not None:
                 self._schedule(next_deadline_ms)
-
-
-def _is_enough(outcomes: list[ReadOutcome], min_bytes: int) -> bool:
-    """An error or a divergence is answered at once: the client has to act on it."""
-    size_bytes = 0
-    for outcome in outcomes:
-        if outcome.error_code is not NO_ERROR or outcome.divergence is not None:
-            return True
-        size_bytes += outcome.size_bytes
-    return size_bytes >= min_bytes

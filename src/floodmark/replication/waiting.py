@@ -6,13 +6,11 @@ Made by `replication.replica_manager`. Each keeps a promise for which a request 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
 
 from floodmark.promise import Promise
+from floodmark.replication.fetching import ENDS_THE_WAIT, Fetch, ReplicaKey
 from floodmark.replication.replica import AppendOutcome, ReadOutcome, Replica
 from floodmark.wire.errors import NO_ERROR, ErrorCode
-
-ReplicaKey: TypeAlias = tuple[str, int]
 
 
 class WaitingProduce:
@@ -74,27 +72,20 @@ class WaitingFetch:
     """
 
     def __init__(
-        self,
-        wants: dict[ReplicaKey, Callable[[], int]],
-        min_bytes: int,
-        already_bytes: dict[ReplicaKey, int],
-        read: Callable[[], list[ReadOutcome]],
-        promise: Promise[list[ReadOutcome]],
+        self, fetch: Fetch, outcomes: list[ReadOutcome], promise: Promise[list[ReadOutcome]]
     ) -> None:
-        self._wants = wants
-        self._min_bytes = min_bytes
-        self._sizes = already_bytes
-        self._read = read
+        self._fetch = fetch
+        self._outcomes = outcomes
         self._promise = promise
+        self._sizes = fetch.sizes(outcomes)
+        self._changed: set[ReplicaKey] = set()
 
     def try_complete(self, key: ReplicaKey) -> bool:
-        measure = self._wants.get(key)
-        if measure is None:
-            return False
-        available = measure()
-        if available >= 0:
-            self._sizes[key] = available
-            if sum(self._sizes.values()) < self._min_bytes:
+        self._changed.add(key)
+        available_bytes = self._fetch.available_bytes(key)
+        if available_bytes != ENDS_THE_WAIT:
+            self._sizes[key] = available_bytes
+            if sum(self._sizes.values()) < self._fetch.min_bytes:
                 return False
         self._finish()
         return True
@@ -103,4 +94,4 @@ class WaitingFetch:
         self._finish()
 
     def _finish(self) -> None:
-        self._promise.set(self._read())
+        self._promise.set(self._fetch.read_again(self._outcomes, self._changed))

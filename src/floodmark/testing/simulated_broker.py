@@ -15,6 +15,7 @@ from floodmark.metadata.image import PartitionImage
 from floodmark.promise import Promise
 from floodmark.records.validation import ProduceRules
 from floodmark.replication import follower
+from floodmark.replication.fetching import ReplicaKey
 from floodmark.replication.follower import (
     Append,
     FollowerAnswer,
@@ -30,7 +31,7 @@ from floodmark.replication.partition import (
 )
 from floodmark.replication.purgatory import Purgatory
 from floodmark.replication.replica import AppendOutcome, Isolation, Replica
-from floodmark.replication.waiting import ReplicaKey, WaitingProduce
+from floodmark.replication.waiting import WaitingProduce
 from floodmark.storage.errors import DiskFull
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.log_manager import LogManager
