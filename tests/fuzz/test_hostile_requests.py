@@ -19,6 +19,7 @@ from floodmark.client.admin import Admin
 from floodmark.client.admin_types import NewTopic
 from floodmark.client.connection import Connection
 from floodmark.wire.api_keys import ApiKey
+from fuzz_kit.acquaintances import Acquaintances
 from fuzz_kit.failures import distinct_failures
 from fuzz_kit.gunner import Gunner
 from fuzz_kit.shots import ShotMaker
@@ -31,7 +32,7 @@ from kit.waiting import wait_for
 REQUESTS = int(os.environ.get("FLOODMARK_FUZZ_REQUESTS", "5000"))
 SEED = seed_from("FLOODMARK_FUZZ_SEED")
 
-GUNNERS = 6
+GUNNERS = 12
 ROUNDS = 10
 """After each round the topics that the fuzz made are removed; after the second, memory is noted."""
 
@@ -71,6 +72,7 @@ class Run:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._random = Random(SEED)
+        self._acquaintances = Acquaintances()
 
     async def all_rounds(self) -> None:
         async with Admin(self._broker.bootstrap) as admin:
@@ -104,7 +106,10 @@ class Run:
 
     async def _round(self, served: Mapping[ApiKey, tuple[int, int]], ids: list[UUID]) -> None:
         gunners = [
-            Gunner(self._broker.port, ShotMaker(Random(self._random.random()), served, ids))
+            Gunner(
+                self._broker.port,
+                ShotMaker(Random(self._random.random()), served, ids, self._acquaintances),
+            )
             for _ in range(GUNNERS)
         ]
         each = REQUESTS // (ROUNDS * GUNNERS)

@@ -8,7 +8,7 @@ from collections import Counter, deque
 from fuzz_kit.shots import Shot, ShotMaker, Then
 
 ANSWER_TIMEOUT_S = 10.0
-PERHAPS_TIMEOUT_S = 0.1
+PERHAPS_TIMEOUT_S = 0.04
 SHOTS_PER_CONNECTION = 40
 MAX_SILENT = 100
 """Connections that are left open in the middle of something, the oldest closed first."""
@@ -57,7 +57,7 @@ class Gunner:
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT_S if must_come else PERHAPS_TIMEOUT_S):
                 size = int.from_bytes(await reader.readexactly(4), "big")
-                await reader.readexactly(size)
+                answer = await reader.readexactly(size)
         except (asyncio.IncompleteReadError, ConnectionError):
             self.closed += 1
             return False
@@ -66,6 +66,8 @@ class Gunner:
                 self.unanswered.append(shot)
             return False
         self.answers += 1
+        if shot.learn is not None:
+            shot.learn(answer)
         return True
 
     async def _leave_open(self, writer: asyncio.StreamWriter) -> None:

@@ -1,7 +1,8 @@
 """Random but valid messages, made from the wire's definitions.
 
 Much faster than hypothesis, which is what 200,000 requests need. Fields whose wildest values would
-only fill the disk or keep a connection waiting for days (counts, waits) are tamed by name.
+only fill the disk, keep a connection waiting for days or end at the first check are filled from
+`pools`, by their name.
 """
 
 from __future__ import annotations
@@ -11,30 +12,12 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from floodmark.wire.schema import Field, schema_of
+from floodmark.wire.schema import ZERO_UUID, Field, schema_of
 from fuzz_kit.batches import random_batch
+from fuzz_kit.pools import ARRAY_SIZES, BYTES_POOLS, NUMBER_POOLS, STRING_POOLS, STRINGS
 
 INTEGER_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 UNSIGNED_BITS = {"uint16": 16, "uint32": 32}
-
-TOPICS = ("fuzz-0", "fuzz-1", "fuzz-2", "no-such-topic", "", ".", "..", "bad name!", "x" * 300, "ü")
-STRINGS = ("", "a", "group-1", "漢字", "retention.ms", "cleanup.policy", "compact", "x" * 126, "0")
-TOPIC_FIELDS = frozenset({"name", "topic", "topic_name", "resource_name", "topic_names"})
-
-TAMED: dict[str, tuple[int, ...]] = {
-    "num_partitions": (-1, 0, 1, 2, -5),
-    "count": (-1, 0, 1, 2, 3),
-    "replication_factor": (-1, 0, 1, 2, 32767),
-    "timeout_ms": (-1, 0, 1, 30),
-    "max_wait_ms": (-1, 0, 1, 30),
-    "partition": (0, 1, -1, 99, 2**31 - 1),
-    "partition_index": (0, 1, -1, 99, 2**31 - 1),
-    "index": (0, 1, -1, 99, 2**31 - 1),
-    "acks": (-1, 0, 1, 2),
-    "session_timeout_ms": (-1, 0, 6000),
-    "rebalance_timeout_ms": (-1, 0, 30),
-}
-"""Waits are short, so that a connection that waits for its answer does not stop the run."""
 
 
 class MessageMaker:
@@ -45,49 +28,52 @@ class MessageMaker:
         random: Random,
         topic_ids: Sequence[UUID] = (),
         *,
-        array_sizes: Sequence[int] = (0, 1, 1, 1, 2, 3),
+        array_sizes: Sequence[int] | None = None,
         null_share: float = 0.15,
     ) -> None:
         self._random = random
         self._topic_ids = topic_ids
-        self._array_sizes = array_sizes
+        self._usual_sizes = array_sizes or (0, 1, 1, 1, 2, 3)
+        self._array_sizes = {} if array_sizes else ARRAY_SIZES
         self._null_share = null_share
 
     def make(self, cls: type, version: int) -> Any:
         """A message that sets only fields of this version."""
         fields = (field for field in schema_of(cls).fields if field.exists_in(version))
-        return cls(**{field.name: self._value(field, version) for field in fields})
+        return cls(**{field.name: self._value(cls.__name__, field, version) for field in fields})
 
-    def _value(self, field: Field, version: int) -> Any:
+    def _value(self, owner: str, field: Field, version: int) -> Any:
         random = self._random
         if field.nullable_in(version) and random.random() < self._null_share:
             return None
         if field.kind == "struct":
             return self.make(field.element, version)
         if field.kind == "array":
-            return self._array(field, version)
-        return self._scalar(field.kind, field.name)
+            return self._array(owner, field, version)
+        return self._scalar(owner, field.kind, field.name)
 
-    def _array(self, field: Field, version: int) -> list[Any]:
-        size = self._random.choice(self._array_sizes)
+    def _array(self, owner: str, field: Field, version: int) -> list[Any]:
+        size = self._random.choice(self._array_sizes.get(field.name, self._usual_sizes))
         if isinstance(field.element, str):
-            return [self._scalar(field.element, field.name) for _ in range(size)]
+            return [self._scalar(owner, field.element, field.name) for _ in range(size)]
         return [self.make(field.element, version) for _ in range(size)]
 
-    def _scalar(self, kind: str, name: str) -> Any:
+    def _scalar(self, owner: str, kind: str, name: str) -> Any:
         random = self._random
         if kind == "string":
-            return random.choice(TOPICS if name in TOPIC_FIELDS else STRINGS)
-        if name in TAMED:
-            return random.choice(TAMED[name])
+            pool = STRING_POOLS.get(f"{owner}.{name}") or STRING_POOLS.get(name, STRINGS)
+            return random.choice(pool)
         if kind in INTEGER_BITS:
-            return self._integer(INTEGER_BITS[kind])
+            numbers = NUMBER_POOLS.get(f"{owner}.{name}") or NUMBER_POOLS.get(name)
+            return random.choice(numbers) if numbers else self._integer(INTEGER_BITS[kind])
         if kind in UNSIGNED_BITS:
             return random.getrandbits(UNSIGNED_BITS[kind])
         if kind == "records":
             return random_batch(random)
         if kind == "bool":
             return random.random() < 0.5
+        if kind == "bytes" and name in BYTES_POOLS:
+            return random.choice(BYTES_POOLS[name])
         if kind == "bytes":
             return random.randbytes(random.choice((0, 1, 20)))
         if kind == "uuid":
@@ -106,6 +92,7 @@ class MessageMaker:
         return random.randrange(-edge, edge)
 
     def _uuid(self) -> UUID:
-        if self._topic_ids and self._random.random() < 0.7:
+        choice = self._random.random()
+        if self._topic_ids and choice < 0.7:
             return self._random.choice(self._topic_ids)
-        return UUID(int=self._random.getrandbits(128))
+        return ZERO_UUID if choice > 0.9 else UUID(int=self._random.getrandbits(128))

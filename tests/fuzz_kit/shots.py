@@ -8,14 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from floodmark.wire.api_keys import ApiKey
-from floodmark.wire.compiler import encode
-from floodmark.wire.headers import RequestHeader, encode_request_header
-from floodmark.wire.messages import request_class
+from floodmark.wire.compiler import decode, encode
+from floodmark.wire.headers import (
+    RequestHeader,
+    decode_response_header,
+    encode_request_header,
+    response_header_version,
+)
+from floodmark.wire.messages import request_class, response_class
 from floodmark.wire.messages.produce import ProduceRequest
+from fuzz_kit.acquaintances import Acquaintances
 from fuzz_kit.messages import MessageMaker
 
 TLS_CLIENT_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(range(200))
@@ -24,6 +30,17 @@ LARGEST = 2**31 - 1
 
 WAIT_FOR_OTHERS = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 """Answered when the other members have come, which they may never do."""
+
+INTRODUCES = frozenset(
+    {
+        ApiKey.FETCH,
+        ApiKey.JOIN_GROUP,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.END_TXN,
+    }
+)
+"""Their answers tell of sessions, members and producers."""
 
 
 class Then(Enum):
@@ -42,6 +59,8 @@ class Shot(NamedTuple):
     kind: str
     data: bytes
     then: Then
+    learn: Callable[[bytes], None] | None = None
+    """What to do with the answer, where it tells of somebody who is worth knowing."""
 
 
 class ShotMaker:
@@ -52,8 +71,10 @@ class ShotMaker:
         random: Random,
         served: Mapping[ApiKey, tuple[int, int]],
         topic_ids: Sequence[UUID] = (),
+        acquaintances: Acquaintances | None = None,
     ) -> None:
         self._random = random
+        self._acquaintances = acquaintances or Acquaintances()
         self._served = list(served.items())
         self._messages = MessageMaker(random, topic_ids)
         self._kinds: list[tuple[str, Callable[[], Shot]]] = [
@@ -81,12 +102,13 @@ class ShotMaker:
         kind, make = self._random.choice(kinds)
         return make()._replace(kind=kind)
 
-    def _request(self) -> tuple[bytes, Then]:
+    def _request(self) -> tuple[bytes, Then, Callable[[bytes], None] | None]:
         random = self._random
         api_key, (lowest, highest) = random.choice(self._served)
         version = random.randint(lowest, highest)
         cls = request_class(api_key)
         message = self._messages.make(cls, version)
+        self._acquaintances.introduce(random, message, version)
         then = Then.ANSWER
         if isinstance(message, ProduceRequest) and message.acks == 0:
             then = Then.GO_ON
@@ -94,15 +116,29 @@ class ShotMaker:
             then = Then.PERHAPS_ANSWER
         header = RequestHeader(api_key, version, random.getrandbits(31), random.choice((None, "f")))
         body = encode_request_header(header) + encode(message, version)
-        return body, then
+        return body, then, self._learn_of(api_key, version, message)
+
+    def _learn_of(
+        self, api_key: ApiKey, version: int, request: Any
+    ) -> Callable[[bytes], None] | None:
+        if api_key not in INTRODUCES:
+            return None
+
+        def learn(answer: bytes) -> None:
+            header_version = response_header_version(api_key, version)
+            _, position = decode_response_header(answer, header_version)
+            response = decode(response_class(api_key), answer, version, position)
+            self._acquaintances.learn(request, response)
+
+        return learn
 
     def _whole(self) -> Shot:
-        body, then = self._request()
-        return Shot("", _framed(body), then)
+        body, then, learn = self._request()
+        return Shot("", _framed(body), then, learn)
 
     def _changed(self, change: Callable[[bytearray], bytes | bytearray]) -> Shot:
         """A whole frame around a broken message."""
-        body, _ = self._request()
+        body, *_ = self._request()
         return Shot("", _framed(change(bytearray(body))), Then.PERHAPS_ANSWER)
 
     def _truncate(self, body: bytearray) -> bytearray:
@@ -139,7 +175,7 @@ class ShotMaker:
         return body[:end] + body[begin:]
 
     def _lying_frame(self) -> Shot:
-        body, _ = self._request()
+        body, *_ = self._request()
         length = self._random.choice((-1, -LARGEST, 0, 1, 7, len(body) - 1, len(body) + 1, LARGEST))
         return Shot("", length.to_bytes(4, "big", signed=True) + body, Then.SILENCE)
 
