@@ -2,7 +2,8 @@
 
 Nothing that a client sends may end, block or bloat the broker: a well-behaved client beside the
 fuzz is served throughout, memory stays flat, sockets are given back, and no request fails inside
-the broker. `FLOODMARK_FUZZ_REQUESTS` says how many are fired, `FLOODMARK_FUZZ_SEED` repeats a run.
+the broker. What it has written down meanwhile it reads again at its next start.
+`FLOODMARK_FUZZ_REQUESTS` says how many are fired, `FLOODMARK_FUZZ_SEED` repeats a run.
 """
 
 import asyncio
@@ -19,9 +20,13 @@ from floodmark.client.admin import Admin
 from floodmark.client.admin_types import NewTopic
 from floodmark.client.connection import Connection
 from floodmark.wire.api_keys import ApiKey
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.list_groups import ListGroupsRequest
+from floodmark.wire.messages.list_transactions import ListTransactionsRequest
 from fuzz_kit.acquaintances import Acquaintances
 from fuzz_kit.failures import distinct_failures
 from fuzz_kit.gunner import Gunner
+from fuzz_kit.raw_client import RawClient
 from fuzz_kit.shots import ShotMaker
 from fuzz_kit.witness import Witness
 from kit.broker import Broker, start_floodmark
@@ -66,6 +71,12 @@ def test_nobody_else_notices_hostile_requests(tmp_path: Path) -> None:
         wait_for(lambda: open_sockets(broker.process) <= sockets_before)
         failures = distinct_failures(broker.process.output())
         assert not failures, "\n".join(failures)
+    told_before = len(broker.process.output())
+    again = start_floodmark(tmp_path, SETTINGS)
+    with again.process:
+        wait_for(lambda: have_loaded(again.bootstrap))
+        told = again.process.output()[told_before:]
+        assert " ERROR " not in told, told
 
 
 class Run:
@@ -130,6 +141,14 @@ class Run:
         missing = sorted(wanted - names)
         if missing:
             await admin.create_topics([NewTopic(name, 2, 1) for name in missing])
+
+
+def have_loaded(bootstrap: str) -> bool:
+    """Whether both coordinators have read their logs."""
+    with RawClient(bootstrap) as client:
+        questions = (ListGroupsRequest(), ListTransactionsRequest())
+        answers = [client.ask(question, 0).error_code for question in questions]
+    return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS not in answers
 
 
 def served_by(connection: Connection) -> Mapping[ApiKey, tuple[int, int]]:
