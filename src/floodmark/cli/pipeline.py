@@ -61,7 +61,12 @@ def _file_options(function: F) -> F:
         click.option(
             "--conf", "spark_settings", multiple=True, metavar="NAME=VALUE", help="Spark setting."
         ),
-        click.option("--spark-log", default="OFF", help="Spark's own log level on stderr."),
+        click.option(
+            "--spark-log",
+            type=click.Choice(("OFF", "ERROR", "WARN", "INFO", "DEBUG"), case_sensitive=False),
+            default="OFF",
+            help="Spark's own log level on stderr.",
+        ),
         bootstrap_option,
     ]
     for option in reversed(options):
@@ -255,12 +260,25 @@ def _shown() -> Iterator[Callable[[list[OutputProgress]], None]]:
         with Live(refresh_per_second=4) as live:
             yield lambda outputs: live.update(table_of(outputs))
         return
-    seen: dict[str, int | None] = {}
+    yield NewLines(click.echo)
 
-    def print_new(outputs: list[OutputProgress]) -> None:
+
+class NewLines:
+    """Prints an output's line when it has changed.
+
+    Spark reports an idle query under the number of the batch that is to come, so the number alone
+    does not tell whether there is news.
+    """
+
+    def __init__(self, echo: Callable[[str], None]) -> None:
+        self._echo = echo
+        self._seen: dict[str, tuple[int, int]] = {}
+
+    def __call__(self, outputs: list[OutputProgress]) -> None:
         for item in outputs:
-            if item.batch is not None and seen.get(item.name) != item.batch:
-                seen[item.name] = item.batch
-                click.echo(item.line())
-
-    yield print_new
+            if item.batch is None:
+                continue
+            news = (item.batch, item.rows_in)
+            if self._seen.get(item.name) != news:
+                self._seen[item.name] = news
+                self._echo(item.line())

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from floodmark.pipeline.errors import INSTALL_HINT, PipelineError
+from floodmark.pipeline.errors import INSTALL_HINT, PipelineError, short_text
 from floodmark.pipeline.java import java_home, machine_has_java
 from floodmark.pipeline.worker_python import worker_python
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DEFAULT_MASTER = "local[2]"
+_MASTERS = ("local", "spark://", "yarn", "k8s://")
 
 # A repeated batch must be cut as before, so nothing may change the number of tasks on the way.
 _PINNED = {
@@ -84,6 +85,11 @@ def spark_session(
     from pyspark.sql import SparkSession
 
     master = master or DEFAULT_MASTER
+    if not master.startswith(_MASTERS):
+        raise PipelineError(
+            f"{master} is no master that Spark knows: use local[2], spark://host:7077, yarn or "
+            "k8s://https://host"
+        )
     is_local = master.startswith("local")
     with (
         tempfile.TemporaryDirectory(prefix="floodmark-spark-") as folder,
@@ -159,9 +165,12 @@ def _create(builder: SparkSession.Builder, master: str) -> SparkSession:
     try:
         return builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
+        why = short_text(error).splitlines()[0].rstrip(".")
+        if "stopped SparkContext" in why:
+            why = "nobody answered there"
         raise PipelineError(
-            f"Spark did not start on {master}: {str(error).splitlines()[0]}. Check the address of "
-            "the cluster, or leave --master out to run on this machine"
+            f"Spark did not start on {master}: {why}. Check the address "
+            "of the cluster and the settings of Spark, or leave them out"
         ) from error
 
 
