@@ -35,7 +35,8 @@ async def handle(context: RequestContext, request: UpdateFeaturesRequest) -> Upd
         if answer.error_code is not ErrorCode.NONE:
             return UpdateFeaturesResponse(
                 error_code=answer.error_code,
-                error_message=f"no feature was changed, because of {answer.name}: {answer.message}",
+                error_message="The update failed for all features since the following feature had "
+                f"an error: {answer.message}",
             )
     results = [UpdatableFeatureResult(feature=answer.name) for answer in answers]
     return UpdateFeaturesResponse(

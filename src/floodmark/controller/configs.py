@@ -157,9 +157,9 @@ def _take_step(
                 f"Can't {operation.name} to key {step.name} because its type is not LIST.",
             )
         items = _current_items(view, resource, configs, setting)
-        given = (step.value or "").split(",")
+        given = dict.fromkeys((step.value or "").split(","))
         if operation is ConfigOperation.APPEND:
-            items += [item for item in dict.fromkeys(given) if item not in items]
+            items = list(dict.fromkeys(items) | given)
         else:
             items = [item for item in items if item not in given]
         configs[step.name] = ",".join(items)

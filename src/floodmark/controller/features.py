@@ -74,13 +74,15 @@ def update_features(
 
 def _refuse(view: View, update: FeatureUpdate) -> Refusal | None:
     prefix = f"Invalid update version {update.level} for feature {update.name}."
+    if update.upgrade_type not in set(UpgradeType):
+        return _invalid(f"{prefix} The controller does not support the given upgrade type.")
+    if update.level < 0:
+        return _invalid(f"{prefix} A feature version cannot be less than 0.")
     if update.name not in SUPPORTED_FEATURES:
         return _invalid(f"{prefix} Local controller does not support this feature.")
     lowest, highest = SUPPORTED_FEATURES[update.name]
     if not lowest <= update.level <= highest:
         return _invalid(f"{prefix} Local controller only supports versions {lowest}-{highest}")
-    if update.upgrade_type not in set(UpgradeType):
-        return _invalid(f"{prefix} The controller does not support the given upgrade type.")
     current = view.image.features.finalized.get(update.name, 0)
     if update.level < current and update.upgrade_type == UpgradeType.UPGRADE:
         return _invalid(

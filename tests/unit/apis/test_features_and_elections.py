@@ -77,6 +77,27 @@ async def test_one_feature_that_cannot_move_holds_back_the_others(connection: Co
     assert await finalized(connection) == 2
 
 
+@pytest.mark.parametrize(
+    ("level", "upgrade_type", "reason"),
+    [
+        (2, 0, "The controller does not support the given upgrade type."),
+        (9, 4, "The controller does not support the given upgrade type."),
+        (-1, 1, "A feature version cannot be less than 0."),
+        (32767, 1, "Local controller only supports versions 0-2"),
+    ],
+)
+async def test_a_level_that_cannot_be_is_refused_in_the_words_that_tools_show(
+    connection: Connection, level: int, upgrade_type: int, reason: str
+) -> None:
+    key = FeatureUpdateKey(feature=FEATURE, max_version_level=level, upgrade_type=upgrade_type)
+    refused = await update(connection, 2, key)
+    assert refused.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert refused.error_message == (
+        "The update failed for all features since the following feature had an error: "
+        f"Invalid update version {level} for feature {FEATURE}. {reason}"
+    )
+
+
 async def test_a_mere_question_changes_nothing(connection: Connection) -> None:
     done = await update(connection, 2, downgrade(2, 1), validate_only=True)
     assert done.error_code == ErrorCode.NONE
