@@ -104,9 +104,7 @@ def check(
         with _runner(loaded, None, master, spark_settings, spark_log, bootstrap_server) as runner:
             built = runner.check()
     for item in built:
-        target = item.output.topic or item.output.path or item.output.spark_format
-        target = loaded.text(target, item.output.place)
-        click.echo(f"{item.output.name}: {', '.join(item.topics)} -> {target}")
+        click.echo(f"{item.output.name}: {', '.join(item.topics)} -> {item.target}")
     click.echo(f"pipeline {loaded.name} is ready to run")
 
 

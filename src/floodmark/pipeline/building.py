@@ -26,6 +26,7 @@ from floodmark.pipeline.declarations import (
 from floodmark.pipeline.errors import OptionError, PipelineError, short_text
 from floodmark.pipeline.options import parse_read_options
 from floodmark.pipeline.parsing import dead_letters, parse, schema_of
+from floodmark.pipeline.tables import location
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -33,11 +34,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Built:
-    """An output and the rows for it, as its target wants them."""
+    """An output, the rows for it as its target wants them, and its texts with all settings."""
 
     output: Output
     rows: DataFrame
+    # What it reads.
     topics: tuple[str, ...]
+    # One of the two where it goes, unless that is a matter of Spark's format alone.
+    topic: str | None
+    table: str | None
+    trigger: str
+    options: Mapping[str, str]
+
+    @property
+    def target(self) -> str:
+        return self.topic or self.table or self.output.spark_format
 
 
 class Builder:
@@ -70,7 +81,7 @@ class Builder:
             )
         if output.topic is not None:
             rows = _at(output.place, lambda: _topic_rows(output, rows))
-        return Built(output, rows, tuple(step.topics))
+        return self._built(output, rows, step)
 
     def _build_dead_letters(self, source: Source) -> Built:
         name = source.dead_letters_name
@@ -83,7 +94,27 @@ class Builder:
             topic=source.dead_letters,
             value_format="raw",
         )
-        return Built(output, rows, tuple(step.topics))
+        return self._built(output, rows, step)
+
+    def _built(self, output: Output, rows: DataFrame, step: _Step) -> Built:
+        def fill(text: str) -> str:
+            return self._pipeline.text(text, output.place)
+
+        options = self._pipeline.texts(output.options, output.place)
+        topic = None if output.topic is None else fill(output.topic)
+        if topic is not None:
+            servers = {"kafka.bootstrap.servers": self._bootstrap_server}
+            options = {**servers, "topic": topic, **options}
+        path = output.path or options.get("path")
+        return Built(
+            output,
+            rows,
+            topics=tuple(step.topics),
+            topic=topic,
+            table=None if path is None else location(fill(path)),
+            trigger=fill(output.trigger),
+            options=options,
+        )
 
     def group_of(self, output_name: str) -> str:
         return f"{self._pipeline.name}.{output_name}"

@@ -275,54 +275,18 @@ class Pipeline:
         return {name: self.text(str(value), place) for name, value in options.items()}
 
     def _add_source(self, source: Source) -> Source:
-        place = source.place
-        if not _NAME.fullmatch(source.name):
-            raise DeclarationError(place, f"{source.name!r} cannot be a parameter's name")
-        self._claim(source.name, place)
+        self._claim(source.name, source.place)
         if source.dead_letters is not None:
-            self._claim(source.dead_letters_name, place)
-        if source.format not in FORMATS:
-            raise DeclarationError(
-                place, f"format {source.format!r} is not known: use one of {', '.join(FORMATS)}"
-            )
-        if source.schema is None and source.format != "raw":
-            raise DeclarationError(
-                place,
-                f"source {source.name} needs a schema to read {source.format}, such as "
-                'schema="id STRING, amount DOUBLE"',
-            )
-        if source.watermark is not None and not _is_pair_of_texts(source.watermark):
-            raise DeclarationError(
-                place,
-                f"the watermark of {source.name} is {source.watermark!r}: write the column and how "
-                'late its rows may be, such as watermark=("ordered_at", "10 seconds")',
-            )
-        if source.dead_letters == source.topic:
-            raise DeclarationError(
-                place,
-                f"the dead letters of {source.name} would go back to {source.topic}, and from "
-                "there round and round: name another topic",
-            )
+            self._claim(source.dead_letters_name, source.place)
+        if problem := _problem_of_source(source):
+            raise DeclarationError(source.place, problem)
         self.sources[source.name] = source
         return source
 
     def _add_output(self, output: Output, function: F) -> F:
         self._claim(output.name, output.place)
-        if output.spark_format in ("json", "raw") and not (output.path or "path" in output.options):
-            raise DeclarationError(
-                output.place,
-                f"{output.name} does not say where its rows go: name a topic, or a format of Spark "
-                'such as format="console"',
-            )
-        for value, allowed in (
-            (output.output_mode, OUTPUT_MODES),
-            (output.delivery, DELIVERIES),
-            (output.value_format or "json", ("json", "raw")),
-        ):
-            if value not in allowed:
-                raise DeclarationError(
-                    output.place, f"{value!r} is not possible: use one of {', '.join(allowed)}"
-                )
+        if problem := _problem_of_output(output):
+            raise DeclarationError(output.place, problem)
         self.outputs[output.name] = output
         return function
 
@@ -340,6 +304,49 @@ class Pipeline:
         }
         if name in taken:
             raise DeclarationError(place, f"the name {name} is taken, see {taken[name]}")
+
+
+def _problem_of_source(source: Source) -> str | None:
+    name = source.name
+    if not _NAME.fullmatch(name):
+        return f"{name!r} cannot be a parameter's name"
+    if source.format not in FORMATS:
+        return f"format {source.format!r} is not known: use one of {', '.join(FORMATS)}"
+    if source.schema is None and source.format != "raw":
+        example = 'schema="id STRING, amount DOUBLE"'
+        return f"source {name} needs a schema to read {source.format}, such as {example}"
+    if source.watermark is not None and not _is_pair_of_texts(source.watermark):
+        return (
+            f"the watermark of {name} is {source.watermark!r}: write the column and how late its "
+            'rows may be, such as watermark=("ordered_at", "10 seconds")'
+        )
+    if source.dead_letters is not None and source.format == "raw":
+        return (
+            f"raw rows are not parsed, so {name} has no dead letters: leave dead_letters out, or "
+            "choose another format"
+        )
+    if source.dead_letters == source.topic:
+        return (
+            f"the dead letters of {name} would go back to {source.topic}, and from there round and "
+            "round: name another topic"
+        )
+    return None
+
+
+def _problem_of_output(output: Output) -> str | None:
+    if output.spark_format in ("json", "raw") and not (output.path or "path" in output.options):
+        return (
+            f"{output.name} does not say where its rows go: name a topic, or a format of Spark "
+            'such as format="console"'
+        )
+    for value, allowed in (
+        (output.output_mode, OUTPUT_MODES),
+        (output.delivery, DELIVERIES),
+        (output.value_format or "json", ("json", "raw")),
+    ):
+        if value not in allowed:
+            return f"{value!r} is not possible: use one of {', '.join(allowed)}"
+    return None
 
 
 def _caller() -> Place:

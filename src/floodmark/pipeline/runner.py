@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
@@ -18,16 +18,20 @@ from pyspark.sql import functions as F
 from floodmark.client.cluster import Cluster
 from floodmark.client.errors import KafkaError
 from floodmark.client.group_offsets import GroupMetadata, commit_offsets
-from floodmark.pipeline.batch_writers import at_least_once, exactly_once
+from floodmark.pipeline.batch_writers import WriteBatch, at_least_once, exactly_once
 from floodmark.pipeline.building import Builder, Built
+from floodmark.pipeline.checking import (
+    check_folders,
+    check_known_batches,
+    check_sources,
+    check_streaming,
+    check_topic_columns,
+)
 from floodmark.pipeline.checkpoints import Checkpoint, held
-from floodmark.pipeline.declarations import DeclarationError, Output, Pipeline
+from floodmark.pipeline.declarations import DeclarationError, Pipeline
 from floodmark.pipeline.errors import PipelineError, short_text
 from floodmark.pipeline.offsets import from_document
-from floodmark.pipeline.options import parse_write_options
 from floodmark.pipeline.progress import OBSERVED, OutputProgress, offsets_in
-from floodmark.pipeline.sink import check_columns, check_no_other_columns
-from floodmark.pipeline.tables import check_batches, location
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,11 +78,12 @@ class Runner:
         """Build every plan and ask Spark whether it can run as a stream; nothing is started."""
         built = self._builder.build_all()
         for item in built:
-            if item.output.topic is not None:
-                self._check_topic_columns(item)
-            self._check_streaming(item)
-        self._check_tables(built)
-        asyncio.run(self._check_topics(built))
+            check_topic_columns(item)
+            check_streaming(self._spark, item)
+            if self._checkpoint is not None:
+                check_known_batches(self._spark, item, self._checkpoint)
+        check_folders(built)
+        check_sources(self._pipeline, self._bootstrap_server)
         return built
 
     def run(self, *, once: bool = False, show: Show | None = None) -> None:
@@ -103,79 +108,6 @@ class Runner:
     def progress(self) -> list[OutputProgress]:
         return [OutputProgress.of(name, query) for name, query in self._queries.items()]
 
-    # --- checks ---
-
-    def _check_topic_columns(self, item: Built) -> None:
-        try:
-            check_columns(item.rows.schema, parse_write_options(self._sink_options(item)))
-            check_no_other_columns(item.rows.schema)
-        except PipelineError as error:
-            raise DeclarationError(item.output.place, str(error)) from error
-
-    def _check_streaming(self, item: Built) -> None:
-        jvm: Any = self._spark.sparkContext._jvm
-        frame: Any = item.rows
-        catalyst = jvm.org.apache.spark.sql.catalyst
-        mode = catalyst.streaming.InternalOutputModes.apply(item.output.output_mode)
-        plan = frame._jdf.queryExecution().analyzed()
-        try:
-            catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(plan, mode)
-            item.rows.writeStream.trigger(processingTime=self._trigger(item.output))
-        except PySparkException as error:
-            raise DeclarationError(item.output.place, short_text(error)) from error
-
-    def _check_tables(self, built: Iterable[Built]) -> None:
-        owners: dict[str, Output] = {}
-        for output in (item.output for item in built):
-            table = self._table_of(output)
-            if table is None:
-                continue
-            other = owners.setdefault(table, output)
-            if other is not output:
-                raise DeclarationError(
-                    output.place,
-                    f"{output.name} and {other.name} ({other.place}) write to one folder, {table}, "
-                    "where the batches of one would be taken for those of the other: name two",
-                )
-            if self._checkpoint is None:
-                continue
-            try:
-                check_batches(self._spark, table, self._checkpoint.last_planned(output.name))
-            except PipelineError as error:
-                raise DeclarationError(output.place, str(error)) from error
-
-    async def _check_topics(self, built: Iterable[Built]) -> None:
-        """Topics that are read must be there; those that are written are made by the broker."""
-        async with Cluster(self._bootstrap_server) as cluster:
-            view = await cluster.refresh_all_topics()
-        for source in self._pipeline.sources.values():
-            topic = self._pipeline.text(source.topic, source.place)
-            if topic not in view.topics:
-                raise DeclarationError(
-                    source.place,
-                    f"topic {topic} of source {source.name} does not exist: create it with "
-                    f"`floodmark topic create {topic}`, or correct the name",
-                )
-
-    # --- queries ---
-
-    def _sink_options(self, item: Built) -> dict[str, str]:
-        output = item.output
-        assert output.topic is not None
-        return {
-            "kafka.bootstrap.servers": self._bootstrap_server,
-            "topic": self._pipeline.text(output.topic, output.place),
-            **self._pipeline.texts(output.options, output.place),
-        }
-
-    def _trigger(self, output: Output) -> str:
-        return self._pipeline.text(output.trigger, output.place)
-
-    def _table_of(self, output: Output) -> str | None:
-        """The folder or address that an output's files go to, if it makes files."""
-        path = output.path or output.options.get("path")
-        return None if path is None else location(self._pipeline.text(str(path), output.place))
-
     def _start(self, item: Built, once: bool) -> StreamingQuery:
         assert self._checkpoint is not None
         output = item.output
@@ -186,33 +118,32 @@ class Runner:
         if once:
             writer = writer.trigger(availableNow=True)
         else:
-            writer = writer.trigger(processingTime=self._trigger(output))
+            writer = writer.trigger(processingTime=item.trigger)
         try:
             return self._to_target(item, writer).start()
         except (PySparkException, Py4JJavaError) as error:
             raise DeclarationError(output.place, short_text(error)) from error
 
     def _to_target(self, item: Built, writer: DataStreamWriter) -> DataStreamWriter:
-        assert self._checkpoint is not None
         output = item.output
-        if output.topic is not None:
-            options = self._sink_options(item)
-            if output.delivery == "at_least_once":
-                return writer.foreachBatch(at_least_once(options=options))
-            write = exactly_once(
-                query=self._checkpoint.query_name(output.name),
-                options=options,
-                first_exact_batch=output.first_exact_batch,
-            )
-            return writer.foreachBatch(write)
-        options = self._pipeline.texts(output.options, output.place)
-        writer = writer.format(output.spark_format).options(**options)
-        table = self._table_of(output)
-        if table is not None:
-            writer = writer.option("path", table)
+        if item.topic is not None:
+            return writer.foreachBatch(self._write_batch(item))
+        writer = writer.format(output.spark_format).options(**item.options)
+        if item.table is not None:
+            writer = writer.option("path", item.table)
         if output.partition_cols:
             writer = writer.partitionBy(*output.partition_cols)
         return writer
+
+    def _write_batch(self, item: Built) -> WriteBatch:
+        assert self._checkpoint is not None
+        if item.output.delivery == "at_least_once":
+            return at_least_once(options=item.options)
+        return exactly_once(
+            query=self._checkpoint.query_name(item.output.name),
+            options=item.options,
+            first_exact_batch=item.output.first_exact_batch,
+        )
 
     def _begin(self, item: Built, once: bool) -> None:
         """Start a query and wait until its source answers.

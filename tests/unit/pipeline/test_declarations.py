@@ -51,6 +51,10 @@ def load(folder: Path, text: str) -> None:
             r"pipeline.py:3: the watermark of s is 'timestamp': write the column and how late",
         ),
         (
+            "pipeline.source('s', topic='t', format='raw', dead_letters='d')\n",
+            r"pipeline.py:3: raw rows are not parsed, so s has no dead letters",
+        ),
+        (
             "pipeline.source('s', topic='t', schema='a INT', dead_letters='t')\n",
             r"pipeline.py:3: the dead letters of s would go back to t.*: name another topic",
         ),
