@@ -13,14 +13,38 @@ from floodmark.wire.internal.consumer_protocol import (
     ConsumerProtocolSubscription,
 )
 
+LONGEST = "x" * 32_767
+"""What is told about it is longer than a string can be."""
 FUZZ_TOPICS = ("fuzz-0", "fuzz-1", "fuzz-2")
-BAD_TOPICS = ("no-such-topic", "", ".", "..", "bad name!", "x" * 249, "x" * 250, "ü", "fuzz.0")
+BAD_TOPICS = (
+    "no-such-topic",
+    "",
+    ".",
+    "..",
+    "bad name!",
+    "x" * 249,
+    "x" * 250,
+    "ü",
+    "fuzz.0",
+    LONGEST,
+)
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 TOPICS = (*FUZZ_TOPICS * 8, *BAD_TOPICS, *INTERNAL_TOPICS)
-GROUPS = (*("group-1", "group-2", "漢字") * 4, "")
-INSTANCES = (*("static-1", "static-2") * 6, "")
-TRANSACTIONAL_IDS = (*("txn-1", "txn-2") * 4, "")
-STRINGS = ("", "a", "group-1", "漢字", "retention.ms", "cleanup.policy", "compact", "x" * 126, "0")
+GROUPS = (*("group-1", "group-2", "漢字") * 4, "", LONGEST)
+INSTANCES = (*("static-1", "static-2") * 6, "", LONGEST)
+TRANSACTIONAL_IDS = (*("txn-1", "txn-2") * 4, "", LONGEST)
+STRINGS = (
+    "",
+    "a",
+    "group-1",
+    "漢字",
+    "retention.ms",
+    "cleanup.policy",
+    "compact",
+    "x" * 126,
+    "0",
+    LONGEST,
+)
 
 PARTITIONS = (*(0, 1) * 12, -1, -2, -4, 99, 2**31 - 1, -(2**31))
 RESOURCE_TYPES = (*(2, 2, 4, 32) * 3, 8, 16, 0, -1)
@@ -32,9 +56,16 @@ TOPIC_SETTINGS = (
     "min.insync.replicas",
 )
 """None that makes a segment of every batch, which would fill the disk."""
-OTHER_SETTINGS = ("num.io.threads", "background.threads", "consumer.session.timeout.ms", "", "x.y")
+OTHER_SETTINGS = (
+    "num.io.threads",
+    "background.threads",
+    "consumer.session.timeout.ms",
+    "",
+    "x.y",
+    LONGEST,
+)
 VALUES = ("0", "1", "-1", "2", "compact", "delete", "compact,delete", "zstd", "x", "", "1048576")
-HUGE_VALUES = (str(2**31), str(2**63 - 1), str(2**63), "9" * 400)
+HUGE_VALUES = (str(2**31), str(2**63 - 1), str(2**63), "9" * 5000)
 
 STRING_POOLS: dict[str, tuple[str, ...]] = {
     "name": TOPICS,
@@ -59,7 +90,7 @@ STRING_POOLS: dict[str, tuple[str, ...]] = {
     "JoinGroupRequestProtocol.name": ("range", "range", "roundrobin", ""),
     "subscribed_topic_names": TOPICS,
     "subscribed_topic_regex": ("fuzz.*", "fuzz-[01]", "", "(", ".*", "\\", "x{1001}", "a" * 5000),
-    "server_assignor": (*("uniform", "range") * 3, "x", ""),
+    "server_assignor": (*("uniform", "range") * 3, "x", "", LONGEST),
     "transactional_id": TRANSACTIONAL_IDS,
     "transactional_ids": TRANSACTIONAL_IDS,
     "v3_and_below_transactional_id": TRANSACTIONAL_IDS,
@@ -74,7 +105,7 @@ STRING_POOLS: dict[str, tuple[str, ...]] = {
     "CreatableTopicConfig.name": (*TOPIC_SETTINGS, *OTHER_SETTINGS),
     "CreatableTopicConfig.value": (*VALUES, *HUGE_VALUES),
     "configuration_keys": (*TOPIC_SETTINGS, *OTHER_SETTINGS),
-    "feature": ("transaction.version", "group.version", "metadata.version", ""),
+    "feature": ("transaction.version", "group.version", "metadata.version", "", LONGEST),
 }
 
 NUMBER_POOLS: dict[str, tuple[int, ...]] = {

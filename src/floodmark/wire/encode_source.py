@@ -19,6 +19,15 @@ from floodmark.wire.source import FIXED_FORMATS, Source
 
 Pending = list[tuple[str, str]]
 
+TEXTS_FOR_PEOPLE = "error_message"
+"""Fields of this name often repeat what a client has sent, and that may be as long as a string can
+be: with a few words around it the text is longer. It is cut, and the error code arrives."""
+
+
+def shortened(text: bytes) -> bytes:
+    """As much of it as a string holds, up to the end of a character."""
+    return text[:MAX_STRING_BYTES].decode(errors="ignore").encode()
+
 
 class EncodeSource(Source):
     """Collects lines; `pending` are fixed-width values that wait to be fused into one pack."""
@@ -33,6 +42,7 @@ class EncodeSource(Source):
             pack=struct.pack,
             record_size=record_size,
             refuse_string=refuse_string,
+            shortened=shortened,
             struct_error=struct.error,
         )
         self.pending: Pending = []
@@ -224,7 +234,9 @@ class EncodeSource(Source):
         if kind == "string":
             self.line("v = v.encode()")
         self.line("n = len(v)")
-        if kind == "string":
+        if kind == "string" and name.endswith(TEXTS_FOR_PEOPLE):
+            self.line(f"if n > {MAX_STRING_BYTES}: v = shortened(v); n = len(v)")
+        elif kind == "string":
             self.line(f"if n > {MAX_STRING_BYTES}: refuse_string({name!r}, n)")
         self.emit_length(pending, kind)
         self.line(f"{self.append}(v)")

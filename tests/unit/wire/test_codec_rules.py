@@ -20,6 +20,7 @@ from floodmark.wire.internal.framing import (
     encode_versioned,
 )
 from floodmark.wire.messages import request_class, response_class
+from floodmark.wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from floodmark.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from floodmark.wire.messages.metadata import MetadataRequest
 from floodmark.wire.messages.produce import (
@@ -97,6 +98,18 @@ def test_an_ignorable_field_that_the_version_lacks_is_dropped() -> None:
 def test_a_value_that_its_field_cannot_hold_is_an_encode_error(wrong: Thing) -> None:
     with pytest.raises(EncodeError):
         encode(wrong, 2)
+
+
+@pytest.mark.parametrize("version", [3, 5])
+@pytest.mark.parametrize("text", ["x" * 40_000, "ü" * 20_000, "漢" * 11_000, "x" * 32_767])
+def test_a_text_for_people_that_is_too_long_is_cut_between_characters(
+    text: str, version: int
+) -> None:
+    answer = CreateTopicsResponse(topics=[CreatableTopicResult(name="t", error_message=text)])
+    (topic,) = decode(CreateTopicsResponse, encode(answer, version), version).topics
+    assert topic.error_message is not None
+    assert text.startswith(topic.error_message)
+    assert 32_764 < len(topic.error_message.encode()) <= 32_767
 
 
 @pytest.mark.parametrize(

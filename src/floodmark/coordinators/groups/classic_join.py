@@ -22,8 +22,11 @@ from floodmark.coordinators.shard import Write
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.internal.classic_groups import GroupMetadataValue
 from floodmark.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from floodmark.wire.primitives import MAX_STRING_BYTES
 
 UNKNOWN_MEMBER = ""
+ID_SUFFIX_BYTES = 37
+"""A dash and a UUID."""
 MEMBER_ID_REQUIRED_SINCE = 4
 """JoinGroup v4: a client without a member id is given one first (KIP-394)."""
 SKIP_ASSIGNMENT_SINCE = 9
@@ -38,6 +41,16 @@ def protocols_of(request: JoinGroupRequest) -> Protocols:
     """In the member's order of preference; a name that stands twice counts once."""
     by_name = {protocol.name: protocol.metadata for protocol in reversed(request.protocols)}
     return tuple((name, by_name[name]) for name in dict.fromkeys(p.name for p in request.protocols))
+
+
+def id_prefix(client: Client, request: JoinGroupRequest) -> str:
+    """What a new member id begins with."""
+    return client.client_id if request.group_instance_id is None else request.group_instance_id
+
+
+def leaves_room_for_id(client: Client, request: JoinGroupRequest) -> bool:
+    """A member id is a string like others: one that is too long could be neither told nor kept."""
+    return len(id_prefix(client, request).encode()) <= MAX_STRING_BYTES - ID_SUFFIX_BYTES
 
 
 def rebalance_timeout_of(client: Client, request: JoinGroupRequest) -> int:
@@ -106,8 +119,7 @@ class ClassicJoin(ClassicRebalance):
             reply(refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
             return NOTHING
         instance_id = request.group_instance_id
-        prefix = client.client_id if instance_id is None else instance_id
-        new_id = f"{prefix}-{self.surroundings.new_uuid()}"
+        new_id = f"{id_prefix(client, request)}-{self.surroundings.new_uuid()}"
         if instance_id is not None:
             old_id = group.static_members.get(instance_id)
             if old_id is not None:

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from floodmark.clock import Clock
 from floodmark.coordinators.client_errors import client_code
+from floodmark.coordinators.groups.classic_join import leaves_room_for_id
 from floodmark.coordinators.groups.client import Client
 from floodmark.coordinators.groups.heartbeat_rules import check_heartbeat
 from floodmark.coordinators.groups.java_hash import partition_for
@@ -164,6 +165,8 @@ class GroupService:
             return refuse(ErrorCode.INVALID_GROUP_ID)
         if not settings.min_session_timeout_ms <= timeout_ms <= settings.max_session_timeout_ms:
             return refuse(ErrorCode.INVALID_SESSION_TIMEOUT)
+        if not request.member_id and not leaves_room_for_id(client, request):
+            return refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
         reply: Reply[JoinGroupResponse] = Reply()
         self.runtime.submit(
             self.partition_of(request.group_id),

@@ -337,6 +337,19 @@ async def test_an_absent_static_member_without_rebalance_timeout_stays_until_its
     assert bench.group(GROUP).is_empty
 
 
+@pytest.mark.parametrize("length", [32_730, 32_731, 32_767])
+async def test_a_member_id_that_would_be_too_long_is_not_given(
+    bench: GroupBench, length: int
+) -> None:
+    """It could be neither told nor written down, and the group would have it all the same."""
+    name = "x" * length
+    for outcome in (join(bench, instance_id=name), join(bench, client=Client(name, "/h", 3))):
+        assert is_waiting(outcome) == (length == 32_730)
+        if length > 32_730:
+            assert now(outcome).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+            assert bench.group(GROUP) is None
+
+
 async def test_a_member_id_that_was_given_in_advance_is_no_static_member_s(
     bench: GroupBench,
 ) -> None:
