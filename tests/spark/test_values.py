@@ -74,19 +74,34 @@ def run(spark: SparkSession, broker: Broker, folder: Path, text: str) -> None:
     Runner(spark, pipeline, bootstrap_server=broker.bootstrap, checkpoint=checkpoint).run(once=True)
 
 
-@pytest.mark.parametrize(("name", "values"), [("json", JSON_VALUES), ("csv", CSV_VALUES)])
+REQUIRED_VALUES: list[tuple[bytes | None, dict[str, object] | None]] = [
+    (b'{"id": "there", "a.b": 1}', {"id": "there", "a.b": 1}),
+    (b'{"id": "missing"}', None),
+    (b'{"id": "null", "a.b": null}', None),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "schema", "values"),
+    [
+        ("json", "id STRING, n INT", JSON_VALUES),
+        ("csv", "id STRING, n INT", CSV_VALUES),
+        ("json", "id STRING, `a.b` INT NOT NULL", REQUIRED_VALUES),
+    ],
+)
 def test_a_value_is_a_row_or_a_dead_letter(
     spark: SparkSession,
     broker: Broker,
     topic: str,
     tmp_path: Path,
     name: str,
+    schema: str,
     values: list[tuple[bytes | None, dict[str, object] | None]],
 ) -> None:
     for suffix in ("", "-out", "-dead"):
         make_topic(broker.bootstrap, topic + suffix)
     fill_topic(broker.bootstrap, topic, [(None, value) for value, _ in values])
-    text = SOURCE.format(topic=topic, format=name, schema="id STRING, n INT")
+    text = SOURCE.format(topic=topic, format=name, schema=schema)
     run(spark, broker, tmp_path, text)
     rows = [json.loads(r.value or b"") for r in read_topic(broker.bootstrap, f"{topic}-out")]
     letters = read_topic(broker.bootstrap, f"{topic}-dead")

@@ -21,7 +21,7 @@ Read = Callable[[str], str | None]
 
 @dataclass(frozen=True)
 class OffsetRule:
-    """Offsets or times by partition, or one for all; `specs` may hold OffsetSpec values."""
+    """Offsets or times by partition, or one for all; an offset may be a value of OffsetSpec."""
 
     default: OffsetSpec = OffsetSpec.LATEST
     offsets: Mapping[TopicPartition, int] | None = None

@@ -1,6 +1,6 @@
 """The options of the data source, under the names that Spark's Kafka connector uses.
 
-`source.py` and `sink.py` parse them once on the driver; the parsed form travels to the workers.
+Those who read and write parse them once on the driver; the parsed form travels to the workers.
 Option names do not distinguish capitals, as everywhere in Spark.
 """
 
@@ -195,7 +195,7 @@ def parse_read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOp
         starting=starting_rule(given.text, streaming=streaming),
         ending=ending_rule(given.text),
         client=_settings(ConsumerSettings, properties),
-        group_id=properties.get("group.id") or _group_id(given, servers, subscription),
+        group_id=properties.get("group.id") or _group_id(given, subscription),
         fail_on_data_loss=given.flag("failOnDataLoss", True),
         include_headers=given.flag("includeHeaders", False),
         min_partitions=given.whole("minPartitions"),
@@ -264,7 +264,7 @@ def _assigned(text: str) -> dict[str, tuple[int, ...]]:
         ) from None
 
 
-def _group_id(given: Options, servers: str, subscription: Subscription) -> str:
+def _group_id(given: Options, subscription: Subscription) -> str:
     """The same query gets the same group after a restart, so that its lag stays in one place."""
     prefix = given.text("groupIdPrefix") or DEFAULT_GROUP_PREFIX
     name = "".join(c if c.isalnum() or c in "._-" else "-" for c in str(subscription))

@@ -110,10 +110,18 @@ def _is_bad(source: Source) -> Column:
     # Spark puts a sign of its own in the place of bytes that are no text.
     broken = F.col("value").isNull() | ~F.is_valid_utf8(F.col("value").cast("string"))
     bad = nothing | broken | F.col(f"{_PARSED}.{_CORRUPT}").isNotNull()
+    for name in _required(source):
+        bad |= F.col(_fields(source)).getField(name).isNull()
     if source.format == "json":
         return bad | F.col(f"{_PARSED}.{_END}").isNull()
     # Spark makes a row of nulls of nothing, though it refuses rows that lack some column.
     return bad | (F.length("value") == 0)
+
+
+def _required(source: Source) -> list[str]:
+    """The columns that are NOT NULL, about which Spark's parsers do not care."""
+    schema = schema_of(source)
+    return [] if schema is None else [field.name for field in schema.fields if not field.nullable]
 
 
 def _complaint(source: Source) -> Column:

@@ -1,6 +1,6 @@
 """Which partition each row goes to, for a whole column at once. PURE.
 
-Called by `sink.py`. Keys are hashed as Java's producer hashes them, so rows meet the records that
+Called by `writing.py`. Keys are hashed as Java's producer hashes them, so rows meet the records that
 other producers write with the same key.
 """
 

@@ -30,6 +30,8 @@ class OutputProgress:
     lag: int = 0
     watermark: str | None = None
     state_rows: int = 0
+    # Behind the watermark, so Spark dropped them.
+    late_rows: int = 0
     batch_ms: int = 0
     # The sum of the offsets behind the last batch, over all sources and partitions.
     position: int = 0
@@ -60,6 +62,10 @@ class OutputProgress:
             lag=sum(_lag(source) for source in latest["sources"]),
             watermark=report.get("eventTime", {}).get("watermark"),
             state_rows=sum(operator["numRowsTotal"] for operator in report["stateOperators"]),
+            late_rows=sum(
+                operator.get("numRowsDroppedByWatermark", 0)
+                for operator in report["stateOperators"]
+            ),
             batch_ms=batch_ms,
             position=sum(_position(source) for source in latest["sources"]),
         )
@@ -76,6 +82,8 @@ class OutputProgress:
             parts.append(f"watermark {self.watermark}")
         if self.state_rows:
             parts.append(f"state {self.state_rows} rows")
+        if self.late_rows:
+            parts.append(f"{self.late_rows} dropped as late")
         return ", ".join([*parts, f"took {self.batch_ms} ms"])
 
 
@@ -96,7 +104,8 @@ def table_of(outputs: list[OutputProgress]) -> Table:
             f"{item.lag:,}",
             item.watermark or "-",
             f"{item.state_rows:,}",
-            f"{item.rows_in:,} rows, {item.batch_ms:,} ms",
+            f"{item.rows_in:,} rows, {item.batch_ms:,} ms"
+            + (f", {item.late_rows:,} dropped as late" if item.late_rows else ""),
         )
     return table
 

@@ -217,7 +217,7 @@ def test_progress_reads_sparks_reports() -> None:
         "processedRowsPerSecond": 5.0,
         "durationMs": {"triggerExecution": 2000},
         "eventTime": {"watermark": "2026-01-01T00:00:00.000Z"},
-        "stateOperators": [{"numRowsTotal": 7}],
+        "stateOperators": [{"numRowsTotal": 7, "numRowsDroppedByWatermark": 2}],
         "observedMetrics": {"floodmark_rows": {"rows": 3}},
         "sources": [
             {"endOffset": '{"t":{"0":10}}', "latestOffset": '{"t":{"0":25,"1":5}}'},
@@ -228,7 +228,7 @@ def test_progress_reads_sparks_reports() -> None:
     line = OutputProgress.from_report("out", True, report, report).line()
     assert line == (
         "out: batch 4, 10 rows in (5/s), 3 out (2/s), lag 20, "
-        "watermark 2026-01-01T00:00:00.000Z, state 7 rows, took 2000 ms"
+        "watermark 2026-01-01T00:00:00.000Z, state 7 rows, 2 dropped as late, took 2000 ms"
     )
 
 
