@@ -1,7 +1,7 @@
 """Which partition each row goes to, for a whole column at once. PURE.
 
-Called by `writing.py`. Keys are hashed as Java's producer hashes them, so rows meet the records that
-other producers write with the same key.
+Called by `writing.py`. Keys are hashed as Java's producer hashes them, so rows meet the records
+that other producers write with the same key.
 """
 
 from __future__ import annotations
