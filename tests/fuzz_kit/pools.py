@@ -14,7 +14,8 @@ from floodmark.wire.internal.consumer_protocol import (
 )
 
 LONGEST = "x" * 32_767
-"""What is told about it is longer than a string can be."""
+"""What is told about it is longer than a string can be. Not for names under which the broker keeps
+something: with a flipped bit it is another one, and to keep them all is no leak."""
 FUZZ_TOPICS = ("fuzz-0", "fuzz-1", "fuzz-2")
 BAD_TOPICS = (
     "no-such-topic",
@@ -30,9 +31,9 @@ BAD_TOPICS = (
 )
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 TOPICS = (*FUZZ_TOPICS * 8, *BAD_TOPICS, *INTERNAL_TOPICS)
-GROUPS = (*("group-1", "group-2", "漢字") * 4, "", LONGEST)
-INSTANCES = (*("static-1", "static-2") * 6, "", LONGEST)
-TRANSACTIONAL_IDS = (*("txn-1", "txn-2") * 4, "", LONGEST)
+GROUPS = (*("group-1", "group-2", "漢字") * 4, "")
+INSTANCES = (*("static-1", "static-2") * 6, "")
+TRANSACTIONAL_IDS = (*("txn-1", "txn-2") * 4, "")
 STRINGS = (
     "",
     "a",
@@ -43,7 +44,6 @@ STRINGS = (
     "compact",
     "x" * 126,
     "0",
-    LONGEST,
 )
 
 PARTITIONS = (*(0, 1) * 12, -1, -2, -4, 99, 2**31 - 1, -(2**31))
@@ -62,7 +62,6 @@ OTHER_SETTINGS = (
     "consumer.session.timeout.ms",
     "",
     "x.y",
-    LONGEST,
 )
 VALUES = ("0", "1", "-1", "2", "compact", "delete", "compact,delete", "zstd", "x", "", "1048576")
 HUGE_VALUES = (str(2**31), str(2**63 - 1), str(2**63), "9" * 5000)

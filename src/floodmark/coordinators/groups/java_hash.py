@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-CACHED_KEYS = 4096
+CACHED_KEYS = 8192
 """A group is asked for with every commit and heartbeat; hashing it each time would show."""
+LONGEST_CACHED_KEY = 256
+"""A key may have 32 KiB: thousands of those, which anybody can send, are not worth keeping."""
 
 
 def java_string_hash(text: str) -> int:
@@ -20,8 +22,10 @@ def java_string_hash(text: str) -> int:
     return value - (1 << 32) if value & 0x80000000 else value
 
 
-@lru_cache(maxsize=CACHED_KEYS)
 def partition_for(key: str, partition_count: int) -> int:
     """Kafka's Utils.abs: the smallest int, which has no positive twin, becomes 0."""
-    value = java_string_hash(key)
+    value = _cached_hash(key) if len(key) <= LONGEST_CACHED_KEY else java_string_hash(key)
     return 0 if value == -(1 << 31) else abs(value) % partition_count
+
+
+_cached_hash = lru_cache(maxsize=CACHED_KEYS)(java_string_hash)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from functools import lru_cache
 
 from floodmark.clock import Clock
 from floodmark.coordinators.client_errors import client_code
@@ -36,9 +35,6 @@ from floodmark.coordinators.transactions.transaction import (
 from floodmark.coordinators.transactions.verification import PartitionVerifier
 from floodmark.wire.errors import ErrorCode
 
-HASHES_KEPT = 8192
-"""Java's string hash costs as much as the rest of a lookup, so the last ones are kept."""
-
 
 class TransactionService:
     def __init__(
@@ -55,7 +51,6 @@ class TransactionService:
         self.log = log
         self.limits = limits
         self._clock = clock
-        self._partition_for = lru_cache(HASHES_KEPT)(partition_for)
         self._producer_ids = ProducerIds(allocate_producer_ids)
         self._runtime = CoordinatorRuntime(log, clock, self._make_shard)
         self._markers = MarkerWriter(broker_id, marker_log, cluster, self._complete)
@@ -65,7 +60,7 @@ class TransactionService:
     # Partitions of the transaction topic
 
     def partition_for(self, transactional_id: str) -> int:
-        return self._partition_for(transactional_id, self.log.partition_count)
+        return partition_for(transactional_id, self.log.partition_count)
 
     def load(self, partition: int) -> None:
         self._runtime.load(partition)
