@@ -99,7 +99,7 @@ def p2_fetch(server: Server, scale: float) -> dict[str, float]:
         load.settle(producer, frame)
         load.pipelined([producer], [frame], batches - 1)
         end_offset = batches * RECORDS_PER_BATCH
-        fetch = wire.fetch(topic_id, 0)
+        fetch = wire.fetch(topic_id)
         load.fetch_pass(consumer, fetch, end_offset)  # finds the tail in the page cache
         cpu, start = server.process.cpu_seconds(), time.perf_counter()
         for _ in range(passes):
@@ -109,13 +109,23 @@ def p2_fetch(server: Server, scale: float) -> dict[str, float]:
     return {"cpu": cpu * 1e6 / (end_offset * passes), "rate": end_offset * passes / elapsed}
 
 
-def p3_end_to_end(server: Server, scale: float) -> dict[str, float]:
-    count, per_second, warm_up = int(5_000 * scale), 500, 500
-    with server.topic(1) as topic_id:
+def p3_one(server: Server, scale: float) -> dict[str, float]:
+    return _end_to_end(server, int(5_000 * scale), partitions=1, per_second=500)
+
+
+def p3_many(server: Server, scale: float) -> dict[str, float]:
+    return _end_to_end(server, int(1_000 * scale), partitions=100, per_second=100)
+
+
+def _end_to_end(
+    server: Server, count: int, *, partitions: int, per_second: int
+) -> dict[str, float]:
+    warm_up = per_second
+    with server.topic(partitions) as topic_id:
         producer, consumer = server.connect(2)
         produce = wire.produce(topic_id, 0, make_batch(1))
         load.settle(producer, produce)
-        fetch = wire.fetch(topic_id, 0, min_bytes=1, max_wait_ms=500)
+        fetch = wire.fetch(topic_id, partitions)
         cpu = server.process.cpu_seconds()
         route = load.Route(producer, produce, consumer, fetch)
         latencies = load.end_to_end(route, 1, count + warm_up, per_second)
@@ -151,12 +161,17 @@ CASES: dict[str, Case] = {
     "P2": Case("fetch, 20 passes", p2_fetch, {"cpu": _cpu(1.25), "rate": _RATE}),
     "P3": Case(
         "end to end, 500 records a second",
-        p3_end_to_end,
+        p3_one,
         {
             "p50": Measure("p50", "ms", ratio=0.5),
             "p99": Measure("p99", "ms", ratio=1.0),
             "cpu": _cpu(),
         },
+    ),
+    "P3-100": Case(
+        "100 records a second, the consumer waits for 100 partitions",
+        p3_many,
+        {"p50": Measure("p50", "ms"), "p99": Measure("p99", "ms"), "cpu": _cpu()},
     ),
     "P4": Case(
         "start and rest",

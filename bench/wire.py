@@ -111,17 +111,22 @@ def produced(answer: bytes) -> tuple[int, int]:
     return error_code, base_offset
 
 
-def fetch(topic_id: bytes, partition: int, min_bytes: int = 1, max_wait_ms: int = 500) -> Frame:
-    """A fetch without session; `patch_at` is where the fetch offset stands."""
-    head = struct.pack(">iiibii", max_wait_ms, min_bytes, 50 << 20, 0, 0, -1)
-    head += b"\x02" + topic_id + b"\x02" + struct.pack(">ii", partition, -1)
-    tail = struct.pack(">qiqi", 0, -1, -1, 1 << 20) + b"\x00\x00" + b"\x01\x01\x00"
+def fetch(topic_id: bytes, partitions: int = 1, max_wait_ms: int = 500) -> Frame:
+    """A fetch without session of the first partitions of a topic; `patch_at` is where the offset
+    of partition 0 stands."""
+    head = struct.pack(">iiibii", max_wait_ms, 1, 50 << 20, 0, 0, -1)
+    head += b"\x02" + topic_id + uvarint(partitions + 1)
+    wanted = b"".join(
+        struct.pack(">iiqiqi", partition, -1, 0, -1, -1, 1 << 20) + b"\x00"
+        for partition in range(partitions)
+    )
+    tail = wanted + b"\x00" + b"\x01\x01\x00"
     data = request(1, 17, head + tail)
-    return Frame(data, len(data) - len(tail))
+    return Frame(data, len(data) - len(tail) + 8)
 
 
 def fetched(answer: memoryview) -> memoryview:
-    """The record bytes of a one-partition Fetch answer; empty when nothing came."""
+    """The record bytes of the first partition in a Fetch answer; empty when nothing came."""
     (error_code,) = struct.unpack_from(">h", answer, 9)
     if error_code:
         raise Refused(f"fetch answered error {error_code}")
