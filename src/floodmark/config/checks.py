@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from floodmark.config.errors import ConfigError
+from floodmark.config.values import INT_MAX
 
 if TYPE_CHECKING:
     from floodmark.config.broker_config import BrokerConfig
@@ -116,13 +118,17 @@ def _check_groups(config: BrokerConfig) -> None:
     )
 
 
+_LIMIT = re.compile(r"[0-9]{1,10}")
+
+
 def connection_limits(text: str) -> dict[str, int]:
     """`max.connections.per.ip.overrides`, host:limit pairs, as a dictionary; for network/ too."""
     setting = "max.connections.per.ip.overrides"
     limits: dict[str, int] = {}
     for pair in filter(None, (item.strip() for item in text.split(","))):
         host, colon, limit = pair.rpartition(":")
-        if not colon or not limit.strip().isdecimal():
+        # Ten digits hold every limit; Python refuses to read thousands of them.
+        if not colon or not _LIMIT.fullmatch(limit.strip()) or int(limit) > INT_MAX:
             raise ConfigError.bad_value(setting, text, f"'{pair}' is not of the form host:limit")
         limits[host.strip()] = int(limit)
     return limits

@@ -92,7 +92,8 @@ def _parse_whole_number(name: str, value_type: ValueType, text: str, trimmed: st
 
 def _parse_double(name: str, text: str, trimmed: str) -> float:
     try:
-        number = float(trimmed)
+        # Python takes 1_000 for a number, Java does not.
+        number = math.nan if "_" in trimmed else float(trimmed)
     except ValueError:
         number = math.nan
     if math.isnan(number):

@@ -78,6 +78,9 @@ def test_the_largest_double_is_written_as_java_writes_it():
         ("log.cleanup.policy", "delete,delete", "must not be duplicated"),
         ("log.cleaner.min.cleanable.ratio", "1.5", "Value must be no more than 1"),
         ("compression.gzip.level", "10", "between 1 and 9"),
+        ("log.cleaner.min.cleanable.ratio", "0_0.5", "Not a number of type DOUBLE"),
+        ("max.connections.per.ip.overrides", "a:2147483648", "is not of the form host:limit"),
+        ("max.connections.per.ip.overrides", "a:" + "9" * 5000, "is not of the form host:limit"),
     ],
 )
 def test_a_bad_value_is_refused_with_its_name_and_the_reason(name, text, why):
