@@ -79,6 +79,14 @@ REQUIRED_VALUES: list[tuple[bytes | None, dict[str, object] | None]] = [
     (b'{"id": "missing"}', None),
     (b'{"id": "null", "a.b": null}', None),
 ]
+NESTED_VALUES: list[tuple[bytes | None, dict[str, object] | None]] = [
+    (b'{"a": {"b": [1, 2], "c": {"k": 3}}}', {"a": {"b": [1, 2], "c": {"k": 3}}}),
+    (b'{"a": {"b": [1, "two"]}}', None),
+    (b'{"a": {"b": [1], "c": {"k": "three"}}}', None),
+    (b'{"a": {"b": 1}}', None),
+    (b'{"a": "text"}', None),
+    (b'{"a": null}', {}),
+]
 
 
 @pytest.mark.parametrize(
@@ -87,6 +95,7 @@ REQUIRED_VALUES: list[tuple[bytes | None, dict[str, object] | None]] = [
         ("json", "id STRING, n INT", JSON_VALUES),
         ("csv", "id STRING, n INT", CSV_VALUES),
         ("json", "id STRING, `a.b` INT NOT NULL", REQUIRED_VALUES),
+        ("json", "a STRUCT<b: ARRAY<INT>, c: MAP<STRING, INT>>", NESTED_VALUES),
     ],
 )
 def test_a_value_is_a_row_or_a_dead_letter(
