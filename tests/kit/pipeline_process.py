@@ -14,6 +14,8 @@ import pyspark
 
 from kit.process import ServerProcess, free_port
 
+# The folders of Python and of Spark for what is temporary.
+_TEMPORARY = ("TMPDIR", "SPARK_LOCAL_DIRS")
 _JVM = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 
 
@@ -30,7 +32,7 @@ class PipelineProcess:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 # What a killed driver leaves behind goes with the test's own folder.
-                env={**os.environ, "TMPDIR": str(log_path.parent)},
+                env={**os.environ, **dict.fromkeys(_TEMPORARY, str(log_path.parent))},
                 start_new_session=True,
             )
 
@@ -104,6 +106,7 @@ def _start(folder: Path, name: str, main_class: str, arguments: Sequence[str]) -
     command = ["java", *flags, "-cp", f"{jars}/*", main_class, *arguments]
     # Workers build the command of an executor by these, which the start scripts would set.
     environment = {"SPARK_HOME": str(jars.parent), "SPARK_SCALA_VERSION": "2.13"}
+    environment |= dict.fromkeys(_TEMPORARY, str(folder))
     return ServerProcess(command, folder / f"{name}.out", environment)
 
 

@@ -43,7 +43,8 @@ class Copying:
         arguments = [PIPELINE, "--bootstrap-server", self.broker.bootstrap]
         arguments += ["--set", f"prefix={self.prefix}", "--set", f"tables={self.folder}/tables"]
         arguments += ["--checkpoint", str(self.folder / "checkpoint"), "--spark-log", "ERROR"]
-        arguments += ["--conf", f"spark.driver.extraJavaOptions={FAST_START}"]
+        flags = f"{FAST_START} -Djava.io.tmpdir={self.folder}"
+        arguments += ["--conf", f"spark.driver.extraJavaOptions={flags}"]
         return PipelineProcess([*arguments, *more], self.folder / "pipeline.out")
 
     def written(self) -> int:
