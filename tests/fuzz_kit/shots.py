@@ -31,6 +31,10 @@ LARGEST = 2**31 - 1
 WAIT_FOR_OTHERS = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 """Answered when the other members have come, which they may never do."""
 
+MAKES_PARTITIONS = frozenset({ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS})
+"""Never broken: with a bit flipped they ask for thousands of partitions, which are made. What those
+take is no leak."""
+
 INTRODUCES = frozenset(
     {
         ApiKey.FETCH,
@@ -76,6 +80,7 @@ class ShotMaker:
         self._random = random
         self._acquaintances = acquaintances or Acquaintances()
         self._served = list(served.items())
+        self._breakable = [item for item in self._served if item[0] not in MAKES_PARTITIONS]
         self._messages = MessageMaker(random, topic_ids)
         self._kinds: list[tuple[str, Callable[[], Shot]]] = [
             ("whole", self._whole),
@@ -102,9 +107,12 @@ class ShotMaker:
         kind, make = self._random.choice(kinds)
         return make()._replace(kind=kind)
 
-    def _request(self) -> tuple[bytes, Then, Callable[[bytes], None] | None]:
+    def _request(
+        self, *, is_broken: bool = False
+    ) -> tuple[bytes, Then, Callable[[bytes], None] | None]:
         random = self._random
-        api_key, (lowest, highest) = random.choice(self._served)
+        served = self._breakable if is_broken else self._served
+        api_key, (lowest, highest) = random.choice(served)
         version = random.randint(lowest, highest)
         cls = request_class(api_key)
         message = self._messages.make(cls, version)
@@ -138,7 +146,7 @@ class ShotMaker:
 
     def _changed(self, change: Callable[[bytearray], bytes | bytearray]) -> Shot:
         """A whole frame around a broken message."""
-        body, *_ = self._request()
+        body, *_ = self._request(is_broken=True)
         return Shot("", _framed(change(bytearray(body))), Then.PERHAPS_ANSWER)
 
     def _truncate(self, body: bytearray) -> bytearray:
