@@ -146,6 +146,10 @@ class ClassicGroup:
         return self.state is ClassicState.EMPTY
 
     @property
+    def is_preparing(self) -> bool:
+        return self.state is ClassicState.PREPARING_REBALANCE
+
+    @property
     def state_name(self) -> str:
         return self.state.value
 

@@ -121,7 +121,7 @@ class ClassicRebalance:
 
     def _delay_first(self, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
         def operation(_: Any, now_ms: int) -> Write[None]:
-            if self.find(group.group_id) is not group:
+            if self.find(group.group_id) is not group or not group.is_preparing:
                 return NOTHING
             if group.new_member_added and remaining_ms:
                 group.new_member_added = False
@@ -136,7 +136,8 @@ class ClassicRebalance:
 
     def _complete_join_later(self, group: ClassicGroup, at_least_ms: int = 0) -> None:
         def operation(_: Any, now_ms: int) -> Write[None]:
-            if self.find(group.group_id) is not group:
+            # A timer runs again when its record was not taken; the join itself was completed then.
+            if self.find(group.group_id) is not group or not group.is_preparing:
                 return NOTHING
             return self._complete_join(group, now_ms)
 

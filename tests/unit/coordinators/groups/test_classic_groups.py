@@ -359,6 +359,20 @@ async def test_a_member_id_that_was_given_in_advance_is_no_static_member_s(
         assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
+async def test_a_group_whose_last_record_was_not_taken_is_empty_all_the_same(
+    bench: GroupBench,
+) -> None:
+    """The timer runs again, and found a group that had been emptied already."""
+    join(bench, get_id(bench))
+    bench.advance(1000)
+    leave(bench, next(iter(bench.group(GROUP).members)))
+    bench.log.fail_with = AppendRefused(ErrorCode.NOT_ENOUGH_REPLICAS)
+    bench.advance(10_000)
+    bench.log.fail_with = None
+    bench.advance(10_000)
+    assert bench.group(GROUP).is_empty
+
+
 async def test_a_reload_finds_the_stable_group(bench: GroupBench) -> None:
     ids = stable(bench)
     before = bench.group(GROUP)
