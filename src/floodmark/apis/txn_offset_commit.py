@@ -14,6 +14,7 @@ from collections.abc import Awaitable
 
 from floodmark.apis.context import RequestContext
 from floodmark.apis.later import Later, later
+from floodmark.coordinators.groups.offset_requests import refuse_transactional
 from floodmark.coordinators.transactions.transaction import Outcomes
 from floodmark.metadata.image import CONSUMER_OFFSETS_TOPIC
 from floodmark.wire.errors import ErrorCode
@@ -40,7 +41,7 @@ def handle(
         return _merged(TxnOffsetCommitResponse(), unknown)
     if not request.group_id:
         # Before the transaction is touched: it must not hold the offsets of no group.
-        return _merged(_refuse_all(request, ErrorCode.INVALID_GROUP_ID), unknown)
+        return _merged(refuse_transactional(request, ErrorCode.INVALID_GROUP_ID), unknown)
     verified = services.transactions.verify_or_add(
         request.transactional_id,
         request.producer_id,
@@ -75,7 +76,7 @@ def _commit(
         return _merged(response, unknown)
 
     for error_code in refusals.values():
-        return respond(_refuse_all(request, _for_group(error_code, context.api_version)))
+        return respond(refuse_transactional(request, _for_group(error_code, context.api_version)))
     return later(context.services.groups.commit_transactional_offsets(request), respond)
 
 
@@ -132,23 +133,6 @@ def _for_group(error_code: ErrorCode, api_version: int) -> ErrorCode:
     if error_code is ErrorCode.TRANSACTION_ABORTABLE and api_version < KNOWS_ABORTABLE_SINCE:
         return ErrorCode.INVALID_TXN_STATE
     return error_code
-
-
-def _refuse_all(request: TxnOffsetCommitRequest, error_code: ErrorCode) -> TxnOffsetCommitResponse:
-    return TxnOffsetCommitResponse(
-        topics=[
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
-                    TxnOffsetCommitResponsePartition(
-                        partition_index=partition.partition_index, error_code=error_code
-                    )
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
 
 
 def _hide_loading(response: TxnOffsetCommitResponse) -> None:

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from floodmark.clock import Clock
 from floodmark.coordinators.client_errors import client_code
+from floodmark.coordinators.groups import offset_requests
 from floodmark.coordinators.groups.classic_join import leaves_room_for_id
 from floodmark.coordinators.groups.client import Client
 from floodmark.coordinators.groups.heartbeat_rules import check_heartbeat
@@ -41,20 +42,13 @@ from floodmark.wire.messages.leave_group import (
     MemberResponse,
 )
 from floodmark.wire.messages.list_groups import ListedGroup
-from floodmark.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
+from floodmark.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from floodmark.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from floodmark.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from floodmark.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from floodmark.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
 )
 
 logger = logging.getLogger(__name__)
@@ -259,7 +253,7 @@ class GroupService:
         return self.runtime.submit(
             self.partition_of(request.group_id),
             lambda shard, now_ms: shard.commit(api_version, request, now_ms),
-            lambda error: _commit_failed(request, client_code(error)),
+            lambda error: offset_requests.refuse(request, client_code(error)),
         )
 
     def commit_transactional_offsets(
@@ -267,11 +261,11 @@ class GroupService:
     ) -> TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]:
         """The caller has verified that the transaction is open and holds this group's partition."""
         if not request.group_id:
-            return _txn_commit_failed(request, ErrorCode.INVALID_GROUP_ID)
+            return offset_requests.refuse_transactional(request, ErrorCode.INVALID_GROUP_ID)
         return self.runtime.submit(
             self.partition_of(request.group_id),
             lambda shard, now_ms: shard.commit_transactional(request, now_ms),
-            lambda error: _txn_commit_failed(request, client_code(error)),
+            lambda error: offset_requests.refuse_transactional(request, client_code(error)),
         )
 
     def fetch_offsets(
@@ -346,40 +340,3 @@ class GroupService:
             lambda shard, _: shard.delete_group(group_id),
             lambda error: DeletableGroupResult(group_id=group_id, error_code=client_code(error)),
         )
-
-
-def _commit_failed(request: OffsetCommitRequest, error_code: ErrorCode) -> OffsetCommitResponse:
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[
-                    OffsetCommitResponsePartition(
-                        partition_index=partition.partition_index, error_code=error_code
-                    )
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
-def _txn_commit_failed(
-    request: TxnOffsetCommitRequest, error_code: ErrorCode
-) -> TxnOffsetCommitResponse:
-    return TxnOffsetCommitResponse(
-        topics=[
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
-                    TxnOffsetCommitResponsePartition(
-                        partition_index=partition.partition_index, error_code=error_code
-                    )
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
