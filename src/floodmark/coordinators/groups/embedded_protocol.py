@@ -21,7 +21,9 @@ from floodmark.wire.internal.framing import (
     read_prefix,
 )
 
+OLDEST_VERSION = 0
 NEWEST_VERSION = 3
+VERSION_BYTES = 2
 
 
 def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
@@ -45,7 +47,11 @@ def read_assignment(assignment: bytes, image: MetadataImage) -> tuple[Assignment
 
 
 def write_assignment(assignment: Assignment, metadata: bytes, image: MetadataImage) -> bytes:
-    """In the version in which the member wrote its subscription; deleted topics are left out."""
+    """In the version in which the member wrote its subscription; deleted topics are left out.
+
+    A member that offers several protocols is believed in the first. What it wrote for another was
+    not looked into when it came, and may begin with no version that there is.
+    """
     message = ConsumerProtocolAssignment(
         assigned_partitions=[
             AssignmentTopicPartition(
@@ -55,7 +61,8 @@ def write_assignment(assignment: Assignment, metadata: bytes, image: MetadataIma
             if topic_id in image.topics_by_id
         ]
     )
-    return encode_versioned(message, min(read_prefix(metadata), NEWEST_VERSION))
+    version = read_prefix(metadata) if len(metadata) >= VERSION_BYTES else OLDEST_VERSION
+    return encode_versioned(message, max(OLDEST_VERSION, min(version, NEWEST_VERSION)))
 
 
 def _by_id(topics: list[tuple[str, list[int]]], image: MetadataImage) -> Assignment:

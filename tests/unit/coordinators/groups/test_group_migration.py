@@ -61,12 +61,10 @@ def join(
     owned: list[int] | None = None,
     instance_id: str | None = None,
     protocol_type: str = "consumer",
+    protocols: dict[str, bytes] | None = None,
 ) -> JoinGroupResponse | asyncio.Future[JoinGroupResponse]:
-    subscription = ConsumerProtocolSubscription(
-        topics=["t"],
-        owned_partitions=[SubscriptionTopicPartition(topic="t", partitions=owned or [])],
-    )
-    metadata = encode_versioned(subscription, 1)
+    """`protocols` are offered with what is to be written for them, by default one that is right."""
+    offered = protocols or {"range": subscription(owned)}
     request = JoinGroupRequest(
         group_id="g",
         session_timeout_ms=10_000,
@@ -74,9 +72,17 @@ def join(
         member_id=member_id,
         group_instance_id=instance_id,
         protocol_type=protocol_type,
-        protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
+        protocols=[JoinGroupRequestProtocol(name=n, metadata=m) for n, m in offered.items()],
     )
     return bench.service.join_group(CLIENT, request)
+
+
+def subscription(owned: list[int] | None = None) -> bytes:
+    message = ConsumerProtocolSubscription(
+        topics=["t"],
+        owned_partitions=[SubscriptionTopicPartition(topic="t", partitions=owned or [])],
+    )
+    return encode_versioned(message, 1)
 
 
 def sync(
@@ -288,3 +294,19 @@ async def test_a_static_member_can_go_back_to_the_classic_protocol(bench: GroupB
     assert list(group.members) == [answer.member_id]
     response = sync(bench, answer.member_id, 1, instance_id="i")
     assert partitions_of(response) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("nonsense", [b"", b"\0", b"\xff\xff", b"\x7f\xff"])
+async def test_what_a_member_wrote_for_its_second_protocol_does_not_stop_the_way_back(
+    bench: GroupBench, nonsense: bytes
+) -> None:
+    assert assigned(beat(bench, "new", instance_id="i")) == [0, 1, 2, 3]
+    both = {"range": subscription(), "sticky": nonsense}
+    other = now(join(bench, protocols=both))
+    assert other.error_code == ErrorCode.NONE
+    answer = now(join(bench, instance_id="i", protocols={"sticky": subscription()}))
+    assert answer.error_code == ErrorCode.NONE
+    group = bench.group("g")
+    assert isinstance(group, ClassicGroup)
+    assert group.protocol_name == "sticky"
+    assert set(group.members) == {other.member_id, answer.member_id}
