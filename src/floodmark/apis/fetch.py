@@ -30,6 +30,7 @@ from floodmark.wire.messages.fetch import (
 )
 
 CURRENT_LEADER_SINCE = 12
+DIVERGING_EPOCH_SINCE = 12
 TOPIC_IDS_SINCE = 13
 REPLICA_STATE_SINCE = 15
 MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
@@ -191,7 +192,7 @@ def _partition_data(
         records=b"" if outcome.records is None else outcome.records,
         aborted_transactions=None if outcome.aborted is None else _aborted(outcome.aborted),
     )
-    if outcome.divergence is not None:
+    if outcome.divergence is not None and context.api_version >= DIVERGING_EPOCH_SINCE:
         data.diverging_epoch = EpochEndOffset(
             epoch=outcome.divergence.leader_epoch, end_offset=outcome.divergence.end_offset
         )
