@@ -86,7 +86,7 @@ class Connection:
             if got < 4 <= got + count:
                 end = 4 + int.from_bytes(self._large[:4], "big")
                 if end > len(self._large):
-                    self._large += bytes(end - len(self._large) + (1 << 16))
+                    self._large = self._large[: got + count] + bytes(end - got - count + (1 << 16))
             got += count
         return memoryview(self._large)[4:end]
 

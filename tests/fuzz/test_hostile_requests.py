@@ -100,6 +100,7 @@ class Run:
                 await connection.close()
         print(f"witness: {witness.rounds} rounds, slowest {witness.slowest_s:.3f} s")
         assert witness.slowest_s < SLOWEST_ALLOWED_S
+        assert not self._acquaintances.never_met, "requests did not get past the first check"
 
     async def _rounds(
         self, admin: Admin, connection: Connection, watching: asyncio.Task[None]

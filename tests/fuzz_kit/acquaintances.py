@@ -28,6 +28,11 @@ class Acquaintances:
         }
         self._next = 0
 
+    @property
+    def never_met(self) -> list[str]:
+        """Of which kind nobody is known."""
+        return [kind for kind, places in self._places.items() if not any(places)]
+
     def introduce(self, random: Random, message: Any, version: int) -> None:
         """Lets some requests speak in the name of somebody known."""
         for kind, places in self._places.items():

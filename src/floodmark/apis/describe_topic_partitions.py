@@ -62,6 +62,7 @@ def _page(
         topic = context.services.image.topics.get(name)
         if topic is None:
             response.topics += _refuse([name], context.services.why_unknown(name)).topics
+            first_partition = 0
             continue
         indexes = range(len(topic.partitions))[first_partition : first_partition + left]
         response.topics.append(_topic(context, topic, indexes))

@@ -81,7 +81,7 @@ def _plan(context: RequestContext, request: FetchRequest) -> FetchPlan:
         for topic in request.forgotten_topics_data
         for partition in topic.partitions
     ]
-    return context.services.fetch_sessions.plan(
+    plan = context.services.fetch_sessions.plan(
         request.session_id,
         request.session_epoch,
         targets,
@@ -89,6 +89,11 @@ def _plan(context: RequestContext, request: FetchRequest) -> FetchPlan:
         uses_topic_ids=uses_topic_ids,
         now_ms=context.services.clock.monotonic_ms(),
     )
+    if context.api_version < DIVERGING_EPOCH_SINCE:
+        # A session may have begun in a version that could be told where the logs part.
+        for target in plan.targets:
+            target.last_fetched_epoch = -1
+    return plan
 
 
 def _with_keys(
@@ -192,7 +197,7 @@ def _partition_data(
         records=b"" if outcome.records is None else outcome.records,
         aborted_transactions=None if outcome.aborted is None else _aborted(outcome.aborted),
     )
-    if outcome.divergence is not None and context.api_version >= DIVERGING_EPOCH_SINCE:
+    if outcome.divergence is not None:
         data.diverging_epoch = EpochEndOffset(
             epoch=outcome.divergence.leader_epoch, end_offset=outcome.divergence.end_offset
         )

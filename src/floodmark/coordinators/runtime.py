@@ -339,7 +339,8 @@ class CoordinatorRuntime(Generic[S]):
         self, partition: int, key: str, delay_ms: float, operation: TimerOperation
     ) -> None:
         """Run `operation(shard, now_ms) -> Write` on the partition's shard after the delay."""
-        deadline_ms = self._clock.monotonic_ms() + delay_ms
+        # Clients give delays. One that lies in the past would have its turn before all others.
+        deadline_ms = self._clock.monotonic_ms() + max(0, delay_ms)
         self._timers.schedule((partition, key), deadline_ms, operation)
         if deadline_ms < self._timer_due_ms:
             self._set_timer(deadline_ms)

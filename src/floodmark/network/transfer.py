@@ -1,12 +1,12 @@
 """The one place where file bytes go to a socket.
 
 An answer is bytes, or a list of parts among which are slices of log files that have not been read
-yet. An `Outbox` adds Kafka's length prefix and writes all of it. What is small goes to the socket
-at once, past the transport, unless that has something to write: nobody waits for the end of a turn
-of the loop. Small slices are read and joined with the rest. A large one goes from the page cache to
-the socket inside the kernel (`sendfile`, which uvloop does not offer), as far as the socket has
-room; then one piece of it is read and left to the transport, and the rest comes when the peer has
-taken that. So of what clients ask for and do not read a mebibyte is in memory, and small slices.
+yet. An `Outbox` adds Kafka's length prefix and writes all of it: past the transport, which costs
+less, as long as the socket takes all and the transport has nothing to write. Small slices are read
+and joined with the rest. A large one goes from the page cache to the socket inside the kernel
+(`sendfile`, which uvloop does not offer), as far as the socket has room; then one piece of it is
+read and left to the transport, and the rest comes when the peer has taken that. So of what clients
+ask for and do not read a mebibyte is in memory, and small slices.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Outbox:
         self._done_bytes = 0
         self.size_bytes = 0
 
-    def add(self, answer: Answer) -> int:
-        """Takes in one answer, framed; returns its size without the length prefix."""
+    def add(self, answer: Answer) -> None:
+        """Takes in one answer, framed."""
         if isinstance(answer, bytes):
             size_bytes = len(answer)
             self._chunks.append(size_bytes.to_bytes(LENGTH_BYTES, "big") + answer)
@@ -80,7 +80,6 @@ class Outbox:
             self._chunks.append(size_bytes.to_bytes(LENGTH_BYTES, "big"))
             self._chunks += chunks
         self.size_bytes += LENGTH_BYTES + size_bytes
-        return size_bytes
 
     def _held(self, part: Part) -> Part:
         if isinstance(part, Bytes):
@@ -152,10 +151,11 @@ class Outbox:
     def _send_now(self, data: Bytes, flags: int = 0) -> Bytes:
         """What the socket does not take at once."""
         try:
-            return data[self._socket.send(data, flags) :]
+            sent_bytes = self._socket.send(data, flags)
         except OSError:
             # It is full; or lost, which the transport finds out with what is left to it.
             return data
+        return b"" if sent_bytes == len(data) else memoryview(data)[sent_bytes:]
 
 
 def _read(part: Slice, start: int, size_bytes: int) -> bytes:

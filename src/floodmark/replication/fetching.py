@@ -65,11 +65,12 @@ class Fetch:
         return self._read(repeat(None))
 
     def read_again(
-        self, before: list[ReadOutcome], changed: Collection[ReplicaKey | None]
+        self, before: list[ReadOutcome | None], changed: Collection[ReplicaKey | None]
     ) -> list[ReadOutcome]:
-        """The same later. Where there was nothing, and nothing happened, there is nothing."""
+        """The same later. `before` are the outcomes that had no records: where nothing happened
+        since, they still hold."""
         return self._read(
-            None if outcome.records is not None or key in changed else outcome
+            None if key in changed else outcome
             for (key, _), outcome in zip(self._targets, before, strict=True)
         )
 
@@ -97,6 +98,8 @@ class Fetch:
         if replica is None or not replica.core.is_leader:
             return ENDS_THE_WAIT
         target, limits = self._by_key[key], self._limits
+        if replica.core.fence(target.current_leader_epoch) is not NO_ERROR:
+            return ENDS_THE_WAIT
         end_offset = replica.readable_end(limits.isolation, is_follower=limits.is_follower)
         if end_offset <= target.fetch_offset:
             return 0

@@ -75,7 +75,8 @@ class WaitingFetch:
         self, fetch: Fetch, outcomes: list[ReadOutcome], promise: Promise[list[ReadOutcome]]
     ) -> None:
         self._fetch = fetch
-        self._outcomes = outcomes
+        # Slices are not kept: what they point to may be gone when the wait ends.
+        self._empty = [None if outcome.records is not None else outcome for outcome in outcomes]
         self._promise = promise
         self._sizes = fetch.sizes(outcomes)
         self._changed: set[ReplicaKey] = set()
@@ -94,4 +95,4 @@ class WaitingFetch:
         self._finish()
 
     def _finish(self) -> None:
-        self._promise.set(self._fetch.read_again(self._outcomes, self._changed))
+        self._promise.set(self._fetch.read_again(self._empty, self._changed))

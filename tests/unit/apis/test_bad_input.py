@@ -283,7 +283,7 @@ def test_a_fetch_outside_the_log_is_refused(
 def test_a_session_that_goes_on_in_an_older_version_is_told_what_that_knows(
     client: RawClient, floodmark_topic: str
 ) -> None:
-    """Where the logs part can be said from version 12 on."""
+    """Where the logs part can be said from version 12 on; before, that the offset is not there."""
     partition = FetchPartition(
         partition=0, fetch_offset=7, last_fetched_epoch=0, partition_max_bytes=1000
     )
@@ -293,7 +293,7 @@ def test_a_session_that_goes_on_in_an_older_version_is_told_what_that_knows(
     goes_on = FetchRequest(max_wait_ms=0, session_id=opened.session_id, session_epoch=1)
     answer = client.ask(goes_on, 9)
     (told,) = answer.responses[0].partitions
-    assert (told.partition_index, told.error_code) == (0, ErrorCode.NONE)
+    assert (told.partition_index, told.error_code) == (0, ErrorCode.OFFSET_OUT_OF_RANGE)
 
 
 def test_offsets_of_a_missing_partition_are_refused(

@@ -73,8 +73,9 @@ def test_a_cursor_behind_the_last_partition_goes_on_with_the_next_topic(
     assert (page.next_cursor.topic_name, page.next_cursor.partition_index) == ("c", 0)
 
 
-def test_a_cursor_may_name_a_topic_that_is_gone(client: RawClient) -> None:
-    assert partitions(ask(client, (), at("aa", 7), 10)) == EVERY_PARTITION[3:]
+@pytest.mark.parametrize("names", [(), ("aa", "b", "c")])
+def test_a_cursor_may_name_a_topic_that_is_gone(client: RawClient, names: tuple[str, ...]) -> None:
+    assert partitions(ask(client, names, at("aa", 7), 10)) == EVERY_PARTITION[3:]
 
 
 def test_an_unknown_topic_is_told_among_the_known_ones(client: RawClient) -> None:

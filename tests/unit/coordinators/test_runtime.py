@@ -245,7 +245,7 @@ async def test_a_timer_without_delay_that_sets_itself_again_leaves_time_for_othe
 
     def again(shard: Counters, now_ms: int) -> Write[None]:
         turns.append(now_ms)
-        shard.timers.schedule("again", -1, again)
+        shard.timers.schedule("again", -(2**31), again)
         return Write(None)
 
     again(shard, 0)

@@ -46,10 +46,15 @@ class Bench:
         assert outcome.error_code is ErrorCode.NONE
 
     def fetch(
-        self, offsets: dict[int, int], *, min_bytes: int = 1, max_bytes: int = 1 << 20
+        self,
+        offsets: dict[int, int],
+        *,
+        min_bytes: int = 1,
+        max_bytes: int = 1 << 20,
+        leader_epoch: int = -1,
     ) -> Promise[list[ReadOutcome]]:
         targets = [
-            (("t", partition), FetchTarget("t", partition, offset, max_bytes))
+            (("t", partition), FetchTarget("t", partition, offset, max_bytes, leader_epoch))
             for partition, offset in offsets.items()
         ]
         limits = FetchLimits(min_bytes, max_bytes, 500, Isolation.READ_UNCOMMITTED)
@@ -114,6 +119,19 @@ async def test_a_partition_that_is_taken_away_ends_the_wait_with_its_error(bench
     assert [outcome.error_code for outcome in outcomes] == [
         ErrorCode.NONE,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+
+
+async def test_a_new_reign_ends_the_wait_of_who_knows_only_the_old_one(bench: Bench) -> None:
+    waiting = bench.fetch({0: 0, 1: 0}, leader_epoch=0)
+    replica = bench.replicas.find(("t", 1))
+    assert replica is not None
+    replica.lead_or_follow(Leadership(1, 1, 1, (1,), (1,)), now_ms=0)
+    bench.replicas.changed(("t", 1))
+    outcomes = await waiting
+    assert [outcome.error_code for outcome in outcomes] == [
+        ErrorCode.NONE,
+        ErrorCode.FENCED_LEADER_EPOCH,
     ]
 
 

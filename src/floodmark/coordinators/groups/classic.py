@@ -35,7 +35,7 @@ class ClassicGroups(ClassicJoin):
             request.protocol_name, group.protocol_name
         ):
             raise CoordinatorError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        if group.state is ClassicState.PREPARING_REBALANCE:
+        if group.is_preparing:
             raise CoordinatorError(ErrorCode.REBALANCE_IN_PROGRESS)
         self.sync_received(group, request.member_id)
         member = group.members[request.member_id]
@@ -76,8 +76,7 @@ class ClassicGroups(ClassicJoin):
         group.validate_member(request.member_id, request.group_instance_id)
         _check_generation(group, request.generation_id)
         self.renew_session(group, group.members[request.member_id])
-        is_preparing = group.state is ClassicState.PREPARING_REBALANCE
-        error_code = ErrorCode.REBALANCE_IN_PROGRESS if is_preparing else ErrorCode.NONE
+        error_code = ErrorCode.REBALANCE_IN_PROGRESS if group.is_preparing else ErrorCode.NONE
         return Write(HeartbeatResponse(error_code=error_code))
 
     def leave(
@@ -89,7 +88,7 @@ class ClassicGroups(ClassicJoin):
         if any(answer.error_code == ErrorCode.NONE for answer in answers):
             if group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
                 write = self.rebalance_or_complete(group, now_ms)
-            elif group.state is ClassicState.PREPARING_REBALANCE:
+            elif group.is_preparing:
                 write = self.complete_if_all_joined(group, now_ms)
         return Write(response, write.records, then=write.then, replay=write.replay)
 

@@ -100,7 +100,7 @@ class ClassicJoin(ClassicRebalance):
         refused when the limit was lowered."""
         max_size = self.surroundings.settings.max_size
         member = group.members.get(member_id)
-        if group.state is ClassicState.PREPARING_REBALANCE:
+        if group.is_preparing:
             is_waiting = member is not None and member.join_reply is not None
             return is_waiting or group.waiting_joins < max_size
         if group.state in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE):
@@ -169,7 +169,7 @@ class ClassicJoin(ClassicRebalance):
     def _is_no_news(group: ClassicGroup, member: ClassicMember, request: JoinGroupRequest) -> bool:
         """A member that missed its answer gets it again; but a leader that joins a stable group
         wants a rebalance, since topics may have changed."""
-        if group.state is ClassicState.PREPARING_REBALANCE:
+        if group.is_preparing:
             return False
         if group.state is ClassicState.STABLE and member.member_id == group.leader_id:
             return False
@@ -195,10 +195,7 @@ class ClassicJoin(ClassicRebalance):
             protocols_of(request),
         )
         member.is_new = True
-        if (
-            group.state is ClassicState.PREPARING_REBALANCE
-            and group.previous_state is ClassicState.EMPTY
-        ):
+        if group.is_preparing and group.previous_state is ClassicState.EMPTY:
             group.new_member_added = True
         group.add(member, reply)
         # Its session cannot run while it waits: it does not know its member id yet.

@@ -115,7 +115,7 @@ class ClassicRebalance:
         return self._complete_when_preparing(group, now_ms)
 
     def _complete_when_preparing(self, group: ClassicGroup, now_ms: int) -> Write[None]:
-        if group.state is ClassicState.PREPARING_REBALANCE and group.all_have_joined:
+        if group.is_preparing and group.all_have_joined:
             return self._complete_join(group, now_ms)
         return NOTHING
 

@@ -22,10 +22,10 @@ def java_string_hash(text: str) -> int:
     return value - (1 << 32) if value & 0x80000000 else value
 
 
+_cached_hash = lru_cache(maxsize=CACHED_KEYS)(java_string_hash)
+
+
 def partition_for(key: str, partition_count: int) -> int:
     """Kafka's Utils.abs: the smallest int, which has no positive twin, becomes 0."""
     value = _cached_hash(key) if len(key) <= LONGEST_CACHED_KEY else java_string_hash(key)
     return 0 if value == -(1 << 31) else abs(value) % partition_count
-
-
-_cached_hash = lru_cache(maxsize=CACHED_KEYS)(java_string_hash)
