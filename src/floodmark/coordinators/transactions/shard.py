@@ -235,7 +235,8 @@ class TransactionShard:
             self._transactions[record.transactional_id] = record
 
     def end_transaction(self, producer: Producer, *, committed: bool) -> None:
-        """The transaction topic is written without transactions: it never holds markers."""
+        """The transaction topic is written without transactions: a marker in it, which a client
+        may have brought about, ends nothing."""
 
     def loaded(self, now_ms: int) -> None:
         open_transactions = [t for t in self._transactions.values() if t.is_prepared]
