@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 _PARSED = "_parsed"
 _CORRUPT = "_corrupt_record"
 # Spark reads one JSON document of a text and drops what follows it without a word. So it gets every
-# value inside a document of ours, whose end it finds only behind a value that is one document.
+# value inside a document of ours, whose end it finds only behind a document, or behind one with
+# more names and documents after it; those are no value of a list (see `_is_one_document`).
 _FRAMED = "value"
 _END = "end"
+_LISTED = "ARRAY<STRUCT<`_`: STRING>>"
 _PERMISSIVE = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
 _METADATA = ("key", "topic", "partition", "offset", "timestamp")
 
@@ -113,9 +115,22 @@ def _is_bad(source: Source) -> Column:
     for name in _required(source):
         bad |= F.col(_fields(source)).getField(name).isNull()
     if source.format == "json":
-        return bad | F.col(f"{_PARSED}.{_END}").isNull()
+        return bad | F.col(f"{_PARSED}.{_END}").isNull() | ~_is_one_document()
     # Spark makes a row of nulls of nothing, though it refuses rows that lack some column.
     return bad | (F.length("value") == 0)
+
+
+def _is_one_document() -> Column:
+    """Whether nothing follows the document of a value that was read inside its frame.
+
+    In the frame a comma is followed by a name and a colon, in a list by a value: text that can be
+    read both ways has neither. Reading it a second time is left out for an object in which only the
+    last sign can close it, as in all that hold no others.
+    """
+    text = F.col("value").cast("string")
+    is_closed_once = text.startswith("{") & (F.instr(text, "}") == F.length(text))
+    listed = F.from_json(F.concat(F.lit("["), text, F.lit("]")), _LISTED)
+    return is_closed_once | F.size(listed).eqNullSafe(1)
 
 
 def _required(source: Source) -> list[str]:
