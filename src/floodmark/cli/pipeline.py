@@ -21,7 +21,7 @@ from floodmark.pipeline.checkpoints import (
     Checkpoint,
     find_checkpoints,
     held,
-    open_checkpoint,
+    held_checkpoint,
     read_checkpoint,
     remove,
 )
@@ -127,8 +127,9 @@ def run(
     with told():
         loaded = load_pipeline(path, environment=environment, overrides=pairs(settings))
         folder = checkpoint or Path(DEFAULT_FOLDER) / loaded.name
-        place = open_checkpoint(folder, loaded.name, bootstrap_server)
         with (
+            # Before Spark starts, which takes seconds, and before anything is written.
+            held_checkpoint(folder, loaded.name, bootstrap_server) as place,
             _runner(loaded, place, master, spark_settings, spark_log, bootstrap_server) as runner,
             stopped_by_signals(runner),
             _shown() as show,

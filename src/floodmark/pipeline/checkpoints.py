@@ -58,8 +58,27 @@ class Checkpoint:
         return done, offsets
 
 
+@contextmanager
+def held_checkpoint(folder: Path, pipeline: str, bootstrap_server: str) -> Iterator[Checkpoint]:
+    """As `open_checkpoint`, with others kept out: nothing of a pipeline that runs is changed."""
+    _check(folder, pipeline)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _locked(folder, pipeline):
+        yield open_checkpoint(folder, pipeline, bootstrap_server)
+
+
 def open_checkpoint(folder: Path, pipeline: str, bootstrap_server: str) -> Checkpoint:
     """The checkpoint for this pipeline; a new one where there is none."""
+    known = _check(folder, pipeline)
+    run_id = uuid.uuid4().hex[:8] if known is None else known.run_id
+    checkpoint = Checkpoint(folder, pipeline, run_id, bootstrap_server)
+    if checkpoint != known:
+        _write(checkpoint)
+    return checkpoint
+
+
+def _check(folder: Path, pipeline: str) -> Checkpoint | None:
+    """What is there already, if this pipeline may use it."""
     if folder.parts and folder.parts[0].endswith(":"):
         raise PipelineError(
             f"{folder} is no folder of this machine, which a checkpoint must be in: mount it, on a "
@@ -67,20 +86,15 @@ def open_checkpoint(folder: Path, pipeline: str, bootstrap_server: str) -> Check
         )
     known = read_checkpoint(folder)
     if known is None:
-        if folder.exists() and any(folder.iterdir()):
+        if folder.exists() and any(path.name != LOCK_FILE for path in folder.iterdir()):
             raise PipelineError(
                 f"{folder} is not empty and no checkpoint of ours: name another by --checkpoint"
             )
-        known = Checkpoint(folder, pipeline, uuid.uuid4().hex[:8], bootstrap_server)
-        _write(known)
-    if known.pipeline != pipeline:
+    elif known.pipeline != pipeline:
         raise PipelineError(
             f"{folder} is the checkpoint of pipeline {known.pipeline}, not of {pipeline}: name "
             "another by --checkpoint, or reset it with `floodmark pipeline reset`"
         )
-    if known.bootstrap_server != bootstrap_server:
-        known = Checkpoint(folder, pipeline, known.run_id, bootstrap_server)
-        _write(known)
     return known
 
 
@@ -100,14 +114,26 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
 @contextmanager
 def held(checkpoint: Checkpoint) -> Iterator[None]:
     """Keeps others out for the length of a block, and for no longer than this process lives."""
-    with (checkpoint.folder / LOCK_FILE).open("a") as lock:
+    with _locked(checkpoint.folder, checkpoint.pipeline):
+        yield
+
+
+@contextmanager
+def _locked(folder: Path, pipeline: str) -> Iterator[None]:
+    with (folder / LOCK_FILE).open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise PipelineError(
-                f"pipeline {checkpoint.pipeline} is running with the checkpoint "
-                f"{checkpoint.folder}: stop it first, or name another folder by --checkpoint"
+                f"pipeline {pipeline} is running with the checkpoint {folder}: stop it first, or "
+                "name another folder by --checkpoint"
             ) from None
+        except OSError as error:
+            raise PipelineError(
+                f"the checkpoint {folder} cannot be locked ({error.strerror}), so that a second "
+                "run could not be kept out: name a folder by --checkpoint whose file system has "
+                "locks"
+            ) from error
         yield
 
 

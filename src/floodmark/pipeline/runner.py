@@ -27,7 +27,7 @@ from floodmark.pipeline.checking import (
     check_streaming,
     check_topic_columns,
 )
-from floodmark.pipeline.checkpoints import Checkpoint, held
+from floodmark.pipeline.checkpoints import Checkpoint
 from floodmark.pipeline.declarations import DeclarationError, Pipeline
 from floodmark.pipeline.errors import PipelineError, short_text
 from floodmark.pipeline.offsets import from_document
@@ -65,7 +65,7 @@ class Runner:
         bootstrap_server: str,
         checkpoint: Checkpoint | None = None,
     ) -> None:
-        """Without a checkpoint it can only check."""
+        """Without a checkpoint it can only check; where others may come, the caller holds it."""
         self._spark = spark
         self._pipeline = pipeline
         self._bootstrap_server = bootstrap_server
@@ -89,14 +89,13 @@ class Runner:
     def run(self, *, once: bool = False, show: Show | None = None) -> None:
         """Until every query has ended (`once`), one has failed, or `stop` was called."""
         assert self._checkpoint is not None
-        with held(self._checkpoint):
-            built = self.check()
-            try:
-                for item in built:
-                    self._begin(item, once)
-                self._watch(show, {item.output.name: item for item in built}, once)
-            finally:
-                self._stop_queries()
+        built = self.check()
+        try:
+            for item in built:
+                self._begin(item, once)
+            self._watch(show, {item.output.name: item for item in built}, once)
+        finally:
+            self._stop_queries()
         if show is not None:
             show(self.progress())
         asyncio.run(self._show_positions())

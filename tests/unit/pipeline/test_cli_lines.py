@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from floodmark.cli.pipeline import NewLines, pipeline
+from floodmark.pipeline.checkpoints import held, open_checkpoint, read_checkpoint
 from floodmark.pipeline.errors import PipelineError
 from floodmark.pipeline.progress import OutputProgress
 from floodmark.pipeline.session import spark_session
@@ -48,3 +49,22 @@ def test_a_wrong_argument_is_told(
     outcome = CliRunner().invoke(pipeline, arguments)
     assert outcome.exit_code in (1, 2)
     assert message in outcome.output
+
+
+def no_spark(*_: object, **__: object) -> object:
+    raise AssertionError("Spark was started")
+
+
+def test_a_second_run_is_refused_at_once_and_leaves_the_brokers_address_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("floodmark.pipeline.session.spark_session", no_spark)
+    assert CliRunner().invoke(pipeline, ["new", "p"]).exit_code == 0
+    running = open_checkpoint(tmp_path / "c", "p", "first:1")
+    arguments = ["run", "p", "--checkpoint", str(running.folder), "--bootstrap-server", "second:1"]
+    with held(running):
+        outcome = CliRunner().invoke(pipeline, arguments)
+    assert "pipeline p is running with the checkpoint" in outcome.output
+    assert read_checkpoint(running.folder) == running

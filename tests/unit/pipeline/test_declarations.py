@@ -1,5 +1,6 @@
 """Mistakes in a pipeline file are told with their line; Java and folders are checked first."""
 
+import errno
 import pickle
 import subprocess
 import sys
@@ -8,7 +9,13 @@ from pathlib import Path
 import pytest
 from pyspark import cloudpickle
 
-from floodmark.pipeline.checkpoints import find_checkpoints, held, open_checkpoint, read_checkpoint
+from floodmark.pipeline.checkpoints import (
+    find_checkpoints,
+    held,
+    held_checkpoint,
+    open_checkpoint,
+    read_checkpoint,
+)
 from floodmark.pipeline.errors import PipelineError
 from floodmark.pipeline.java import java_home
 from floodmark.pipeline.loading import load_pipeline, load_settings
@@ -171,6 +178,32 @@ def test_a_checkpoint_is_held_by_one_run_at_a_time(tmp_path: Path) -> None:
         pytest.fail("two runs would write over each other's state")
     with held(checkpoint):
         assert checkpoint.outputs() == []
+
+
+def test_a_checkpoint_that_is_made_is_held_from_its_beginning(tmp_path: Path) -> None:
+    refused = pytest.raises(PipelineError, match="pipeline shop is running with")
+    with held_checkpoint(tmp_path / "c", "shop", "h:1") as checkpoint, refused, held(checkpoint):
+        pytest.fail("two runs would write over each other's state")
+    with held_checkpoint(tmp_path / "c", "shop", "h:2") as moved:
+        assert (moved.run_id, moved.bootstrap_server) == (checkpoint.run_id, "h:2")
+
+
+def test_a_folder_that_is_no_checkpoint_gets_no_lock(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    refused = pytest.raises(PipelineError, match="not empty and no checkpoint of ours")
+    with refused, held_checkpoint(tmp_path, "shop", "h:1"):
+        pytest.fail("it was taken for a checkpoint")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_folder_without_locks_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(_file: object, _operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    refused = pytest.raises(PipelineError, match=r"cannot be locked \(No locks available\)")
+    with refused, held_checkpoint(tmp_path / "c", "shop", "h:1"):
+        pytest.fail("it was held without a lock")
 
 
 def test_a_checkpoint_lies_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
