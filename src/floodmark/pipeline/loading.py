@@ -103,17 +103,18 @@ def _modules_beside(path: Path) -> list[ModuleType]:
     folder = str(path.resolve().parent)
     return [
         module
-        for name, module in sys.modules.items()
-        if "." not in name and _folder_of(module) == folder
+        # A copy: modules that make others when they are looked at would change it on the way.
+        for name, module in list(sys.modules.items())
+        if "." not in name and folder in _folders_of(module)
     ]
 
 
-def _folder_of(module: ModuleType) -> str | None:
-    """Where a module lies, or the package that it is."""
+def _folders_of(module: ModuleType) -> set[str]:
+    """Where a module lies, or the package that it is; one without __init__.py may have parts."""
     file = getattr(module, "__file__", None)
-    if file is None:
-        return None
-    return str(Path(file).parents[1 if hasattr(module, "__path__") else 0])
+    if file is not None:
+        return {str(Path(file).parents[1 if hasattr(module, "__path__") else 0])}
+    return {str(Path(part).parent) for part in getattr(module, "__path__", ())}
 
 
 def _last_line_in(path: Path, error: Exception) -> int:

@@ -104,7 +104,21 @@ def test_a_file_may_import_what_lies_beside_it(
     (tmp_path / "beside_a_pipeline.py").write_text("def double(n):\n    return 2 * n\n")
     load(tmp_path, HEAD + "from beside_a_pipeline import double\n")
     # A worker cannot import it: what travels there must not say its name alone.
-    travelled = cloudpickle.dumps(sys.modules.pop("beside_a_pipeline").double)
+    travelled = cloudpickle.dumps(sys.modules["beside_a_pipeline"].double)
+    del sys.modules["beside_a_pipeline"]
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if p != str(tmp_path)])
+    assert pickle.loads(travelled)(4) == 8
+
+
+def test_a_package_beside_the_file_travels_though_it_has_no_init(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "parts_of_a_pipeline").mkdir()
+    (tmp_path / "parts_of_a_pipeline" / "sums.py").write_text("def double(n):\n    return 2 * n\n")
+    load(tmp_path, HEAD + "from parts_of_a_pipeline.sums import double\n")
+    travelled = cloudpickle.dumps(sys.modules["parts_of_a_pipeline.sums"].double)
+    for name in ("parts_of_a_pipeline.sums", "parts_of_a_pipeline"):
+        del sys.modules[name]
     monkeypatch.setattr(sys, "path", [p for p in sys.path if p != str(tmp_path)])
     assert pickle.loads(travelled)(4) == 8
 
