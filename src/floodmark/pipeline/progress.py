@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from floodmark.pipeline.offsets import topics_in
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQuery
     from rich.table import Table
 
 OBSERVED = "floodmark_rows"
@@ -32,22 +32,14 @@ class OutputProgress:
     state_rows: int = 0
     # Behind the watermark, so Spark dropped them.
     late_rows: int = 0
+    late_rows_so_far: int = 0
     batch_ms: int = 0
     # The sum of the offsets behind the last batch, over all sources and partitions.
     position: int = 0
 
     @classmethod
-    def of(cls, name: str, query: StreamingQuery) -> OutputProgress:
-        # The last batch with data says more than an idle one, but its lag must be today's.
-        reports: list[Any] = list(query.recentProgress)
-        if not reports:
-            return cls(name, query.isActive)
-        worked = [r for r in reports if r["numInputRows"]] or reports
-        return cls.from_report(name, query.isActive, worked[-1], reports[-1])
-
-    @classmethod
     def from_report(
-        cls, name: str, is_active: bool, report: dict[str, Any], latest: dict[str, Any]
+        cls, name: str, is_active: bool, report: Mapping[str, Any], latest: Mapping[str, Any]
     ) -> OutputProgress:
         batch_ms = int(report["durationMs"].get("triggerExecution", 0))
         rows_out = int(_observed(report))
@@ -62,10 +54,7 @@ class OutputProgress:
             lag=sum(_lag(source) for source in latest["sources"]),
             watermark=report.get("eventTime", {}).get("watermark"),
             state_rows=sum(operator["numRowsTotal"] for operator in report["stateOperators"]),
-            late_rows=sum(
-                operator.get("numRowsDroppedByWatermark", 0)
-                for operator in report["stateOperators"]
-            ),
+            late_rows=_late_rows(report),
             batch_ms=batch_ms,
             position=sum(_position(source) for source in latest["sources"]),
         )
@@ -87,12 +76,41 @@ class OutputProgress:
         return ", ".join([*parts, f"took {self.batch_ms} ms"])
 
 
+class Follower:
+    """Reads the reports of one output from poll to poll; none of its batches is passed over."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._seen: tuple[int, str] | None = None
+        self._late_rows = 0
+
+    def follow(self, reports: Sequence[Mapping[str, Any]], is_active: bool) -> list[OutputProgress]:
+        """The batches since the last call; without news the last one again, with today's lag.
+
+        Idle reports have no place in it, unless there is nothing else yet.
+        """
+        if not reports:
+            return [OutputProgress(self._name, is_active)]
+        # An idle report has the number of the batch that is to come.
+        marks = [(report["batchId"], report["timestamp"]) for report in reports]
+        first_new = marks.index(self._seen) + 1 if self._seen in marks else 0
+        self._seen = marks[-1]
+        news = [report for report in reports[first_new:] if _has_worked(report)]
+        found = []
+        for report in news or ([r for r in reports if _has_worked(r)] or reports)[-1:]:
+            if news:
+                self._late_rows += _late_rows(report)
+            item = OutputProgress.from_report(self._name, is_active, report, reports[-1])
+            found.append(replace(item, late_rows_so_far=self._late_rows))
+        return found
+
+
 def table_of(outputs: list[OutputProgress]) -> Table:
-    """A table for a terminal."""
+    """A table for a terminal, with the last batch of each output."""
     from rich.table import Table
 
     table = Table("output", "batch", "in/s", "out/s", "lag", "watermark", "state", "last batch")
-    for item in outputs:
+    for item in {item.name: item for item in outputs}.values():
         if item.batch is None:
             table.add_row(item.name, "starting" if item.is_active else "-")
             continue
@@ -105,12 +123,20 @@ def table_of(outputs: list[OutputProgress]) -> Table:
             item.watermark or "-",
             f"{item.state_rows:,}",
             f"{item.rows_in:,} rows, {item.batch_ms:,} ms"
-            + (f", {item.late_rows:,} dropped as late" if item.late_rows else ""),
+            + (f", {item.late_rows_so_far:,} late so far" if item.late_rows_so_far else ""),
         )
     return table
 
 
-def _observed(report: dict[str, Any]) -> int:
+def _has_worked(report: Mapping[str, Any]) -> bool:
+    return bool(report["numInputRows"] or _late_rows(report))
+
+
+def _late_rows(report: Mapping[str, Any]) -> int:
+    return sum(o.get("numRowsDroppedByWatermark", 0) for o in report["stateOperators"])
+
+
+def _observed(report: Mapping[str, Any]) -> int:
     metrics = report.get("observedMetrics") or {}
     row = metrics.get(OBSERVED)
     return 0 if row is None else row["rows"]

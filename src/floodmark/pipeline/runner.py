@@ -31,7 +31,7 @@ from floodmark.pipeline.checkpoints import Checkpoint
 from floodmark.pipeline.declarations import DeclarationError, Pipeline
 from floodmark.pipeline.errors import PipelineError, short_text
 from floodmark.pipeline.offsets import from_document
-from floodmark.pipeline.progress import OBSERVED, OutputProgress, offsets_in
+from floodmark.pipeline.progress import OBSERVED, Follower, OutputProgress, offsets_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,6 +72,7 @@ class Runner:
         self._checkpoint = checkpoint
         self._builder = Builder(spark, pipeline, bootstrap_server)
         self._queries: dict[str, StreamingQuery] = {}
+        self._followers: dict[str, Follower] = {}
         self._stopping = threading.Event()
 
     def check(self) -> list[Built]:
@@ -97,15 +98,21 @@ class Runner:
         finally:
             self._stop_queries()
         if show is not None:
-            show(self.progress())
+            show(self._progress())
         asyncio.run(self._show_positions())
 
     def stop(self) -> None:
         """Ask a running pipeline to end in order; may be called from a signal handler."""
         self._stopping.set()
 
-    def progress(self) -> list[OutputProgress]:
-        return [OutputProgress.of(name, query) for name, query in self._queries.items()]
+    def _progress(self) -> list[OutputProgress]:
+        """Of every output the batches since the last call, at least the last one."""
+        found: list[OutputProgress] = []
+        for name, query in self._queries.items():
+            reports: list[Any] = list(query.recentProgress)
+            follower = self._followers.setdefault(name, Follower(name))
+            found += follower.follow(reports, query.isActive)
+        return found
 
     def _start(self, item: Built, once: bool) -> StreamingQuery:
         assert self._checkpoint is not None
@@ -163,7 +170,7 @@ class Runner:
                     self._begin(item, once)
             self._raise_failures()
             if show is not None:
-                show(self.progress())
+                show(self._progress())
             if not any(query.isActive for query in self._queries.values()):
                 self._raise_failures()
                 return

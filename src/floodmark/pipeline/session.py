@@ -6,6 +6,7 @@ Called by the runner, `floodmark pipeline check` and the demo.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DEFAULT_MASTER = "local[2]"
-_MASTERS = ("local", "spark://", "yarn", "k8s://")
+_LOCAL = re.compile(r"local|local\[.+\]|local-cluster\[.+\]")
+_CLUSTER = re.compile(r"spark://.+|yarn|k8s://.+")
 
 # A repeated batch must be cut as before, so nothing may change the number of tasks on the way.
 _PINNED = {
@@ -85,12 +87,12 @@ def spark_session(
     from pyspark.sql import SparkSession
 
     master = master or DEFAULT_MASTER
-    if not master.startswith(_MASTERS):
+    is_local = _LOCAL.fullmatch(master) is not None
+    if not is_local and not _CLUSTER.fullmatch(master):
         raise PipelineError(
             f"{master} is no master that Spark knows: use local[2], spark://host:7077, yarn or "
             "k8s://https://host"
         )
-    is_local = master.startswith("local")
     with (
         tempfile.TemporaryDirectory(prefix="floodmark-spark-") as folder,
         environment(_needed(Path(folder), is_local=is_local)),

@@ -1,5 +1,6 @@
 """What `floodmark pipeline run` prints where there is no terminal, and what it refuses at once."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from click.testing import CliRunner
 from floodmark.cli.pipeline import NewLines, pipeline
 from floodmark.pipeline.checkpoints import held, open_checkpoint, read_checkpoint
 from floodmark.pipeline.errors import PipelineError
-from floodmark.pipeline.progress import OutputProgress
+from floodmark.pipeline.progress import Follower, OutputProgress
 from floodmark.pipeline.session import spark_session
 
 
@@ -25,9 +26,48 @@ def test_a_batch_is_printed_though_an_idle_report_had_its_number() -> None:
     ]
 
 
-def test_a_master_that_spark_does_not_know_is_refused_before_it_starts() -> None:
-    refused = pytest.raises(PipelineError, match="nonsense is no master that Spark knows: use")
-    with refused, spark_session("p", master="nonsense"):
+def report(batch: int, rows: int, late: int = 0, second: int = 0) -> dict[str, object]:
+    """One of Spark's, in what is read of it."""
+    return {
+        "batchId": batch,
+        "timestamp": f"2026-01-01T00:00:{second or batch:02}.000Z",
+        "numInputRows": rows,
+        "durationMs": {},
+        "stateOperators": [{"numRowsTotal": 0, "numRowsDroppedByWatermark": late}],
+        "sources": [],
+    }
+
+
+def test_every_batch_is_printed_once_however_many_are_between_two_looks() -> None:
+    lines: list[str] = []
+    show, follower = NewLines(lines.append), Follower("out")
+    reports: list[dict[str, object]] = []
+    sums = []
+    for more in (
+        [],
+        [report(0, rows=1)],
+        [report(1, rows=2, late=1), report(2, rows=3, late=2)],
+        # An idle one has the number of the batch that follows it.
+        [report(3, rows=0, second=30)],
+        [report(3, rows=4, late=1, second=31), report(4, rows=0, second=32)],
+    ):
+        # Spark keeps the last reports only.
+        reports = [*reports, *more][-4:]
+        found = follower.follow(reports, is_active=True)
+        show(found)
+        sums.append(found[-1].late_rows_so_far)
+    assert [line.partition(" (")[0] for line in lines] == [
+        f"out: batch {batch}, {batch + 1} rows in" for batch in range(4)
+    ]
+    assert [line.count("dropped as late") for line in lines] == [0, 1, 1, 1]
+    assert sums == [0, 0, 3, 3, 4]
+
+
+@pytest.mark.parametrize("master", ["nonsense", "localhost:7077", "local[", "yarn-client"])
+def test_a_master_that_spark_does_not_know_is_refused_before_it_starts(master: str) -> None:
+    message = re.escape(f"{master} is no master that Spark knows: use")
+    refused = pytest.raises(PipelineError, match=message)
+    with refused, spark_session("p", master=master):
         pytest.fail("it has started")
 
 
