@@ -155,6 +155,20 @@ def test_a_table_with_batches_that_the_checkpoint_does_not_know_is_refused(
     assert sorted(row.id for row in rows) == ["a", "b"]
 
 
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [("s3a://bucket/x", "S3AFileSystem not found"), ("hdfs://no-such-host.invalid/x", "no-such")],
+)
+def test_a_table_that_spark_cannot_reach_is_told_with_its_line(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, address: str, why: str
+) -> None:
+    make_topic(broker.bootstrap, topic)
+    path = write(tmp_path, topic, TABLE.replace("{folder}/table", address))
+    message = rf"pipeline.py:5: Spark cannot reach the table {address}: .*{why}"
+    with pytest.raises(PipelineError, match=message):
+        runner(spark, broker, path).check()
+
+
 def test_two_tables_in_one_folder_are_refused(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:

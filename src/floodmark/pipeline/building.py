@@ -24,7 +24,7 @@ from floodmark.pipeline.declarations import (
     Source,
 )
 from floodmark.pipeline.errors import OptionError, PipelineError, short_text
-from floodmark.pipeline.options import parse_read_options
+from floodmark.pipeline.options import Options, parse_read_options
 from floodmark.pipeline.parsing import dead_letters, parse, schema_of
 from floodmark.pipeline.tables import location
 
@@ -103,15 +103,16 @@ class Builder:
         options = self._pipeline.texts(output.options, output.place)
         topic = None if output.topic is None else fill(output.topic)
         if topic is not None:
-            servers = {"kafka.bootstrap.servers": self._bootstrap_server}
-            options = {**servers, "topic": topic, **options}
-        path = output.path or options.get("path")
+            _set_default(options, "kafka.bootstrap.servers", self._bootstrap_server)
+            _set_default(options, "topic", topic)
+        # Options are filled by now, and what a setting says stays as it is.
+        path = fill(output.path) if output.path else Options(options).text("path")
         return Built(
             output,
             rows,
             topics=tuple(step.topics),
             topic=topic,
-            table=None if path is None else location(fill(path)),
+            table=None if path is None else location(path),
             trigger=fill(output.trigger),
             options=options,
         )
@@ -122,11 +123,9 @@ class Builder:
     def read(self, source: Source, output_name: str) -> DataFrame:
         """The rows of a topic as they are; a table reads to the end as it is for every batch."""
         topic = self._pipeline.text(source.topic, source.place)
-        options = {
-            "kafka.bootstrap.servers": self._bootstrap_server,
-            "subscribe": topic,
-            **self._pipeline.texts(source.options, source.place),
-        }
+        options = self._pipeline.texts(source.options, source.place)
+        _set_default(options, "kafka.bootstrap.servers", self._bootstrap_server)
+        _set_default(options, "subscribe", topic)
         if not source.is_table:
             _set_default(options, "kafka.group.id", self.group_of(output_name))
             _set_default(options, "startingOffsets", str(source.starting_offsets))

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from floodmark.client.cluster import Cluster
@@ -45,7 +46,7 @@ def check_streaming(spark: SparkSession, item: Built) -> None:
     try:
         catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(plan, mode)
         item.rows.writeStream.trigger(processingTime=item.trigger)
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         raise DeclarationError(item.output.place, short_text(error)) from error
 
 
@@ -72,6 +73,12 @@ def check_known_batches(spark: SparkSession, item: Built, checkpoint: Checkpoint
         check_batches(spark, item.table, checkpoint.last_planned(item.output.name))
     except PipelineError as error:
         raise DeclarationError(item.output.place, str(error)) from error
+    except (PySparkException, Py4JJavaError) as error:
+        raise DeclarationError(
+            item.output.place,
+            f"Spark cannot reach the table {item.table}: {short_text(error)}. Correct the path; "
+            "a file system that Spark does not bring needs its jar, by --conf spark.jars.packages",
+        ) from error
 
 
 def check_sources(pipeline: Pipeline, bootstrap_server: str) -> None:
@@ -79,7 +86,7 @@ def check_sources(pipeline: Pipeline, bootstrap_server: str) -> None:
     topics = asyncio.run(_topics_of(bootstrap_server))
     for source in pipeline.sources.values():
         # That of another broker is missed when its query starts.
-        is_elsewhere = "kafka.bootstrap.servers" in source.options
+        is_elsewhere = "kafka.bootstrap.servers" in map(str.lower, source.options)
         topic = pipeline.text(source.topic, source.place)
         if topic not in topics and not is_elsewhere:
             raise DeclarationError(

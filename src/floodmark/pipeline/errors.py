@@ -81,7 +81,10 @@ _APPENDIX = ("JVM stacktrace", "=== Streaming Query", "'", "+-", "\tat ", "  at 
 def short_text(error: BaseException) -> str:
     """Our own sentence if there is one, the author's exception, or Spark's message alone."""
     java_exception = getattr(error, "java_exception", None)
-    text = str(error if java_exception is None else java_exception.getMessage())
+    text = str(error)
+    if java_exception is not None:
+        # Many Java exceptions say all by their class.
+        text = str(java_exception.getMessage() or java_exception.toString())
     cause = root_cause(text) or python_cause(text)
     if cause is not None:
         return cause

@@ -1,8 +1,9 @@
 """Where the files of a table lie, and whose batches are in it already.
 
-Called by `runner.py` before a query starts. A table keeps a log of its own of the batches in it, by
-their numbers alone. Spark passes over a batch whose number is there, also when that was another
-query's or one from before a reset: its rows would be lost without a word.
+Called by `building.py` and, before a query starts, by `checking.py`. A table keeps a
+log of its own of the batches in it, by their numbers alone. Spark passes over a batch whose number
+is there, also when that was another query's or one from before a reset: its rows would be lost
+without a word.
 """
 
 from __future__ import annotations
