@@ -166,7 +166,8 @@ def test_a_topic_that_is_made_anew_under_a_running_query_is_data_loss(
         make_topic(broker.bootstrap, topic)
         # More than before: the offset that the query stands at is there again, for another record.
         fill_topic(broker.bootstrap, topic, [(None, b"new")] * 9)
-        # The query may as well look between the two, and not find the topic.
+        # The query may as well look between the two, and not find the topic; that it knows the new
+        # one by its id is tested without Spark.
         with pytest.raises(Exception, match=r"was deleted and made anew|does not exist|it is gone"):
             query.processAllAvailable()
     finally:

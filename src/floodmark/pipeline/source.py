@@ -246,6 +246,9 @@ class _StreamDriver:
     async def _partitions(self) -> list[TopicPartition]:
         """All that are read now; a topic that was made anew counts its offsets from zero again, so
         that those of the query would stand for other records, and pass over the first ones.
+
+        That is seen as long as the query runs. Its checkpoint has the form of the connector's,
+        which keeps no ids.
         """
         found = await self._planner.partitions()
         for topic in sorted({partition.topic for partition in found}):
@@ -255,7 +258,8 @@ class _StreamDriver:
                 raise DataLossError(
                     f"topic {topic} was deleted and made anew while the query read it: what was "
                     "not read yet is gone. Start with a new checkpoint to read the new topic from "
-                    "its beginning, or set failOnDataLoss to false to go on behind the old offset"
+                    "its beginning: the next start with this one knows nothing of it and goes on "
+                    "behind the old offset, where the new topic reaches that far"
                 )
         return found
 
