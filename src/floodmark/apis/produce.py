@@ -14,8 +14,7 @@ from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeAlias
 
 from floodmark.apis.context import RequestContext
-from floodmark.apis.transactional_produce import topic_name, verify_transaction
-from floodmark.metadata.image import INTERNAL_TOPICS
+from floodmark.apis.transactional_produce import is_closed, topic_name, verify_transaction
 from floodmark.network.request_channel import CloseConnection
 from floodmark.promise import Promise
 from floodmark.replication.replica import AppendOutcome
@@ -31,8 +30,6 @@ from floodmark.wire.messages.produce import (
 
 CURRENT_LEADER_SINCE = 10
 VALID_ACKS = (-1, 0, 1)
-MAY_WRITE_INTERNAL = "__admin_client"
-"""The client id that Kafka lets write to the topics of the coordinators."""
 
 Key: TypeAlias = tuple[str, int]
 Outcomes: TypeAlias = dict[Key, AppendOutcome]
@@ -73,7 +70,7 @@ def append(context: RequestContext, request: ProduceRequest, decided: Outcomes) 
                 outcome = AppendOutcome(ErrorCode.UNKNOWN_TOPIC_ID)
             elif acks not in VALID_ACKS:
                 outcome = AppendOutcome(ErrorCode.INVALID_REQUIRED_ACKS)
-            elif name in INTERNAL_TOPICS and context.client_id != MAY_WRITE_INTERNAL:
+            elif is_closed(context, name):
                 text = f"Cannot append to internal topic {name}"
                 outcome = AppendOutcome(ErrorCode.INVALID_TOPIC_EXCEPTION, error_message=text)
             else:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from floodmark.apis.context import RequestContext
+from floodmark.metadata.image import INTERNAL_TOPICS
 from floodmark.records.batch import HEADER_BYTES, read_header
 from floodmark.replication.replica import AppendOutcome
 from floodmark.wire.errors import ErrorCode
@@ -22,6 +23,8 @@ Refusals = dict[Key, AppendOutcome]
 TOPIC_IDS_SINCE = 13
 ADDS_PARTITIONS_SINCE = 12
 KNOWS_ABORTABLE_SINCE = 11
+MAY_WRITE_INTERNAL = "__admin_client"
+"""The client id that Kafka lets write to the topics of the coordinators."""
 
 _TRY_AGAIN = frozenset(
     {
@@ -40,6 +43,11 @@ def topic_name(context: RequestContext, topic: TopicProduceData) -> str | None:
     return topic.name
 
 
+def is_closed(context: RequestContext, name: str) -> bool:
+    """Whether a topic is a coordinator's, to which clients do not write."""
+    return name in INTERNAL_TOPICS and context.client_id != MAY_WRITE_INTERNAL
+
+
 def verify_transaction(
     context: RequestContext, request: ProduceRequest
 ) -> Refusals | Awaitable[Refusals]:
@@ -48,9 +56,12 @@ def verify_transaction(
     producers: set[tuple[int, int]] = set()
     for topic in request.topic_data:
         name = topic_name(context, topic)
+        if name is None or is_closed(context, name):
+            # Refused later: the transaction must not end with a marker in it.
+            continue
         for partition in topic.partition_data:
             records = partition.records
-            replica = context.services.replicas.find((name or "", partition.index))
+            replica = context.services.replicas.find((name, partition.index))
             if replica is None or records is None or len(records) < HEADER_BYTES:
                 continue
             header = read_header(records)

@@ -8,6 +8,7 @@ from floodmark.client.connection import Connection
 from floodmark.records.record import Record, encode_batch
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.describe_transactions import DescribeTransactionsRequest
 from floodmark.wire.messages.find_coordinator import FindCoordinatorRequest
 from floodmark.wire.messages.init_producer_id import InitProducerIdRequest
 from floodmark.wire.messages.produce import (
@@ -78,3 +79,19 @@ async def test_records_of_two_producers_in_one_transactional_request_are_all_ref
     # Also where the producer's transaction is open already.
     other = "b" if stranger_comes_first else "a"
     assert await produce(connection, **{"a": mine, "b": mine, other: strange}) == refused
+
+
+async def test_a_topic_of_the_coordinators_does_not_come_into_the_transaction(
+    floodmark: BrokerThread, connection: Connection
+) -> None:
+    floodmark.create_topic("a")
+    await connection.request(FindCoordinatorRequest(key_type=1, coordinator_keys=["me"]))
+    me = await connection.request(
+        InitProducerIdRequest(transactional_id="me", transaction_timeout_ms=60_000)
+    )
+    records = records_of(me.producer_id, me.producer_epoch)
+    codes = await produce(connection, a=records, __transaction_state=records)
+    assert codes == [ErrorCode.NONE, ErrorCode.INVALID_TOPIC_EXCEPTION]
+    described = await connection.request(DescribeTransactionsRequest(transactional_ids=["me"]))
+    (state,) = described.transaction_states
+    assert [(topic.topic, topic.partitions) for topic in state.topics] == [("a", [0])]
