@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import Protocol
+from typing import Any, Protocol
 
 from floodmark.network.framing import LENGTH_BYTES
 
@@ -97,13 +97,14 @@ class Outbox:
         ShortRead when a file has become shorter: the peer has a part of an answer then.
         """
         size_bytes = self.size_bytes
+        # Bytes, whichever way they come: a part that is none is a slice.
+        chunks: list[Any] = self._chunks
         if self._has_slices:
             chunks = self._send_slices(transport)
             self.size_bytes = sum(map(len, self._chunks)) - self._done_bytes
             self._has_slices = self.size_bytes > 0
         else:
-            # Without slices all chunks are bytes.
-            chunks, self._chunks = self._chunks, []  # type: ignore[assignment]
+            self._chunks = []
             self.size_bytes = 0
         if len(chunks) > 1 and sum(map(len, chunks)) > SMALL_BYTES:
             transport.writelines(chunks)

@@ -39,7 +39,11 @@ class SilentJavaException:
         return "java.lang.NullPointerException"
 
 
+class JavaProblem(Exception):
+    """As Py4J raises it."""
+
+    java_exception = SilentJavaException()
+
+
 def test_a_java_exception_without_a_message_is_told_by_its_class() -> None:
-    error = Exception()
-    error.java_exception = SilentJavaException()  # type: ignore[attr-defined]
-    assert short_text(error) == "java.lang.NullPointerException"
+    assert short_text(JavaProblem()) == "java.lang.NullPointerException"
