@@ -99,6 +99,11 @@ def misshapen_node(file: Path) -> None:
     connection.close()
 
 
+def misplaced(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
 @pytest.mark.parametrize(
     ("damage", "why"),
     [
@@ -106,6 +111,7 @@ def misshapen_node(file: Path) -> None:
         (newer, "format 99"),
         (broken_node, "a node cannot be read"),
         (misshapen_node, "a node cannot be read"),
+        (misplaced, "see that the broker may write there"),
     ],
 )
 def test_a_broken_metadata_file_is_told_of_and_left_alone(

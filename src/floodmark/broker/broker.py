@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -127,9 +128,8 @@ class Broker:
             self._executor.shutdown(wait=False)
             if isinstance(error, StoreUnavailable):
                 raise StorageError(
-                    f"the metadata in {self._metadata_file} cannot be used: {error}. Put back a "
-                    "copy of the file; without the file, topics are taken over from the log "
-                    "folders, but not their settings"
+                    f"the metadata in {self._metadata_file} cannot be used: {error}. "
+                    + _what_next(error)
                 ) from error
             raise
 
@@ -350,9 +350,12 @@ class Broker:
             self._cleaner.settings = cleaner_settings(config)
 
     def _disk_failed(self, replica: Replica, problem: StorageError | OSError) -> None:
-        if not isinstance(problem, LogDirFailure):
+        if isinstance(problem, OSError):
             problem = LogDirFailure(replica.log.directory.parent, str(problem))
-        self.partitions.fail_folder_of(problem)
+        if isinstance(problem, LogDirFailure):
+            self.partitions.fail_folder_of(problem)
+        else:
+            self.partitions.fail_one(replica.key)
 
     def _close_logs(self, clean: bool) -> None:
         try:
@@ -420,4 +423,17 @@ def cleaner_settings(config: BrokerConfig) -> CleanerSettings:
         backoff_ms=config.get_int("log.cleaner.backoff.ms"),
         dedupe_buffer_bytes=config.get_int("log.cleaner.dedupe.buffer.size"),
         io_bytes_per_second=config.get_float("log.cleaner.io.max.bytes.per.second"),
+    )
+
+
+def _what_next(error: StoreUnavailable) -> str:
+    if isinstance(error.__cause__, sqlite3.OperationalError):
+        # What SQLite says when the file is not to blame.
+        return (
+            "Make room if the disk is full, and see that the broker may write there; the file "
+            "need not be broken"
+        )
+    return (
+        "Put back a copy of the file; without the file, topics are taken over from the log "
+        "folders, but not their settings"
     )

@@ -93,7 +93,7 @@ def look_at_folders(
     topic_ids: dict[str, UUID] = {}
     for item in found:
         folder = item.log_dir / f"{item.topic}-{item.partition}"
-        epochs = [epoch for epoch, _ in _epochs(files, folder)] or _epochs_in_log(files, folder)
+        epochs = _known_epochs(files, folder)
         latest_epochs.setdefault(item.topic, {})[item.partition] = max(epochs, default=-1)
         if item.topic_id is not None:
             topic_ids[item.topic] = item.topic_id
@@ -113,6 +113,14 @@ def _last_producer_id(files: Files, found: Sequence[FoundPartition]) -> int:
     from floodmark.broker.adopted_producers import last_producer_id
 
     return last_producer_id(files, found)
+
+
+def _known_epochs(files: Files, folder: Path) -> list[int]:
+    """None where files may not be read or are folders: such a partition will not be opened."""
+    try:
+        return [epoch for epoch, _ in _epochs(files, folder)] or _epochs_in_log(files, folder)
+    except (IsADirectoryError, NotADirectoryError, PermissionError):
+        return []
 
 
 def _epochs(files: Files, folder: Path) -> list[tuple[int, int]]:

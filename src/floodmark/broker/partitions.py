@@ -236,6 +236,11 @@ class Partitions:
         if not self._logs.dirs:
             self._no_folder_left()
 
+    def fail_one(self, key: tuple[str, int]) -> None:
+        """Something is wrong with the files of one partition, and not with the disk."""
+        self._logs.fail_log(*key)
+        self._replicas.take_offline([key])
+
     async def _delete(self, topic: str, indexes: list[int]) -> None:
         """The folders are renamed at once and removed later, both off the loop."""
         for some in _portions(indexes):

@@ -133,11 +133,17 @@ def up(
             hint="mend what is named there, or choose another --data-dir",
         ) from error
     except OSError as error:
-        raise CliError(
-            "the broker cannot start",
-            why=error.strerror or str(error),
-            hint="choose another --host, --port or --metrics-port, or stop what listens there",
-        ) from error
+        raise CliError("the broker cannot start", **_why_and_hint(error)) from error
+
+
+def _why_and_hint(error: OSError) -> dict[str, str]:
+    """An error that names a file is about the disk; one of a listener does not."""
+    if error.filename is not None:
+        return {"why": str(error), "hint": "mend what is named there, or choose another --data-dir"}
+    return {
+        "why": error.strerror or str(error),
+        "hint": "choose another --host, --port or --metrics-port, or stop what listens there",
+    }
 
 
 def _open_standard_descriptors() -> None:

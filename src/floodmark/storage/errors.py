@@ -10,6 +10,7 @@ import errno
 from pathlib import Path
 from typing import ClassVar, Final
 
+from floodmark.storage.folder_names import parse_directory_name
 from floodmark.wire.errors import ErrorCode
 
 
@@ -99,6 +100,8 @@ _FULL_DISK: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_MORE_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
 # Somebody has put something else where a file or a folder of ours belongs: the disk is sound.
 _MISPLACED: Final = frozenset({errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ELOOP})
+# Perhaps a broker ran here as another user once.
+_FORBIDDEN: Final = frozenset({errno.EACCES, errno.EPERM})
 
 
 def storage_failure(error: OSError, log_dir: Path, what: str) -> StorageError:
@@ -107,6 +110,17 @@ def storage_failure(error: OSError, log_dir: Path, what: str) -> StorageError:
         return DiskFull(f"{log_dir}: {what}: no space left on the disk")
     if error.errno in _NO_MORE_FILES:
         return TooManyFiles(f"{log_dir}: {what}: raise the limit of open files (ulimit -n)")
-    if error.errno in _MISPLACED:
+    if error.errno in _MISPLACED or (error.errno in _FORBIDDEN and _is_below(error, log_dir)):
         return StorageError(f"{log_dir}: {what}: {error}")
     return LogDirFailure(log_dir, f"{what}: {error}")
+
+
+def _is_below(error: OSError, log_dir: Path) -> bool:
+    """Whether it is about the folder of a partition, and not about `log_dir` and its own files."""
+    if not isinstance(error.filename, str):
+        return False
+    try:
+        parse_directory_name(Path(error.filename).relative_to(log_dir).parts[0])
+    except (ValueError, IndexError):
+        return False
+    return True

@@ -120,4 +120,20 @@ def partitions_in(files: Files, path: Path) -> Iterator[FoundPartition]:
             topic, partition = parse_directory_name(name)
         except ValueError:
             continue
-        yield FoundPartition(topic, partition, checkpoints.read_topic_id(files, folder), path)
+        yield FoundPartition(topic, partition, _read_topic_id(files, folder), path)
+
+
+def _read_topic_id(files: Files, folder: Path) -> UUID | None:
+    """None as well when the file may not be read or is none: that costs this partition at most."""
+    try:
+        return checkpoints.read_topic_id(files, folder)
+    except (IsADirectoryError, PermissionError) as error:
+        _log.error("the topic id of %s cannot be read: %s", folder.name, error)
+        return None
+
+
+def has_records(files: Files, folder: Path) -> bool:
+    """Whether there is anything in a partition's folder that could be missed."""
+    return any(
+        name.endswith(".log") and files.size(folder / name) > 0 for name in files.listdir(folder)
+    )

@@ -25,7 +25,13 @@ from floodmark.storage.errors import (
 from floodmark.storage.files import Files
 from floodmark.storage.folder_names import DELETE_SUFFIX, STRAY_SUFFIX, name_aside
 from floodmark.storage.log_config import LogConfig
-from floodmark.storage.log_dir import FoundPartition, LogDir, open_log_dir, partitions_in
+from floodmark.storage.log_dir import (
+    FoundPartition,
+    LogDir,
+    has_records,
+    open_log_dir,
+    partitions_in,
+)
 from floodmark.storage.partition_log import PartitionLog
 from floodmark.storage.retired_segments import RetiredSegments
 from floodmark.storage.segment import Segment
@@ -54,6 +60,7 @@ class LogManager:
         self.topic_ids: dict[TopicPartition, UUID] = {}
         self.dirs: dict[Path, LogDir] = {}
         self.offline_dirs: dict[Path, str] = {}
+        self._left_torn: set[Path] = set()
         # As of the last run; replication starts from these.
         self.high_watermarks: dict[TopicPartition, int] = {}
 
@@ -260,6 +267,10 @@ class LogManager:
                     if topic_id is not None:
                         self.topic_ids[key] = topic_id
                     return log_dir
+                if topic_id is None and not has_records(self._files, directory):
+                    # Made in part: the disk was full, or no more files could be opened.
+                    self._files.remove_tree(directory)
+                    continue
                 _log.warning("%s is left over from a deleted topic, and goes", directory)
                 target = directory.with_name(name_aside(directory.name, DELETE_SUFFIX))
                 self._files.rename(directory, target)
@@ -424,6 +435,13 @@ class LogManager:
                 log.close(0, clean=False)
         return lost
 
+    def fail_log(self, topic: str, partition: int) -> None:
+        """Take one log offline, the folder is sound; the next start checks it."""
+        log = self._logs.pop((topic, partition), None)
+        if log is not None:
+            self._left_torn.add(log.directory.parent)
+            log.close(0, clean=False)
+
     def _mark_offline(self, path: Path, reason: str) -> None:
         log_dir = self.dirs.pop(path, None)
         if log_dir is not None:
@@ -438,7 +456,7 @@ class LogManager:
         A disk that refuses the last writes, perhaps because it is full, does not stop the stop: its
         folder gets no mark, and the next start checks its logs.
         """
-        failed: set[Path] = set()
+        failed = set(self._left_torn)
         for log in self.logs():
             try:
                 log.close(now_ms, clean=clean)

@@ -1,0 +1,137 @@
+"""Files that may not be read, or are folders: the partition that they belong to is lost to the
+broker until somebody mends them, and nothing else is."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from pathlib import Path
+
+import pytest
+
+from floodmark.records.record import Record, encode_batch
+from floodmark.replication.fetch_sessions import FetchTarget
+from floodmark.replication.fetching import FetchLimits
+from floodmark.replication.replica import ACKS_ALL, Isolation
+from floodmark.storage.files import RealFile, RealFiles
+from floodmark.testing.broker_thread import BrokerThread
+from floodmark.wire.errors import ErrorCode
+
+FIRST_SEGMENT = "00000000000000000000"
+
+
+class Refusing(RealFiles):
+    """Some files cannot be opened, for a reason that does not go by itself, or for one that
+    does."""
+
+    problem: int | None = None
+    suffix = ""
+
+    def _check(self, path: Path) -> None:
+        if self.problem is not None and path.name.endswith(self.suffix):
+            raise OSError(self.problem, "refused", str(path))
+
+    def open(self, path: Path, *, create: bool = True) -> RealFile:
+        self._check(path)
+        return super().open(path, create=create)
+
+    def read_file(self, path: Path) -> bytes:
+        self._check(path)
+        return super().read_file(path)
+
+
+async def append(floodmark: BrokerThread, topic: str) -> ErrorCode:
+    batch = bytes(encode_batch([Record(0, 1, b"k", b"v", [])]))
+    return floodmark.broker.replicas.append((topic, 0), batch, ACKS_ALL).error_code
+
+
+async def roll(floodmark: BrokerThread, topic: str) -> None:
+    replica = floodmark.broker.replicas.find((topic, 0))
+    assert replica is not None
+    replica.log.roll(floodmark.broker.clock.now_ms())
+
+
+async def fetch(floodmark: BrokerThread, topic: str) -> ErrorCode:
+    limits = FetchLimits(1, 1000, 0, Isolation.READ_UNCOMMITTED)
+    targets = [((topic, 0), FetchTarget(topic, 0, 0, 1000))]
+    (outcome,) = floodmark.broker.replicas.fetch(targets, limits)
+    return outcome.error_code
+
+
+def filled(folder: Path) -> None:
+    """Two topics of two segments with a record each."""
+    with BrokerThread(folder) as floodmark:
+        for topic in ("t", "u"):
+            floodmark.create_topic(topic)
+            floodmark.call(append(floodmark, topic))
+            floodmark.call(roll(floodmark, topic))
+            floodmark.call(append(floodmark, topic))
+
+
+def served(floodmark: BrokerThread) -> set[str]:
+    return {replica.key[0] for replica in floodmark.broker.replicas.replicas}
+
+
+@pytest.mark.parametrize("name", ["leader-epoch-checkpoint", "partition.metadata"])
+def test_a_folder_in_the_place_of_a_small_file_does_not_keep_the_broker_from_starting(
+    tmp_path: Path, name: str
+) -> None:
+    filled(tmp_path)
+    (tmp_path / "t-0" / name).unlink()
+    (tmp_path / "t-0" / name).mkdir()
+    with BrokerThread(tmp_path) as floodmark:
+        assert floodmark.broker.replicas.offline == {("t", 0)}
+        assert served(floodmark) == {"u"}
+
+
+@pytest.mark.parametrize("name", ["leader-epoch-checkpoint", "partition.metadata", ".timeindex"])
+def test_a_file_that_may_not_be_read_costs_its_partition_and_no_other(
+    tmp_path: Path, name: str
+) -> None:
+    filled(tmp_path)
+
+    class OnlyOfT(Refusing):
+        def _check(self, path: Path) -> None:
+            if path.parent.name == "t-0":
+                super()._check(path)
+
+    files = OnlyOfT()
+    files.problem, files.suffix = errno.EACCES, name
+    with BrokerThread(tmp_path, files=files) as floodmark:
+        assert "u" in served(floodmark)
+        assert floodmark.call(append(floodmark, "u")) is ErrorCode.NONE
+
+
+def test_an_index_that_cannot_be_read_later_costs_its_partition_and_no_other(
+    tmp_path: Path,
+) -> None:
+    filled(tmp_path)
+    index = tmp_path / "t-0" / f"{FIRST_SEGMENT}.index"
+    index.unlink(missing_ok=True)
+    index.mkdir()
+    with BrokerThread(tmp_path) as floodmark:
+        assert floodmark.call(fetch(floodmark, "t")) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert floodmark.broker.replicas.offline == {("t", 0)}
+        assert floodmark.call(fetch(floodmark, "u")) is ErrorCode.NONE
+        assert floodmark.call(append(floodmark, "u")) is ErrorCode.NONE
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    shutil.rmtree(index)
+    with BrokerThread(tmp_path) as floodmark:
+        assert floodmark.call(fetch(floodmark, "t")) is ErrorCode.NONE
+
+
+def test_partitions_that_are_tried_again_leave_no_folders_behind(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = Refusing()
+    with BrokerThread(tmp_path, files=files) as floodmark:
+        files.problem, files.suffix = errno.EMFILE, ".log"
+        floodmark.create_topic("t")
+        broker = floodmark.broker
+        for _ in range(3):
+            floodmark.call(broker.partitions.reopen(broker.controller.image))
+        assert [path.name for path in tmp_path.glob("t-0*")] == ["t-0"]
+        files.problem = None
+        floodmark.call(broker.partitions.reopen(broker.controller.image))
+        assert floodmark.call(append(floodmark, "t")) is ErrorCode.NONE
+    assert "deleted topic" not in caplog.text
