@@ -5,6 +5,7 @@ Implements `coordinators.ports.CoordinatorLog` and, for transactions, `Transacti
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 
 from floodmark.controller.service import ControllerService, ControllerUnavailable
@@ -15,6 +16,7 @@ from floodmark.coordinators.ports import (
     NotCoordinator,
     StorageFailed,
 )
+from floodmark.occurrences import Occurrences
 from floodmark.records.batch import iter_headers, read_header
 from floodmark.replication.replica import ACKS_ALL, AppendOutcome, Replica
 from floodmark.replication.replica_manager import ReplicaManager
@@ -23,6 +25,7 @@ from floodmark.storage.errors import OffsetOutOfRange, StorageError
 from floodmark.storage.producer_state import AppendOrigin
 from floodmark.wire.errors import ErrorCode
 
+logger = logging.getLogger(__name__)
 READ_CHUNK_BYTES = 1 << 20
 
 
@@ -47,6 +50,7 @@ class InternalTopicLog:
         self._commit_timeout_ms = commit_timeout_ms
         self._controller = controller
         self._replicas = replicas
+        self._refusals = Occurrences()
 
     @property
     def partition_count(self) -> int:
@@ -68,10 +72,12 @@ class InternalTopicLog:
         except ControllerUnavailable as problem:
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(problem)) from problem
         if created.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            raise CoordinatorError(
-                ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                f"{self.topic} cannot be created: {created.message}",
-            )
+            what = f"{self.topic} cannot be created: {created.message}"
+            times = self._refusals.worth_telling(what)
+            if times:
+                # Clients ask again and again, and most of them do not show why.
+                logger.error("%s (%d times by now)", what, times)
+            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, what)
 
     def append(self, partition: int, batch: bytearray) -> int:
         replica = self._leader(partition)

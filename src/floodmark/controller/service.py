@@ -235,7 +235,10 @@ class ControllerService:
             try:
                 await self._write_batch(batch)
             except Exception as error:  # One bad batch must not end all writing.
-                logger.error("a change of metadata failed: %s", error, exc_info=error)
+                is_defect = not isinstance(error, ControllerUnavailable)
+                logger.error(
+                    "a change of metadata failed: %s", error, exc_info=error if is_defect else None
+                )
                 _fail(batch, error)
             finally:
                 for _ in batch:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from floodmark.coordinators.ports import CoordinatorError
 from floodmark.storage.errors import DiskFull
 from floodmark.storage.partition_log import PartitionLog
 from floodmark.testing.broker_thread import BrokerThread
@@ -44,6 +45,20 @@ def test_a_broker_starts_and_serves_groups_beside_a_broken_partition(tmp_path: P
         assert after.call(served(after.broker)) == [0, 1, 3]
         assert after.call(list_groups(after.broker)) is ErrorCode.NONE
         after.create_topic("other-changes-go-on")
+
+
+def test_the_log_says_why_there_is_no_coordinator(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    # As with Kafka, the broker's setting may be what the topic's may not.
+    settings = {"offsets.topic.segment.bytes": "1000"}
+    with BrokerThread(tmp_path, settings) as floodmark:
+        for _ in range(3):
+            with pytest.raises(CoordinatorError):
+                floodmark.call(make_topic(floodmark.broker))
+    told = [line for line in caplog.messages if "__consumer_offsets cannot be created" in line]
+    assert len(told) == 2
+    assert "segment.bytes" in told[0]
 
 
 def test_a_partition_that_opens_late_is_served_from_then_on(
