@@ -6,6 +6,7 @@ weight, and hands them to `broker.main.run`.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -138,6 +139,9 @@ def up(
 
 def _why_and_hint(error: OSError) -> dict[str, str]:
     """An error that names a file is about the disk; one of a listener does not."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        hint = "raise the limit of open files (ulimit -n): each partition needs one or more"
+        return {"why": error.strerror or str(error), "hint": hint}
     if error.filename is not None:
         return {"why": str(error), "hint": "mend what is named there, or choose another --data-dir"}
     return {
