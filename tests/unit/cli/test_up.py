@@ -120,7 +120,7 @@ def test_it_says_where_it_listens_and_how_to_send_a_first_record(
         ),
         (OSError(98, "cannot listen on h:1: Address already in use"), "another --host, --port"),
         (LogDirLocked("the folder is in use"), "another --data-dir"),
-        (PermissionError(13, "Permission denied", "d/t-0/f"), "why: [Errno 13] Permission denied: "),
+        (PermissionError(13, "Permission denied", "d/t-0/f"), "why: [Errno 13] Permission denied"),
         (PermissionError(13, "Permission denied", "d/t-0/f"), "another --data-dir"),
         (OSError(24, "Too many open files", "d/t-0/f"), "ulimit -n"),
     ],
