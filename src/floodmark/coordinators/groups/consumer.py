@@ -112,7 +112,14 @@ class ConsumerHeartbeats(ConsumerTimers):
             member_epoch=change.updated.member_epoch,
             heartbeat_interval_ms=self.heartbeat_interval_ms(group.group_id),
         )
-        if request.member_epoch == 0 or _is_full(request) or before != change.updated.assigned:
+        if (
+            request.member_epoch == 0
+            or _is_full(request)
+            or before != change.updated.assigned
+            # Kafka says once what is to be given up. If the client did not wait for that answer
+            # (librdkafka waits 5 s), the group would hang until the rebalance timeout.
+            or change.updated.pending_revocation
+        ):
             response.assignment = _assignment_message(change.updated)
         return Write(response, records, applied=self.checked(group.group_id))
 

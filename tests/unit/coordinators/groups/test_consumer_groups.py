@@ -149,6 +149,22 @@ async def test_a_silent_member_is_expelled(bench: GroupBench) -> None:
     assert len(owned(second)) == 3
 
 
+async def test_what_is_to_be_given_up_is_said_until_it_is(bench: GroupBench) -> None:
+    """The answer that says so may come when the client does not wait for it any more."""
+    first, second = Consumer(bench, "a"), Consumer(bench, "b")
+    first.beat()
+    second.beat()
+    short = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="a", member_epoch=first.epoch, topic_partitions=None
+    )
+    told = [now(bench.service.consumer_group_heartbeat(CLIENT, short)).assignment for _ in range(3)]
+    assert told[0] is not None
+    assert told[1:] == [told[0]] * 2
+    settle(first, second)
+    assert owned(first, second) == everything()
+    assert first.beat().assignment is None
+
+
 async def test_a_member_that_does_not_give_up_is_expelled(bench: GroupBench) -> None:
     first, second = Consumer(bench, "a"), Consumer(bench, "b")
     first.beat()
