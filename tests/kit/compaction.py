@@ -71,7 +71,9 @@ class CompactionBench:
                 "is_transactional": is_transactional,
             }
         batch = encode_batch(records, compression=compression, **fields)
-        return self.log.append(batch, read_header(batch), 0, self.now_ms).base_offset
+        base_offset = self.log.log_end_offset
+        self.log.append(batch, read_header(batch), 0, self.now_ms)
+        return base_offset
 
     def end(self, producer: tuple[int, int], *, committed: bool) -> int:
         control_type = ControlType.COMMIT if committed else ControlType.ABORT
@@ -81,9 +83,11 @@ class CompactionBench:
             producer_epoch=producer[1],
             timestamp_ms=self.now_ms,
         )
-        return self.log.append(
+        base_offset = self.log.log_end_offset
+        self.log.append(
             marker, read_header(marker), 0, self.now_ms, origin=AppendOrigin.COORDINATOR
-        ).base_offset
+        )
+        return base_offset
 
     def roll(self) -> None:
         self.log.roll(self.now_ms)

@@ -176,7 +176,9 @@ def check_image(image: MemoryFiles, history: History, operations: int) -> None:
     check_producers(log)
     check_indexes(log)
     batch = encode_batch([Record(0, NOW_MS, b"k", b"after", [])])
-    assert log.append(batch, read_header(batch), 99, NOW_MS).base_offset == log.log_end_offset - 1
+    end_offset = log.log_end_offset
+    log.append(batch, read_header(batch), 99, NOW_MS)
+    assert (read_header(batch).base_offset, log.log_end_offset) == (end_offset, end_offset + 1)
     manager.close(NOW_MS)
 
 

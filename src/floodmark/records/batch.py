@@ -130,6 +130,12 @@ def add_sequence(sequence: int, increment: int) -> int:
 header_of: Final[Callable[[tuple[Any, ...]], BatchHeader]] = partial(tuple.__new__, BatchHeader)
 
 
+def writable(buffer: Buffer) -> memoryview:
+    """A view that can be written to; of a copy, where the bytes themselves cannot be."""
+    view = memoryview(buffer)
+    return memoryview(bytearray(view)) if view.readonly else view
+
+
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header at this position, unchecked but for being there; the caller checks magic and size
     where they matter."""

@@ -73,13 +73,13 @@ class ProduceRules:
         object.__setattr__(self, "is_plain", is_plain)
 
 
-def validate_produce(buffer: Buffer, rules: ProduceRules, now_ms: int) -> BatchHeader:
+def validate_produce(buffer: memoryview, rules: ProduceRules, now_ms: int) -> BatchHeader:
     """The header of the one batch that a client sent for a partition, or InvalidBatch with Kafka's
     error code."""
     size_bytes = len(buffer)
     if size_bytes < HEADER_BYTES:
         _refuse_short(buffer)
-    header = header_of(HEADER.unpack_from(buffer))
+    fields = HEADER.unpack_from(buffer)
     (
         _,
         length,
@@ -94,7 +94,8 @@ def validate_produce(buffer: Buffer, rules: ProduceRules, now_ms: int) -> BatchH
         producer_epoch,
         base_sequence,
         count,
-    ) = header
+    ) = fields
+    header = header_of(fields)
     # Every produce passes here: one expression for a header with nothing remarkable in it. When
     # there is, the checks say whether it is an error, and which.
     if not (
@@ -110,7 +111,7 @@ def validate_produce(buffer: Buffer, rules: ProduceRules, now_ms: int) -> BatchH
         _check_shape(header, size_bytes, rules)
         _check_header(header)
         _check_timestamps(header, rules, now_ms)
-    if crc32.iscsi(memoryview(buffer)[CRC_START:]) != crc:
+    if crc32.iscsi(buffer[CRC_START:]) != crc:
         raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, "the batch does not match its checksum")
     if rules.needs_records:
         _check_records(buffer, header, rules, now_ms)
@@ -118,15 +119,14 @@ def validate_produce(buffer: Buffer, rules: ProduceRules, now_ms: int) -> BatchH
 
 
 def fit_to_topic(
-    buffer: Buffer, header: BatchHeader, rules: ProduceRules, now_ms: int
-) -> tuple[Buffer, BatchHeader]:
+    buffer: memoryview, header: BatchHeader, rules: ProduceRules, now_ms: int
+) -> tuple[memoryview, BatchHeader]:
     """Give a valid batch the topic's compression and timestamp type. Where the rules are plain
     there is nothing to fit."""
     if rules.compression is not None and rules.compression != header.attributes & _COMPRESSION_MASK:
         buffer, header = _recompress(buffer, header, rules)
     if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:
-        writable = _writable(buffer)
-        return writable, restamp(writable, 0, header, timestamp_ms=now_ms)
+        header = restamp(buffer, 0, header, timestamp_ms=now_ms)
     return buffer, header
 
 
@@ -240,8 +240,8 @@ def _decode(buffer: Buffer, rules: ProduceRules) -> list[Record]:
 
 
 def _recompress(
-    buffer: Buffer, header: BatchHeader, rules: ProduceRules
-) -> tuple[Buffer, BatchHeader]:
+    buffer: memoryview, header: BatchHeader, rules: ProduceRules
+) -> tuple[memoryview, BatchHeader]:
     batch = encode_batch(
         _decode(buffer, rules),
         base_offset=header.base_offset,
@@ -259,10 +259,4 @@ def _recompress(
             f"the batch has {len(batch)} bytes in the topic's compression, "
             f"max.message.bytes allows {rules.max_message_bytes}",
         )
-    return batch, header_of(HEADER.unpack_from(batch))
-
-
-def _writable(buffer: Buffer) -> bytearray | memoryview:
-    if isinstance(buffer, bytearray) or (isinstance(buffer, memoryview) and not buffer.readonly):
-        return buffer
-    return bytearray(buffer)
+    return memoryview(batch), header_of(HEADER.unpack_from(batch))

@@ -6,12 +6,13 @@ without a hop and without a look at single records.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from floodmark.records.batch import TRANSACTIONAL_BIT, Buffer
+from floodmark.records.batch import TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT
 from floodmark.records.errors import InvalidBatch
 from floodmark.records.validation import ProduceRules, fit_to_topic, validate_produce
 from floodmark.replication.follower import FollowerFetch
@@ -52,6 +53,11 @@ class AppendOutcome(NamedTuple):
     error_message: str | None = None
 
 
+_outcome_of: Final[Callable[[tuple[Any, ...]], AppendOutcome]] = partial(
+    tuple.__new__, AppendOutcome
+)
+
+
 class Divergence(NamedTuple):
     """Where a follower's log and ours part: it must truncate to this (KIP-595's way of KIP-101)."""
 
@@ -80,6 +86,7 @@ class Replica:
         "bytes_out",
         "core",
         "flush_due_offset",
+        "is_here",
         "key",
         "log",
         "min_in_sync_replicas",
@@ -102,6 +109,8 @@ class Replica:
         self.rules = rules
         self.min_in_sync_replicas = min_in_sync_replicas
         self.flush_due_offset: int | None = None
+        # Whether the broker serves it, for whoever has found it before.
+        self.is_here = False
         # What consumers were given, for whoever watches the broker.
         self.bytes_out = 0
 
@@ -121,24 +130,27 @@ class Replica:
         return True
 
     def append(
-        self, records: memoryview | bytes, acks: int, now_ms: int, in_transaction: bool
+        self, batch: memoryview, acks: int, now_ms: int, in_transaction: bool
     ) -> AppendOutcome:
-        """Appends what was sent; a refusal is an outcome, a failing disk raises StorageError."""
-        core = self.core
+        """Appends what was sent, and writes its offset and leader epoch into it. A refusal is an
+        outcome, a failing disk raises StorageError."""
+        core, log, rules = self.core, self.log, self.rules
         leadership = core.leadership
         if leadership.leader != core.broker_id:
             return AppendOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if acks == ACKS_ALL and not core.has_enough_in_sync_replicas(self.min_in_sync_replicas):
             return AppendOutcome(ErrorCode.NOT_ENOUGH_REPLICAS)
-        rules = self.rules
-        batch: Buffer = records
+        base_offset = log.log_end_offset
+        append_time_ms = NO_TIMESTAMP
         try:
             header = validate_produce(batch, rules, now_ms)
             if not rules.is_plain:
                 batch, header = fit_to_topic(batch, header, rules, now_ms)
+                if header.attributes & TIMESTAMP_TYPE_BIT:
+                    append_time_ms = now_ms
             if header.attributes & TRANSACTIONAL_BIT and not in_transaction:
                 return AppendOutcome(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-            result = self.log.append(batch, header, leadership.leader_epoch, now_ms)
+            repeated = log.append(batch, header, leadership.leader_epoch, now_ms)
         except InvalidBatch as problem:
             return AppendOutcome(
                 problem.error_code,
@@ -147,26 +159,37 @@ class Replica:
             )
         except AppendRefused as problem:
             return AppendOutcome(problem.error_code, error_message=str(problem))
-        base_offset, last_offset, append_time_ms, log_start_offset, duplicate = result
-        if not duplicate:
+        required_offset = log.log_end_offset
+        if repeated is None:
             self.appended()
-        return AppendOutcome(
-            NO_ERROR,
-            base_offset,
-            append_time_ms,
-            log_start_offset,
-            last_offset + 1,
-            (core.high_watermark if acks == ACKS_ALL else core.log_end_offset) <= last_offset,
+        else:
+            base_offset, append_time_ms = repeated.base_offset, repeated.timestamp
+            required_offset = repeated.last_offset + 1
+        acknowledgeable = core.high_watermark if acks == ACKS_ALL else core.log_end_offset
+        return _outcome_of(
+            (
+                NO_ERROR,
+                base_offset,
+                append_time_ms,
+                log.log_start_offset,
+                required_offset,
+                acknowledgeable < required_offset,
+                (),
+                None,
+            )
         )
 
     def appended(self) -> None:
         """The log has grown: moves the high watermark, unless a flush has to come first."""
         log = self.log
-        unflushed = log.log_end_offset - log.sync.recovery_point
-        if unflushed >= log.config.flush_messages or self.flush_due_offset is not None:
-            self.flush_due_offset = log.log_end_offset
+        log_end_offset, flush_messages = log.log_end_offset, log.config.flush_messages
+        if self.flush_due_offset is not None or (
+            log_end_offset >= flush_messages
+            and log_end_offset - log.sync.recovery_point >= flush_messages
+        ):
+            self.flush_due_offset = log_end_offset
         else:
-            self.core.appended(log.log_end_offset)
+            self.core.appended(log_end_offset)
 
     def is_acknowledgeable(self, required_offset: int, acks: int) -> bool:
         if acks == ACKS_ALL:

@@ -15,6 +15,7 @@ from concurrent.futures import Executor
 from floodmark.clock import Clock
 from floodmark.occurrences import Occurrences
 from floodmark.promise import Promise
+from floodmark.records.batch import writable
 from floodmark.records.errors import CorruptRecord
 from floodmark.replication.fetching import Fetch, FetchLimits, ReplicaKey, Targets
 from floodmark.replication.flusher import Flusher
@@ -66,21 +67,28 @@ class ReplicaManager:
 
     def add(self, replica: Replica) -> None:
         self._replicas[replica.key] = replica
+        replica.is_here = True
         self._offline.discard(replica.key)
 
     def remove(self, key: ReplicaKey) -> Replica | None:
         """Whoever waits for this partition learns that it is gone."""
         self._offline.discard(key)
-        replica = self._replicas.pop(key, None)
+        replica = self._take_out(key)
         self.changed(key)
         return replica
 
     def take_offline(self, keys: Iterable[ReplicaKey]) -> None:
         """Their log folder failed: they answer KAFKA_STORAGE_ERROR from now on."""
         for key in keys:
-            if self._replicas.pop(key, None) is not None:
+            if self._take_out(key) is not None:
                 self._offline.add(key)
                 self.changed(key)
+
+    def _take_out(self, key: ReplicaKey) -> Replica | None:
+        replica = self._replicas.pop(key, None)
+        if replica is not None:
+            replica.is_here = False
+        return replica
 
     def mark_offline(self, key: ReplicaKey) -> None:
         """A partition that is ours but could not be opened."""
@@ -104,19 +112,19 @@ class ReplicaManager:
         replica = self._replicas.get(key)
         if replica is None:
             return AppendOutcome(self.missing(key))
-        return self.append_to(replica, records, acks, in_transaction)
+        return self.append_to(replica, writable(records), acks, in_transaction)
 
     def append_to(
         self,
         replica: Replica,
-        records: memoryview | bytes,
+        batch: memoryview,
         acks: int,
         in_transaction: bool = False,
     ) -> AppendOutcome:
         """To a partition that `find` has just found."""
         key = replica.key
         try:
-            outcome = replica.append(records, acks, self._clock.now_ms(), in_transaction)
+            outcome = replica.append(batch, acks, self._clock.now_ms(), in_transaction)
         except (StorageError, OSError) as problem:
             self.disk_failed(replica, problem)
             return AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR, error_message=str(problem))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -24,9 +23,6 @@ class File(Protocol):
     def append(self, data: Buffer) -> None:
         """All of it or OSError; after an error the file may hold a part, which the caller cuts
         off."""
-
-    def append_parts(self, parts: Sequence[Buffer]) -> None:
-        """Like append, of several pieces in one call."""
 
     def pread(self, size: int, position: int) -> bytes:
         """Up to size bytes; fewer only at the end of the file."""
@@ -96,11 +92,6 @@ class RealFile:
         written = os.write(self._fd, data)
         if written != len(data):
             self._append_rest(data, written)
-
-    def append_parts(self, parts: Sequence[Buffer]) -> None:
-        written = os.writev(self._fd, parts)
-        if written != sum(map(len, parts)):
-            self._append_rest(b"".join(parts), written)
 
     def _append_rest(self, data: Buffer, written: int) -> None:
         """A short write means a signal or a full disk; the next write tells which by raising."""

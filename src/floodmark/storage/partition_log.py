@@ -13,15 +13,16 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from floodmark.records.batch import (
     CONTROL_BIT,
+    LOG_OVERHEAD_BYTES,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
-    TIMESTAMP_TYPE_BIT,
     BatchHeader,
     Buffer,
+    WritableBuffer,
     crc_ok,
     iter_headers,
 )
@@ -46,7 +47,7 @@ from floodmark.storage.log_segments import LogSegments
 from floodmark.storage.log_sync import LogSync
 from floodmark.storage.producer_replay import note_batch, replay_batch
 from floodmark.storage.producer_snapshot import ProducerSnapshots
-from floodmark.storage.producer_state import AppendOrigin
+from floodmark.storage.producer_state import AppendOrigin, BatchMetadata
 from floodmark.storage.recovery import LoadedLog, load_log
 from floodmark.storage.retired_segments import RetiredSegments
 from floodmark.storage.segment import Segment, TimestampedOffset
@@ -55,16 +56,6 @@ from floodmark.storage.truncation import cut_batches, cut_state, drop_segments
 
 # Base offset, length and leader epoch: what a leader stamps, in front of the checksum.
 _FRONT: Final = Struct(">qii")
-
-
-class AppendResult(NamedTuple):
-    """Where a batch lies; for a duplicate, where it has been since the first time."""
-
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    log_start_offset: int
-    duplicate: bool
 
 
 class PartitionLog:
@@ -165,22 +156,23 @@ class PartitionLog:
 
     def append(
         self,
-        buffer: Buffer,
+        buffer: WritableBuffer,
         header: BatchHeader,
         leader_epoch: int,
         now_ms: int,
         *,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         transaction_version: int = 0,
-    ) -> AppendResult:
-        """Append one validated batch as the leader: it gets the next offset and this leader epoch.
+    ) -> BatchMetadata | None:
+        """Append one validated batch as the leader: at the log end offset, with this leader epoch,
+        which are written into it. One that repeats another is not appended: returns the other.
 
-        A writable buffer is patched in place. Raises AppendRefused for what the producer's state
-        forbids, and StorageError when the disk refuses; the log is then as it was.
+        Raises AppendRefused for what the producer's state forbids, and StorageError when the disk
+        refuses; the log is then as it was.
         """
-        base_offset = self.log_end_offset
+        producer_id = header.producer_id
         marker: EndTransactionMarker | None = None
-        if header.producer_id != NO_PRODUCER_ID:
+        if producer_id != NO_PRODUCER_ID:
             if header.attributes & CONTROL_BIT:
                 marker = decode_marker(buffer)
                 if marker is not None:
@@ -188,37 +180,25 @@ class PartitionLog:
             else:
                 stored = self.producers.check(header, origin)
                 if stored is not None:
-                    return AppendResult(
-                        stored.base_offset,
-                        stored.last_offset,
-                        stored.timestamp,
-                        self.log_start_offset,
-                        True,
-                    )
+                    return stored
+        base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
-        max_timestamp = header.max_timestamp
-        size_bytes = len(buffer)
+        max_timestamp, batch_length = header.max_timestamp, header.batch_length
+        size_bytes = LOG_OVERHEAD_BYTES + batch_length
         segment = self._segments.active
         if not segment.has_room(size_bytes, last_offset, max_timestamp, now_ms, self.config):
             segment = self._roll_unless_empty(segment, now_ms)
         try:
             if leader_epoch != self.leader_epochs.latest_written:
                 self.leader_epochs.assign(leader_epoch, base_offset)
-            if type(buffer) is bytearray or (type(buffer) is memoryview and not buffer.readonly):
-                _FRONT.pack_into(buffer, 0, base_offset, header.batch_length, leader_epoch)
-                segment.append(buffer, last_offset, max_timestamp, size_bytes)
-            else:
-                front = _FRONT.pack(base_offset, header.batch_length, leader_epoch)
-                parts: list[Buffer] = [front, memoryview(buffer)[16:]]
-                segment.append_parts(parts, last_offset, max_timestamp, size_bytes)
+            _FRONT.pack_into(buffer, 0, base_offset, batch_length, leader_epoch)
+            segment.append(buffer, last_offset, max_timestamp, size_bytes)
         except OSError as error:
             raise self._failed(error, segment) from error
-        self.log_end_offset = last_offset + 1
-        if header.producer_id != NO_PRODUCER_ID:
+        if producer_id != NO_PRODUCER_ID:
             note_batch(self.producers, header, base_offset, marker, segment)
-        self.producers.end_offset = last_offset + 1
-        append_time = max_timestamp if header.attributes & TIMESTAMP_TYPE_BIT else NO_TIMESTAMP
-        return AppendResult(base_offset, last_offset, append_time, self.log_start_offset, False)
+        self.log_end_offset = last_offset + 1
+        return None
 
     def append_as_follower(self, buffer: Buffer, now_ms: int) -> None:
         """Append batches as the leader sent them; an incomplete last one is left out.

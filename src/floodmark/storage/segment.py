@@ -187,30 +187,27 @@ class Segment:
         if size_bytes <= TAIL_BYTES:
             self.tail = bytes(buffer)
 
-    def append_parts(
-        self, parts: list[Buffer], last_offset: int, max_timestamp: int, size_bytes: int
-    ) -> None:
-        """Like append, for a batch whose front could not be patched in place."""
-        self.file.append_parts(parts)
-        self.note(last_offset, max_timestamp, size_bytes)
-
     def note(self, last_offset: int, max_timestamp: int, size_bytes: int) -> None:
         """Account for a batch just written: size, largest timestamp and, now and then, an index
         entry."""
-        if self._first_timestamp == _UNKNOWN and self.size_bytes == 0:
-            self._first_timestamp = max_timestamp
         if max_timestamp > self._max_timestamp:
             self._max_timestamp = max_timestamp
             self._max_timestamp_offset = last_offset
         since_entry = self._bytes_since_entry
         if since_entry > self._index_interval_bytes:
-            self.offset_index.append(last_offset, self.size_bytes)
-            self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
-            self.is_full = self.offset_index.is_full or self.time_index.is_full
+            self._add_index_entry(last_offset)
             since_entry = 0
         self._bytes_since_entry = since_entry + size_bytes
-        self.size_bytes += size_bytes
+        position = self.size_bytes
+        if not position:
+            self._first_timestamp = max_timestamp
+        self.size_bytes = position + size_bytes
         self.tail = b""
+
+    def _add_index_entry(self, last_offset: int) -> None:
+        self.offset_index.append(last_offset, self.size_bytes)
+        self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+        self.is_full = self.offset_index.is_full or self.time_index.is_full
 
     def cut_back(self) -> None:
         """Take away what a failed write left behind the known end; a file that could not be opened

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -79,9 +79,6 @@ class MemoryFile:
     def append(self, data: Buffer) -> None:
         self._check_open()
         self._files.write(self._node, bytes(data))
-
-    def append_parts(self, parts: Sequence[Buffer]) -> None:
-        self.append(b"".join(parts))
 
     def pread(self, size: int, position: int) -> bytes:
         self._check_open()

@@ -13,6 +13,7 @@ from floodmark.records.batch import (
     compute_crc,
     crc_ok,
     read_header,
+    writable,
 )
 from floodmark.records.compression import Compression
 from floodmark.records.errors import InvalidBatch
@@ -34,7 +35,7 @@ def changed(change: Callable[[BatchHeader], BatchHeader]) -> bytearray:
 
 def refusal(buffer: bytes | bytearray, rules: ProduceRules | None = None) -> ErrorCode:
     with pytest.raises(InvalidBatch) as caught:
-        validate_produce(buffer, rules or ProduceRules(), NOW_MS)
+        validate_produce(memoryview(buffer), rules or ProduceRules(), NOW_MS)
     return caught.value.error_code
 
 
@@ -132,11 +133,12 @@ def test_a_topic_compression_repacks_the_batch(source: Compression, target: Comp
     assert decode_records(buffer) == decode_records(batch)
 
 
-def test_log_append_time_stamps_a_copy_of_what_cannot_be_written() -> None:
-    batch = bytes(encode_batch(GOOD))
+@pytest.mark.parametrize("kind", [bytes, bytearray])
+def test_log_append_time_is_stamped_into_the_batch(kind: type) -> None:
+    batch = writable(kind(encode_batch(GOOD)))
     rules = ProduceRules(timestamp_type=TimestampType.LOG_APPEND_TIME)
     sent = validate_produce(batch, rules, NOW_MS)
-    buffer, header = fit_to_topic(memoryview(batch), sent, rules, NOW_MS + 9)
+    buffer, header = fit_to_topic(batch, sent, rules, NOW_MS + 9)
     assert header.max_timestamp == NOW_MS + 9
     assert crc_ok(buffer, 0, header)
     assert [r.timestamp for r in decode_records(buffer)] == [NOW_MS + 9] * 2

@@ -161,7 +161,8 @@ def test_records_go_on_behind_a_damaged_end() -> None:
     path, start, _ = list(disk.places())[-1]
     files, log = disk.reopened(path, start + HEADER_BYTES, 3)
     batch = encode_batch([Record(0, NOW_MS, b"k", b"new", [])])
-    assert log.append(batch, read_header(batch), 3, NOW_MS).base_offset == disk.end_offset
+    assert log.log_end_offset == disk.end_offset
+    assert log.append(batch, read_header(batch), 3, NOW_MS) is None
     served, refused = read_as_a_client(log, 1000)
     assert disk.end_offset in served
     assert refused == set(range(max(disk.batches), disk.end_offset))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -16,7 +17,7 @@ from floodmark.storage.errors import (
     OutOfOrderSequence,
 )
 from floodmark.storage.log_config import LogConfig
-from floodmark.storage.partition_log import AppendResult, PartitionLog
+from floodmark.storage.partition_log import PartitionLog
 from floodmark.storage.producer_snapshot import (
     CorruptSnapshot,
     decode_snapshot,
@@ -29,6 +30,14 @@ from kit.retention import apply_retention
 
 NOW_MS = 1_700_000_000_000
 MAX_SEQUENCE = 2**31 - 1
+
+
+class Sent(NamedTuple):
+    """Where a batch lies, and whether it has been there before."""
+
+    base_offset: int
+    last_offset: int
+    duplicate: bool
 
 
 class Log:
@@ -57,7 +66,7 @@ class Log:
         epoch: int = 0,
         transactional: bool = False,
         origin: AppendOrigin = AppendOrigin.CLIENT,
-    ) -> AppendResult:
+    ) -> Sent:
         batch = encode_batch(
             [Record(0, NOW_MS, b"k", b"v", [])] * count,
             producer_id=producer_id,
@@ -65,7 +74,12 @@ class Log:
             base_sequence=sequence,
             is_transactional=transactional,
         )
-        return self.log.append(batch, read_header(batch), 0, NOW_MS, origin=origin)
+        first = self.log.log_end_offset
+        stored = self.log.append(batch, read_header(batch), 0, NOW_MS, origin=origin)
+        if stored is None:
+            return Sent(first, self.log.log_end_offset - 1, duplicate=False)
+        assert self.log.log_end_offset == first, "a duplicate is not appended"
+        return Sent(stored.base_offset, stored.last_offset, duplicate=True)
 
     def end(
         self,
@@ -75,14 +89,14 @@ class Log:
         epoch: int = 0,
         coordinator_epoch: int = 0,
         transaction_version: int = 0,
-    ) -> AppendResult:
+    ) -> None:
         marker = encode_marker(
             EndTransactionMarker(kind, coordinator_epoch),
             producer_id=producer_id,
             producer_epoch=epoch,
             timestamp_ms=NOW_MS,
         )
-        return self.log.append(
+        self.log.append(
             marker,
             read_header(marker),
             0,
@@ -160,7 +174,7 @@ def test_the_duplicate_cache_answers_after_retention_removed_the_segment() -> No
     it.send(1)
     apply_retention(it.log, NOW_MS, it.log.log_end_offset)
     assert it.log.log_start_offset == 2
-    assert it.send(1) == AppendResult(1, 1, NOW_MS, 2, True)
+    assert it.send(1) == Sent(1, 1, duplicate=True)
     it.restart(clean=True)
     assert it.send(1).duplicate
 
