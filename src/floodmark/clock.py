@@ -19,6 +19,9 @@ class Clock(Protocol):
     def monotonic_ms(self) -> float:
         """Milliseconds that never go back; only differences mean something."""
 
+    def cpu_ms(self) -> float:
+        """Milliseconds that this thread has computed; only differences mean something."""
+
 
 class SystemClock:
     """The machine's own clocks."""
@@ -30,3 +33,6 @@ class SystemClock:
 
     def monotonic_ms(self) -> float:
         return time.monotonic() * 1000.0
+
+    def cpu_ms(self) -> float:
+        return time.thread_time() * 1000.0

@@ -17,15 +17,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from floodmark.network.framing import FrameBuffer, FrameTooLarge
-from floodmark.network.request_channel import Outcome, RequestChannel, Response
-from floodmark.network.transfer import SMALL_BYTES, Outbox
+from floodmark.network.request_channel import NO_ROOM, TAKEN, Outcome, RequestChannel, Response
+from floodmark.network.transfer import SMALL_BYTES, Outbox, ShortRead
 
 if TYPE_CHECKING:
     from floodmark.network.processor import Processor
 
 logger = logging.getLogger(__name__)
 
-FRAMES_PER_TURN = 16
+FRAMES_OF_A_TURN = range(16)
 """A client that sends a thousand requests at once must not keep the others waiting for all."""
 
 
@@ -50,8 +50,6 @@ class Connection(asyncio.BufferedProtocol):
         "_abandon",
         "_channel",
         "_frames",
-        "_in_loop",
-        "_muted",
         "_outbox",
         "_paused_reading",
         "_paused_writing",
@@ -77,8 +75,6 @@ class Connection(asyncio.BufferedProtocol):
         self._frames = FrameBuffer(max_frame_bytes)
         self._transport: asyncio.Transport | None = None
         self._outbox = Outbox(client)
-        self._muted = False
-        self._in_loop = False
         self._paused_reading = False
         self._paused_writing = False
         self._unsubmitted: memoryview | None = None
@@ -93,7 +89,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_muted(self) -> bool:
-        return self._muted
+        return self._frames.held_end != 0
 
     # What the transport calls
 
@@ -114,11 +110,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._processor.bytes_in += nbytes
-        self._frames.end += nbytes
-        if not self._muted and not self._paused_writing:
+        frames = self._frames
+        frames.end += nbytes
+        if frames.held_end or self._paused_writing:
+            if frames.is_full:
+                self._pause_reading()
+        else:
             self._advance()
-        elif self._frames.is_full:
-            self._pause_reading()
 
     def eof_received(self) -> bool:
         return False
@@ -136,21 +134,18 @@ class Connection(asyncio.BufferedProtocol):
     # What the request channel calls
 
     def respond(self, response: Response) -> None:
-        """Sends the answer of the request under way and unmutes. A lost peer's is dropped."""
+        """The answer of a request that has taken its time. A lost peer's is dropped."""
         if self._transport is None:
             return
-        in_loop = self._in_loop
-        if response is not None:
-            outbox = self._outbox
-            outbox.add(response)
-            if not in_loop or outbox.size_bytes > SMALL_BYTES:
-                self.send_outbox()
-        self._frames.release()
-        self._muted = False
         self._abandon = None
         self.is_active = True
-        if in_loop:
-            return
+        self._frames.release()
+        if response is not None:
+            try:
+                self._outbox.add(response)
+            except ShortRead as problem:
+                self._cannot_send(problem)
+            self.send_outbox()
         if self._frames.end:
             # Not from here: who answered us may be in the middle of another connection's request.
             asyncio.get_running_loop().call_soon(self._go_on)
@@ -176,8 +171,11 @@ class Connection(asyncio.BufferedProtocol):
         frame, self._unsubmitted = self._unsubmitted, None
         if frame is None or self._transport is None:
             return
-        if not self._channel.submit(self, frame):
+        response = self._channel.submit(self, frame)
+        if response is NO_ROOM:
             self._wait_for_room(frame)
+        elif response is not TAKEN:
+            self.respond(response)
 
     def close(self) -> None:
         self.send_outbox()
@@ -187,45 +185,53 @@ class Connection(asyncio.BufferedProtocol):
 
     def give_back_memory(self) -> None:
         """Called by the idle sweep."""
-        if not self._muted:
+        if not self.is_muted:
             self._frames.shrink()
 
     # The reading loop
 
     def _go_on(self) -> None:
-        if not self._muted and not self._paused_writing and self._transport is not None:
+        if not self.is_muted and not self._paused_writing and self._transport is not None:
             self._advance()
 
     def _advance(self) -> None:
         """Submits frames until one has to wait, the peer stops taking answers, none is left, or it
         is the others' turn."""
-        self._in_loop = True
+        frames, outbox = self._frames, self._outbox
         try:
-            frames = self._frames
-            for _ in range(FRAMES_PER_TURN):
+            for _ in FRAMES_OF_A_TURN:
                 frame = frames.next_frame()
                 if frame is None:
                     self._resume_reading()
-                    return
-                self._muted = True
-                if not self._channel.submit(self, frame):
-                    self._wait_for_room(frame)
-                if self._muted or self._paused_writing or self._transport is None:
                     break
+                response = self._channel.submit(self, frame)
+                if response is TAKEN:
+                    break
+                if response is NO_ROOM:
+                    self._wait_for_room(frame)
+                    break
+                if response is not None:
+                    outbox.add(response)
+                frames.release()
+                self.is_active = True
                 if not frames.end:
                     if self._paused_reading:
                         self._resume_reading()
-                    return
+                    break
+                if outbox.size_bytes > SMALL_BYTES:
+                    self.send_outbox()
+                if self._paused_writing or self._transport is None:
+                    break
             else:
                 asyncio.get_running_loop().call_soon(self._go_on)
-            if frames.is_full:
-                self._pause_reading()
         except FrameTooLarge as problem:
             self.abort(str(problem))
-        finally:
-            self._in_loop = False
-            if self._outbox.size_bytes:
-                self._processor.send_soon(self)
+        except ShortRead as problem:
+            self._cannot_send(problem)
+        if frames.end and frames.is_full:
+            self._pause_reading()
+        if outbox.size_bytes:
+            self._processor.send_soon(self)
 
     def send_outbox(self) -> None:
         """What is not with the transport yet, as far as the peer takes it; `resume_writing` goes
@@ -238,8 +244,11 @@ class Connection(asyncio.BufferedProtocol):
                 self._processor.bytes_out += outbox.write_to(transport)
         except (OSError, RuntimeError) as problem:
             # A file that was cut, or a transport that closed this very moment.
-            outbox.clear()
-            self.abort(f"its answer cannot be sent: {problem}")
+            self._cannot_send(problem)
+
+    def _cannot_send(self, problem: Exception) -> None:
+        self._outbox.clear()
+        self.abort(f"its answer cannot be sent: {problem}")
 
     def _wait_for_room(self, frame: memoryview) -> None:
         """The channel took nothing of this and will say when it has room again."""

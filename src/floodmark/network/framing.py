@@ -25,7 +25,7 @@ BUSY_BYTES = 64 * 1024
 """Room as soon as a frame outgrows the first: several pipelined batches arrive in one read."""
 
 LENGTH_BYTES = 4
-_LENGTH = Struct(">i")
+_read_length = Struct(">i").unpack_from
 
 
 class FrameTooLarge(ValueError):
@@ -34,16 +34,17 @@ class FrameTooLarge(ValueError):
 
 class FrameBuffer:
     """`view[end:]` is where the transport may write next; it then moves `end`. The connection reads
-    these two itself: every request passes here."""
+    these itself: every request passes here."""
 
-    __slots__ = ("_buffer", "_held_end", "_max_frame_bytes", "_start", "end", "view")
+    __slots__ = ("_buffer", "_max_frame_bytes", "_start", "end", "held_end", "view")
 
     def __init__(self, max_frame_bytes: int) -> None:
         self._max_frame_bytes = max_frame_bytes
         self._allocate(INITIAL_BYTES)
         self._start = 0
         self.end = 0
-        self._held_end = 0
+        # Behind the frame that is in use, or 0.
+        self.held_end = 0
 
     @property
     def is_full(self) -> bool:
@@ -59,29 +60,31 @@ class FrameBuffer:
         The view stays valid until `release()`, which must come before the next call.
         """
         start = self._start
-        available = self.end - start
-        if available < LENGTH_BYTES:
-            if available:
+        begin = start + LENGTH_BYTES
+        end = self.end
+        if end < begin:
+            if end > start:
                 self._make_room(LENGTH_BYTES)
             return None
-        (length,) = _LENGTH.unpack_from(self._buffer, start)
+        (length,) = _read_length(self._buffer, start)
         if not 0 <= length <= self._max_frame_bytes:
             raise FrameTooLarge(
                 f"a frame of {length} bytes was announced, the limit is {self._max_frame_bytes}"
             )
-        if available < LENGTH_BYTES + length:
+        frame_end = begin + length
+        if frame_end > end:
             self._make_room(LENGTH_BYTES + length)
             return None
-        begin = start + LENGTH_BYTES
-        self._held_end = begin + length
-        return self.view[begin : begin + length]
+        self.held_end = frame_end
+        return self.view[begin:frame_end]
 
     def release(self) -> None:
         """The frame handed out last is done with: its bytes may be overwritten. Where nothing else
         has come, `end` is 0 again."""
-        self._start = self._held_end
-        if self._start == self.end:
-            self._start = self.end = self._held_end = 0
+        self._start = self.held_end if self.held_end != self.end else 0
+        if not self._start:
+            self.end = 0
+        self.held_end = 0
 
     def shrink(self) -> None:
         """Gives back the room of large frames while nothing is in the buffer."""
@@ -102,7 +105,7 @@ class FrameBuffer:
             self._buffer[:pending] = received
         else:
             return
-        self._start, self.end, self._held_end = 0, pending, 0
+        self._start, self.end = 0, pending
 
     def _allocate(self, size_bytes: int) -> None:
         self._buffer = bytearray(size_bytes)

@@ -20,7 +20,8 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from enum import Enum
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from floodmark.clock import Clock
 from floodmark.network.transfer import Answer
@@ -29,11 +30,19 @@ from floodmark.promise import Promise
 
 logger = logging.getLogger(__name__)
 
-TIMED_EVERY = 16
-"""One request of so many is timed, and stands for all of them: looking at the clock twice takes as
-long as a tenth of a small request."""
-
 Response: TypeAlias = "Answer | None"
+
+
+class Later(Enum):
+    """What `submit` returns when there is no answer at once."""
+
+    TAKEN = "the requester is told when the request is done"
+    NO_ROOM = "nothing was taken; the requester is told when there is room"
+
+
+# Looking up a member of an enum takes as long as a call.
+TAKEN: Final = Later.TAKEN
+NO_ROOM: Final = Later.NO_ROOM
 
 
 class Parked(NamedTuple):
@@ -74,15 +83,15 @@ class RequestChannel:
         self._handler = handler
         self._slots = slots
         self._capacity = capacity
-        self._monotonic_ms = clock.monotonic_ms
+        self._clock = clock
         self._busy = 0
         self._queue: deque[tuple[Requester, Work]] = deque()
         self._refused: deque[Requester] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._started_ms = clock.monotonic_ms()
-        self._busy_ms = 0.0
+        self._started_cpu_ms = clock.cpu_ms()
+        self._held_ms = 0.0
         self._failures = Occurrences()
-        self.requests_total = 0
 
     @property
     def queue_size(self) -> int:
@@ -94,38 +103,40 @@ class RequestChannel:
         self._drain()
 
     def idle_share(self) -> float:
-        """1 - busy time of the slots since the last call (Kafka: RequestHandlerAvgIdlePercent)."""
-        now = self._monotonic_ms()
-        elapsed = max(now - self._started_ms, 1e-6)
-        share = 1.0 - min(self._busy_ms / (elapsed * self._slots), 1.0)
-        self._started_ms, self._busy_ms = now, 0.0
-        return share
+        """What the handlers had to spare since the last call (RequestHandlerAvgIdlePercent): the
+        loop computes for all of them, and beside that each slot may be held by work that waits."""
+        now_ms, cpu_ms = self._clock.monotonic_ms(), self._clock.cpu_ms()
+        elapsed_ms = max(now_ms - self._started_ms, 1e-6)
+        computing = (cpu_ms - self._started_cpu_ms) / elapsed_ms
+        held = self._held_ms / (elapsed_ms * self._slots)
+        self._started_ms, self._started_cpu_ms, self._held_ms = now_ms, cpu_ms, 0.0
+        return 1.0 - min(max(computing, held), 1.0)
 
-    def submit(self, requester: Requester, frame: memoryview) -> bool:
-        """Takes the request, or returns False: then `channel_has_room` is called once there is."""
-        if len(self._queue) >= self._capacity:
+    def submit(self, requester: Requester, frame: memoryview) -> Response | Later:
+        """Takes the request if there is room, and returns the answer if there is one already."""
+        if self._queue and len(self._queue) >= self._capacity:
             self._refused.append(requester)
-            return False
-        self.requests_total += 1
-        is_timed = self.requests_total % TIMED_EVERY == 0
-        begin = self._monotonic_ms() if is_timed else 0.0
+            return NO_ROOM
         try:
             outcome = self._handler(requester, frame)
-            if outcome is None or isinstance(outcome, (bytes, list)):
-                requester.respond(outcome)
-            elif isinstance(outcome, Parked):
-                self._park(requester, outcome)
-            elif self._busy < self._slots:
-                self._start(requester, outcome)
-            else:
-                self._queue.append((requester, outcome))
         except CloseConnection as problem:
             requester.abort(str(problem))
+            return TAKEN
         except Exception as problem:  # noqa: BLE001 - the supervisor of requests
             self._fail(requester, problem)
-        if is_timed:
-            self._busy_ms += (self._monotonic_ms() - begin) * TIMED_EVERY
-        return True
+            return TAKEN
+        if isinstance(outcome, bytes) or outcome is None or isinstance(outcome, list):
+            return outcome
+        self._await(requester, outcome)
+        return TAKEN
+
+    def _await(self, requester: Requester, outcome: Parked | Work) -> None:
+        if isinstance(outcome, Parked):
+            self._park(requester, outcome)
+        elif self._busy < self._slots:
+            self._start(requester, outcome)
+        else:
+            self._queue.append((requester, outcome))
 
     async def close(self) -> None:
         """Ends what runs; what is queued is never begun."""
@@ -171,7 +182,7 @@ class RequestChannel:
         task.add_done_callback(self._tasks.discard)
 
     async def _work(self, requester: Requester, work: Work) -> None:
-        begin = self._monotonic_ms()
+        begin_ms = self._clock.monotonic_ms()
         try:
             requester.respond(await work)
         except CloseConnection as problem:
@@ -180,7 +191,7 @@ class RequestChannel:
             self._fail(requester, problem)
         finally:
             self._busy -= 1
-            self._busy_ms += self._monotonic_ms() - begin
+            self._held_ms += self._clock.monotonic_ms() - begin_ms
             self._drain()
 
     def _fail(self, requester: Requester, problem: BaseException) -> None:

@@ -68,17 +68,14 @@ class Outbox:
     def add(self, answer: Answer) -> None:
         """Takes in one answer, framed."""
         if isinstance(answer, bytes):
-            size_bytes = len(answer)
-            self._chunks.append(size_bytes.to_bytes(LENGTH_BYTES, "big") + answer)
-        else:
-            size_bytes = 0
-            chunks: list[Part] = []
-            for part in answer:
-                chunk = part if type(part) is bytes else self._held(part)
-                size_bytes += len(chunk)
-                chunks.append(chunk)
-            self._chunks.append(size_bytes.to_bytes(LENGTH_BYTES, "big"))
-            self._chunks += chunks
+            chunk = len(answer).to_bytes(LENGTH_BYTES, "big") + answer
+            self._chunks.append(chunk)
+            self.size_bytes += len(chunk)
+            return
+        parts = [part if type(part) is bytes else self._held(part) for part in answer]
+        size_bytes = sum(map(len, parts))
+        self._chunks.append(size_bytes.to_bytes(LENGTH_BYTES, "big"))
+        self._chunks += parts
         self.size_bytes += LENGTH_BYTES + size_bytes
 
     def _held(self, part: Part) -> Part:
@@ -96,25 +93,47 @@ class Outbox:
 
         ShortRead when a file has become shorter: the peer has a part of an answer then.
         """
-        size_bytes = self.size_bytes
+        if self._has_slices:
+            return self._write_slices(transport)
+        size_bytes, self.size_bytes = self.size_bytes, 0
         # Bytes, whichever way they come: a part that is none is a slice.
         chunks: list[Any] = self._chunks
-        if self._has_slices:
-            chunks = self._send_slices(transport)
-            self.size_bytes = sum(map(len, self._chunks)) - self._done_bytes
-            self._has_slices = self.size_bytes > 0
-        else:
+        if len(chunks) > 1:
             self._chunks = []
-            self.size_bytes = 0
-        if len(chunks) > 1 and sum(map(len, chunks)) > SMALL_BYTES:
-            transport.writelines(chunks)
-        elif chunks:
-            rest = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-            if not transport.get_write_buffer_size():
-                rest = self._send_now(rest)
-            if rest:
-                transport.write(rest)
+            self._write(transport, chunks, size_bytes)
+        elif transport.get_write_buffer_size():
+            transport.write(chunks.pop())
+        else:
+            data = chunks.pop()
+            # As `_send_now`, without the calls: one small answer is what most turns have to send.
+            try:
+                sent_bytes = self._socket.send(data)
+            except OSError:
+                sent_bytes = 0
+            if sent_bytes != size_bytes:
+                transport.write(memoryview(data)[sent_bytes:])
+        return size_bytes
+
+    def _write_slices(self, transport: asyncio.WriteTransport) -> int:
+        size_bytes = self.size_bytes
+        chunks = self._send_slices(transport)
+        self.size_bytes = sum(map(len, self._chunks)) - self._done_bytes
+        self._has_slices = self.size_bytes > 0
+        if chunks:
+            self._write(transport, chunks, sum(map(len, chunks)))
         return size_bytes - self.size_bytes
+
+    def _write(
+        self, transport: asyncio.WriteTransport, chunks: list[Bytes], size_bytes: int
+    ) -> None:
+        if size_bytes > SMALL_BYTES:
+            transport.writelines(chunks)
+            return
+        rest: Bytes = b"".join(chunks)
+        if not transport.get_write_buffer_size():
+            rest = self._send_now(rest)
+        if rest:
+            transport.write(rest)
 
     def clear(self) -> None:
         """Whoever was to get it has left."""

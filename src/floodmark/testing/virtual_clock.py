@@ -20,6 +20,10 @@ class VirtualClock:
     def monotonic_ms(self) -> float:
         return self._monotonic_ms
 
+    def cpu_ms(self) -> float:
+        """Nothing is computed while it stands still."""
+        return 0.0
+
     def advance(self, elapsed_ms: int) -> None:
         if elapsed_ms < 0:
             raise ValueError(
