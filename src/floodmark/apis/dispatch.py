@@ -135,10 +135,12 @@ class Dispatch:
 
     def __call__(self, connection: Connection, frame: memoryview) -> Outcome:
         peer = connection.peer
-        timer = self.timer if self.timer is not None and self.timer.is_due() else None
-        faults = self.faults if self.faults is not None and self.faults.is_armed else None
-        is_watched = timer is not None or faults is not None
-        if peer.shortcut is not None and not is_watched:
+        timer, faults = self.timer, self.faults
+        if timer is not None and not timer.is_due():
+            timer = None
+        if faults is not None and not faults.is_armed:
+            faults = None
+        if timer is None and faults is None and peer.shortcut is not None:
             answer = peer.shortcut(frame)
             if answer is not None:
                 self.requests[_PRODUCE] += 1
@@ -153,7 +155,7 @@ class Dispatch:
         self.requests[api_key] += 1
         context = RequestContext(self._services, peer, header)
         handle = route.handle
-        if is_watched:
+        if timer is not None or faults is not None:
             handle = _watched(route, timer, faults)
         result = handle(context, request)
         if route.remember is not None:

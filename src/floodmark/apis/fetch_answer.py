@@ -63,17 +63,17 @@ def answer_of_one(
         if known is None and len(answers) >= MOST_PARTITIONS:
             return None
         known = answers[kind] = _learn(kind, session_id)
-    _, (pack, front, middle), back = known
-    start = pack(
+    template = known.template
+    start = template.pack(
         context.correlation_id,
-        front,
+        template.front,
         outcome.high_watermark,
         outcome.last_stable_offset,
         outcome.log_start_offset,
-        middle,
+        template.back,
     )
     length = encode_bytes_length(records.size_bytes, context.api_version >= _FIRST_FLEXIBLE)
-    return [start + length, records, back]
+    return [start + length, records, known.back]
 
 
 def _learn(kind: _Kind, session_id: int) -> _Known:

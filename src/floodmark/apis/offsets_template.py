@@ -8,14 +8,15 @@ where these differ, so it knows no layout of its own.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from struct import Struct
-from typing import NamedTuple
 
 CORRELATION_ID_BYTES = 4
 _OFFSETS_BYTES = 24
 
 
-class OffsetsTemplate(NamedTuple):
+@dataclass(slots=True, frozen=True)
+class OffsetsTemplate:
     """`pack(correlation_id, front, first, second, third, back)` is an answer."""
 
     pack: Callable[..., bytes]

@@ -12,9 +12,10 @@ append that is refused or not yet acknowledged.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from struct import Struct
-from typing import NamedTuple
-from uuid import UUID
+from typing import TypeAlias
 
 from floodmark.apis.context import RequestContext
 from floodmark.apis.offsets_template import OffsetsTemplate
@@ -22,7 +23,7 @@ from floodmark.apis.produce import append
 from floodmark.apis.route import Route
 from floodmark.apis.transactional_produce import topic_name
 from floodmark.network.request_channel import Outcome
-from floodmark.replication.replica import AppendOutcome
+from floodmark.replication.replica import AppendOutcome, Replica
 from floodmark.wire.api_keys import FIRST_FLEXIBLE_VERSION
 from floodmark.wire.compiler import encode_parts
 from floodmark.wire.errors import NO_ERROR
@@ -48,24 +49,30 @@ MOST_FRONT_BYTES = 1024
 FIRST_VERSION = 5
 """Older answers have two offsets."""
 
-_KIND_AND_CORRELATION_ID = Struct(">ii")
 _AFTER_CORRELATION_ID = 8
 
 
-class _Known(NamedTuple):
+@dataclass(slots=True, frozen=True)
+class _Known:
     """A request to one partition, and its answer around what differs each time."""
 
-    key: tuple[str, int]
-    topic_id: UUID
+    replica: Replica
     acks: int
     back: bytes
     answer: OffsetsTemplate
 
 
+# Where the length of the records stands; what reads all before it (api key and version in one, the
+# correlation id, the rest) and its first two bytes; the requests by that rest.
+_Fronts: TypeAlias = tuple[
+    int, Callable[[memoryview], tuple[int, int, bytes, int, int]], dict[bytes, _Known]
+]
+
+
 class RepeatedProduces:
     """The requests that one connection has sent before. Called with each frame of it."""
 
-    __slots__ = ("_context", "_is_flexible", "_kind", "_known", "_replicas", "_route")
+    __slots__ = ("_context", "_fronts", "_is_flexible", "_kind", "_replicas", "_route")
 
     def __init__(self, context: RequestContext, route: Route) -> None:
         self._context = context
@@ -73,40 +80,46 @@ class RepeatedProduces:
         self._replicas = context.services.replicas
         self._is_flexible = route.version >= FIRST_FLEXIBLE_VERSION[route.api_key]
         self._kind = int(route.api_key) << 16 | route.version
-        # By where the length of the records stands, and by all that comes before it.
-        self._known: dict[int, dict[bytes, _Known]] = {}
+        self._fronts: list[_Fronts] = []
 
     def __call__(self, frame: memoryview) -> Outcome:
         """The outcome of a request that is known, or None: then it is to be decoded."""
-        for front_end, requests in self._known.items():
-            known = requests.get(bytes(frame[_AFTER_CORRELATION_ID:front_end]))
+        frame_bytes = len(frame)
+        for front_end, read, requests in self._fronts:
+            if front_end + 2 > frame_bytes:
+                continue
+            kind, correlation_id, front, first, second = read(frame)
+            known = requests.get(front)
             if known is not None:
                 break
         else:
             return None
-        kind, correlation_id = _KIND_AND_CORRELATION_ID.unpack_from(frame)
-        key, topic_id, acks, back, (pack, answer_front, answer_back) = known
-        try:
-            size_bytes, start = read_bytes_length(frame, front_end, self._is_flexible)
-        except (IndexError, DecodeError):
-            return None
+        replica, back, answer = known.replica, known.back, known.answer
+        if second < 128 <= first and self._is_flexible:
+            # What most are: a varint of two bytes.
+            size_bytes, start = (first & 127 | second << 7) - 1, front_end + 2
+        else:
+            try:
+                size_bytes, start = read_bytes_length(frame, front_end, self._is_flexible)
+            except (IndexError, DecodeError):
+                return None
         end = start + size_bytes
-        replica = self._replicas.find(key)
         if (
             kind != self._kind
             or size_bytes < 0
-            or end + len(back) != len(frame)
+            or end + len(back) != frame_bytes
             or frame[end:] != back
-            or replica is None
-            or replica.topic_id is not topic_id
         ):
             return None
-        outcome = self._replicas.append_to(replica, frame[start:end], acks)
+        if not replica.is_here:
+            del requests[front]
+            return None
+        outcome = self._replicas.append_to(replica, frame[start:end], known.acks)
         error_code, base_offset, append_time_ms, start_offset, _, is_pending, _, _ = outcome
         if error_code is not NO_ERROR or is_pending:
-            return self._answer_in_full(frame, key, outcome)
-        return pack(
-            correlation_id, answer_front, base_offset, append_time_ms, start_offset, answer_back
+            return self._answer_in_full(frame, replica.key, outcome)
+        return answer.pack(
+            correlation_id, answer.front, base_offset, append_time_ms, start_offset, answer.back
         )
 
     def _answer_in_full(
@@ -138,16 +151,23 @@ class RepeatedProduces:
         front_end = body_start + len(front) - len(length)
         if front_end > MOST_FRONT_BYTES:
             return
-        requests = self._known.setdefault(front_end, {})
-        requests[bytes(frame[_AFTER_CORRELATION_ID:front_end])] = _Known(
-            replica.key, replica.topic_id, request.acks, back, answer
-        )
+        front = bytes(frame[_AFTER_CORRELATION_ID:front_end])
+        self._with_end(front_end)[front] = _Known(replica, request.acks, back, answer)
+
+    def _with_end(self, end: int) -> dict[bytes, _Known]:
+        for known_end, _, requests in self._fronts:
+            if known_end == end:
+                return requests
+        requests = {}
+        read = Struct(f">ii{end - _AFTER_CORRELATION_ID}sBB").unpack_from
+        self._fronts.append((end, read, requests))
+        return requests
 
     @property
     def is_full(self) -> bool:
         return (
-            len(self._known) >= MOST_LENGTHS
-            or sum(map(len, self._known.values())) >= MOST_PARTITIONS
+            len(self._fronts) >= MOST_LENGTHS
+            or sum(len(requests) for _, _, requests in self._fronts) >= MOST_PARTITIONS
         )
 
     def _answer(self, request: ProduceRequest, value: int) -> bytes:
