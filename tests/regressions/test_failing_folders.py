@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from floodmark.apis.context import NO_LEADER_ID
 from floodmark.controller.topics import TopicRef
 from floodmark.records.record import Record, encode_batch
 from floodmark.replication.replica import ACKS_ALL
-from floodmark.storage.files import Buffer, RealFiles
+from floodmark.storage.files import Buffer, RealFile, RealFiles
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
 
@@ -130,3 +131,34 @@ def test_a_folder_comes_back_whose_topic_was_made_again_meanwhile(tmp_path: Path
         logs = {r.key: r.log for r in floodmark.broker.replicas.replicas}
         assert {key: log.log_end_offset for key, log in logs.items()} == {("t", 0): 0, ("t", 1): 0}
         assert {log.directory.parent for log in logs.values()} == {first}
+
+
+class FullForRecords(RealFiles):
+    """A disk without room for another batch."""
+
+    def open(self, path: Path, *, create: bool = True) -> RealFile:
+        return _FullFile(path, create=create)
+
+
+class _FullFile(RealFile):
+    __slots__ = ()
+
+    def append(self, data: Buffer) -> None:
+        if self.path.suffix == ".log":
+            raise OSError(errno.ENOSPC, "no space left", str(self.path))
+        super().append(data)
+
+    def append_parts(self, parts: Sequence[Buffer]) -> None:
+        self.append(b"".join(parts))
+
+
+def test_producers_that_go_on_on_a_full_disk_do_not_fill_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with BrokerThread(tmp_path, files=FullForRecords()) as floodmark:
+        floodmark.create_topic("t")
+        for _ in range(64):
+            assert floodmark.call(append(floodmark, "t", 0)) is ErrorCode.KAFKA_STORAGE_ERROR
+    told = [line for line in caplog.messages if "cannot be served now" in line]
+    assert len(told) == 7
+    assert "64 times by now" in told[-1]

@@ -66,6 +66,7 @@ class ReplicaManager:
         return self._replicas.get(key)
 
     def add(self, replica: Replica) -> None:
+        self._take_out(replica.key)
         self._replicas[replica.key] = replica
         replica.is_here = True
         self._offline.discard(replica.key)
@@ -210,7 +211,10 @@ class ReplicaManager:
         """A full disk or too many open files pass, the log stands as it stood; any other failure
         takes the folder."""
         if isinstance(problem, DiskFull | TooManyFiles):
-            logger.error("%s-%d cannot be served now: %s", *replica.key, problem)
+            times = self._refusals.worth_telling(f"{replica.key} {problem}")
+            if times:
+                text = "%s-%d cannot be served now (%d times by now): %s"
+                logger.error(text, *replica.key, times, problem)
             return
         logger.error("disk failure at %s-%d: %s", *replica.key, problem)
         self._on_disk_failure(replica, problem)
