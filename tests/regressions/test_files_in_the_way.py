@@ -1,5 +1,5 @@
-"""Files that may not be read, or are folders: the partition that they belong to is lost to the
-broker until somebody mends them, and nothing else is."""
+"""Files that may not be read, are folders, or are lost: it costs the partition that they belong to
+and no other, and the log says so."""
 
 from __future__ import annotations
 
@@ -135,3 +135,29 @@ def test_partitions_that_are_tried_again_leave_no_folders_behind(
         floodmark.call(broker.partitions.reopen(broker.controller.image))
         assert floodmark.call(append(floodmark, "t")) is ErrorCode.NONE
     assert "deleted topic" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("lost", "text"),
+    [
+        ("t-0", "t-0 is missing; it held the offsets up to 1"),
+        (f"t-0/{FIRST_SEGMENT}.log", "t-0 ends at offset 0, but 1 had been reached"),
+    ],
+)
+def test_what_was_lost_before_it_was_synced_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, lost: str, text: str
+) -> None:
+    killed = tmp_path / "killed"
+    with BrokerThread(tmp_path / "served") as floodmark:
+        floodmark.create_topic("t")
+        floodmark.call(append(floodmark, "t"))
+        broker = floodmark.broker
+        broker.logs.checkpoint_high_watermarks({("t", 0): 1})
+        shutil.copytree(tmp_path / "served", killed)
+    if (killed / lost).is_dir():
+        shutil.rmtree(killed / lost)
+    else:
+        (killed / lost).unlink()
+    with BrokerThread(killed) as floodmark:
+        assert floodmark.call(append(floodmark, "t")) is ErrorCode.NONE
+    assert text in caplog.text

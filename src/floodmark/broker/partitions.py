@@ -203,6 +203,12 @@ class Partitions:
 
     def _replica(self, topic: TopicImage, settings: TopicConfig, log: PartitionLog) -> Replica:
         checkpointed = self._logs.high_watermarks.get((log.topic, log.partition), 0)
+        if checkpointed > log.log_end_offset:
+            logger.error(
+                "%s-%d ends at offset %d, but %d had been reached: the rest was not on the disk yet"
+                " when the power failed, or its files are lost",
+                *(log.topic, log.partition, log.log_end_offset, checkpointed),
+            )
         core = Partition(
             self._broker_id,
             log_end_offset=log.log_end_offset,

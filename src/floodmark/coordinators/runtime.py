@@ -159,7 +159,11 @@ class CoordinatorRuntime(Generic[S]):
             await load_log(self.log.read(partition), loaded.shard, self._clock)
         except (CoordinatorError, CorruptRecord, WireError) as error:
             # Serving half of the state would be worse than serving none.
-            logger.error("%s-%d could not be loaded: %s", self.log.topic, partition, error)
+            logger.error(
+                "%s-%d could not be loaded, and whom it coordinates is not served: %s. Without a "
+                "copy, a stopped broker whose folder %s-%d is moved away begins it anew, empty",
+                *(self.log.topic, partition, error, self.log.topic, partition),
+            )
             self._loaded.pop(partition, None)
             return
         finally:

@@ -292,7 +292,9 @@ class LogManager:
 
     def _tell_of_loss(self, key: TopicPartition) -> None:
         for log_dir in self.dirs.values():
-            end_offset = log_dir.offset_in(checkpoints.RECOVERY_POINTS, key)
+            # A log that is not old may never have been synced, but it has been read.
+            names = (checkpoints.RECOVERY_POINTS, checkpoints.HIGH_WATERMARKS)
+            end_offset = max(log_dir.offset_in(name, key) or 0 for name in names)
             if end_offset:
                 _log.error(
                     "%s is missing; it held the offsets up to %d or more. The partition begins "
