@@ -55,7 +55,7 @@ async def _serve(
 ) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in _ending_signals():
         loop.add_signal_handler(number, stop.set)
     broker = Broker(config, no_folder_left=stop.set)
     await broker.start()
@@ -77,6 +77,14 @@ async def _serve(
         if metrics is not None:
             await metrics.close()
         await broker.stop()
+
+
+def _ending_signals() -> list[signal.Signals]:
+    """Also when its terminal is closed, as with Kafka; unless `nohup` says otherwise."""
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    return numbers
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
