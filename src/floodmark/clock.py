@@ -11,7 +11,8 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Wall time for what is written down, monotonic time for what is waited for."""
+    """Wall time for what is written down, monotonic time for what is waited for, CPU time for
+    meters."""
 
     def now_ms(self) -> int:
         """Milliseconds since the Unix epoch; it may jump when the machine's clock is set."""
@@ -20,7 +21,7 @@ class Clock(Protocol):
         """Milliseconds that never go back; only differences mean something."""
 
     def cpu_ms(self) -> float:
-        """Milliseconds that this thread has computed; only differences mean something."""
+        """Milliseconds that the calling thread has computed; only differences mean something."""
 
 
 class SystemClock:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -147,9 +146,6 @@ class _FullFile(RealFile):
         if self.path.suffix == ".log":
             raise OSError(errno.ENOSPC, "no space left", str(self.path))
         super().append(data)
-
-    def append_parts(self, parts: Sequence[Buffer]) -> None:
-        self.append(b"".join(parts))
 
 
 def test_producers_that_go_on_on_a_full_disk_do_not_fill_the_log(

@@ -62,22 +62,23 @@ class _Known:
     answer: OffsetsTemplate
 
 
-# Where the length of the records stands; what reads all before it (api key and version in one, the
-# correlation id, the rest) and its first two bytes; the requests by that rest.
-_Fronts: TypeAlias = tuple[
-    int, Callable[[memoryview], tuple[int, int, bytes, int, int]], dict[bytes, _Known]
-]
+# Api key and version in one, the correlation id, the front, and the two bytes behind it.
+_Read: TypeAlias = Callable[[memoryview], tuple[int, int, bytes, int, int]]
+# Where fronts of one length end, what reads them, and the requests by their fronts. A front is all
+# between the correlation id and the length of the records.
+_Fronts: TypeAlias = tuple[int, _Read, dict[bytes, _Known]]
 
 
 class RepeatedProduces:
     """The requests that one connection has sent before. Called with each frame of it."""
 
-    __slots__ = ("_context", "_fronts", "_is_flexible", "_kind", "_replicas", "_route")
+    __slots__ = ("_context", "_fronts", "_is_flexible", "_kind", "_removals", "_replicas", "_route")
 
     def __init__(self, context: RequestContext, route: Route) -> None:
         self._context = context
         self._route = route
         self._replicas = context.services.replicas
+        self._removals = self._replicas.removals
         self._is_flexible = route.version >= FIRST_FLEXIBLE_VERSION[route.api_key]
         self._kind = int(route.api_key) << 16 | route.version
         self._fronts: list[_Fronts] = []
@@ -96,7 +97,8 @@ class RepeatedProduces:
             return None
         replica, back, answer = known.replica, known.back, known.answer
         if second < 128 <= first and self._is_flexible:
-            # What most are: a varint of two bytes.
+            # What most are: a varint of two bytes. Not by the function below: the call takes as
+            # long as all the rest of finding the records.
             size_bytes, start = (first & 127 | second << 7) - 1, front_end + 2
         else:
             try:
@@ -112,7 +114,6 @@ class RepeatedProduces:
         ):
             return None
         if not replica.is_here:
-            del requests[front]
             return None
         outcome = self._replicas.append_to(replica, frame[start:end], known.acks)
         error_code, base_offset, append_time_ms, start_offset, _, is_pending, _, _ = outcome
@@ -163,6 +164,17 @@ class RepeatedProduces:
         self._fronts.append((end, read, requests))
         return requests
 
+    def forget_removed(self) -> None:
+        """Whoever sends to other partitions now must not keep deleted ones in memory."""
+        if self._removals == self._replicas.removals:
+            return
+        self._removals = self._replicas.removals
+        here = [
+            (end, read, {front: one for front, one in known.items() if one.replica.is_here})
+            for end, read, known in self._fronts
+        ]
+        self._fronts = [fronts for fronts in here if fronts[2]]
+
     @property
     def is_full(self) -> bool:
         return (
@@ -211,5 +223,6 @@ def remember(
     produces = context.peer.shortcut
     if not isinstance(produces, RepeatedProduces):
         produces = context.peer.shortcut = RepeatedProduces(context, route)
+    produces.forget_removed()
     if not produces.is_full:
         produces.learn(frame, request)

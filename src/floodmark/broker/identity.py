@@ -116,7 +116,7 @@ def _last_producer_id(files: Files, found: Sequence[FoundPartition]) -> int:
 
 
 def _known_epochs(files: Files, folder: Path) -> list[int]:
-    """None where files may not be read or are folders: such a partition will not be opened."""
+    """No epochs where files may not be read or are folders: such a partition is not opened."""
     try:
         return [epoch for epoch, _ in _epochs(files, folder)] or _epochs_in_log(files, folder)
     except (IsADirectoryError, NotADirectoryError, PermissionError):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from floodmark.network.framing import FrameBuffer, FrameTooLarge
 from floodmark.network.request_channel import NO_ROOM, TAKEN, Outcome, RequestChannel, Response
-from floodmark.network.transfer import SMALL_BYTES, Outbox, ShortRead
+from floodmark.network.transfer import SMALL_BYTES, Outbox
 
 if TYPE_CHECKING:
     from floodmark.network.processor import Processor
@@ -143,8 +143,8 @@ class Connection(asyncio.BufferedProtocol):
         if response is not None:
             try:
                 self._outbox.add(response)
-            except ShortRead as problem:
-                self._cannot_send(problem)
+            except OSError as problem:
+                self._cannot_read(problem)
             self.send_outbox()
         if self._frames.end:
             # Not from here: who answered us may be in the middle of another connection's request.
@@ -226,11 +226,13 @@ class Connection(asyncio.BufferedProtocol):
                 asyncio.get_running_loop().call_soon(self._go_on)
         except FrameTooLarge as problem:
             self.abort(str(problem))
-        except ShortRead as problem:
-            self._cannot_send(problem)
+        except OSError as problem:
+            self._cannot_read(problem)
         if frames.end and frames.is_full:
             self._pause_reading()
-        if outbox.size_bytes:
+        if outbox.size_bytes > SMALL_BYTES:
+            self.send_outbox()
+        elif outbox.size_bytes:
             self._processor.send_soon(self)
 
     def send_outbox(self) -> None:
@@ -244,11 +246,13 @@ class Connection(asyncio.BufferedProtocol):
                 self._processor.bytes_out += outbox.write_to(transport)
         except (OSError, RuntimeError) as problem:
             # A file that was cut, or a transport that closed this very moment.
-            self._cannot_send(problem)
+            outbox.clear()
+            self.abort(f"its answer cannot be sent: {problem}")
 
-    def _cannot_send(self, problem: Exception) -> None:
-        self._outbox.clear()
-        self.abort(f"its answer cannot be sent: {problem}")
+    def _cannot_read(self, problem: OSError) -> None:
+        """An answer with a piece of a file that was cut or closed, or on a disk that fails. Those
+        before it are sent."""
+        self.abort(f"its answer cannot be read: {problem}")
 
     def _wait_for_room(self, frame: memoryview) -> None:
         """The channel took nothing of this and will say when it has room again."""

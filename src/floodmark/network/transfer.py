@@ -66,7 +66,7 @@ class Outbox:
         self.size_bytes = 0
 
     def add(self, answer: Answer) -> None:
-        """Takes in one answer, framed."""
+        """Takes in one answer, framed. OSError when a small slice cannot be read: then nothing."""
         if isinstance(answer, bytes):
             chunk = len(answer).to_bytes(LENGTH_BYTES, "big") + answer
             self._chunks.append(chunk)

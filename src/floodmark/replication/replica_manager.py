@@ -43,6 +43,8 @@ class ReplicaManager:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms = float("inf")
         self._refusals = Occurrences()
+        # How many partitions have gone, for whoever keeps some in mind.
+        self.removals = 0
         self.produces: Purgatory[ReplicaKey] = Purgatory()
         self.fetches: Purgatory[ReplicaKey] = Purgatory()
 
@@ -79,7 +81,7 @@ class ReplicaManager:
         return replica
 
     def take_offline(self, keys: Iterable[ReplicaKey]) -> None:
-        """Their log folder failed: they answer KAFKA_STORAGE_ERROR from now on."""
+        """Their files or their log folder failed: they answer KAFKA_STORAGE_ERROR from now on."""
         for key in keys:
             if self._take_out(key) is not None:
                 self._offline.add(key)
@@ -89,6 +91,7 @@ class ReplicaManager:
         replica = self._replicas.pop(key, None)
         if replica is not None:
             replica.is_here = False
+            self.removals += 1
         return replica
 
     def mark_offline(self, key: ReplicaKey) -> None:
@@ -122,7 +125,7 @@ class ReplicaManager:
         acks: int,
         in_transaction: bool = False,
     ) -> AppendOutcome:
-        """To a partition that `find` has just found."""
+        """To a partition that is here."""
         key = replica.key
         try:
             outcome = replica.append(batch, acks, self._clock.now_ms(), in_transaction)
@@ -209,7 +212,7 @@ class ReplicaManager:
 
     def disk_failed(self, replica: Replica, problem: StorageError | OSError) -> None:
         """A full disk or too many open files pass, the log stands as it stood; any other failure
-        takes the folder."""
+        takes the partition, or its folder."""
         if isinstance(problem, DiskFull | TooManyFiles):
             times = self._refusals.worth_telling(f"{replica.key} {problem}")
             if times:

@@ -195,9 +195,9 @@ class PartitionLog:
             segment.append(buffer, last_offset, max_timestamp, size_bytes)
         except OSError as error:
             raise self._failed(error, segment) from error
+        self.log_end_offset = last_offset + 1
         if producer_id != NO_PRODUCER_ID:
             note_batch(self.producers, header, base_offset, marker, segment)
-        self.log_end_offset = last_offset + 1
         return None
 
     def append_as_follower(self, buffer: Buffer, now_ms: int) -> None:

@@ -118,7 +118,7 @@ class ProducerState:
         # First offset -> marker offset of ended transactions that the high watermark has not
         # passed yet: until then their end may still be lost.
         self.unreplicated: dict[int, int] = {}
-        # The state covers the log up to here.
+        # While the state is made from the log: how far it has come.
         self.end_offset = 0
 
     def check(

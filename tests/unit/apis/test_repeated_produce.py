@@ -1,5 +1,6 @@
 """A produce that comes again is not decoded, and nobody can tell."""
 
+import gc
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from floodmark.apis.repeated_produce import MOST_FRONT_BYTES, MOST_PARTITIONS
 from floodmark.controller.topics import TopicRef
 from floodmark.records.record import Record, encode_batch
+from floodmark.replication.replica import Replica
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.api_versions import ApiVersionsRequest
@@ -142,6 +144,45 @@ def test_a_topic_made_anew_is_another_topic(floodmark: BrokerThread, client: Raw
     floodmark.create_topic("t")
     assert outcome(client, produce("", topic_id=old), BY_ID) == unknown
     assert outcome(client, produce("", topic_id=topic_id()), BY_ID) == (0, 0)
+
+
+def test_a_topic_made_anew_under_its_name_is_written_to(
+    floodmark: BrokerThread, client: RawClient
+) -> None:
+    assert [outcome(client, produce()) for _ in range(3)] == [(0, n) for n in range(3)]
+    floodmark.call(floodmark.broker.controller.delete_topics([TopicRef(name="t")]))
+    assert outcome(client, produce()) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
+    floodmark.create_topic("t")
+    assert [outcome(client, produce()) for _ in range(3)] == [(0, n) for n in range(3)]
+
+
+def test_a_partition_whose_files_have_failed_is_not_written_to(
+    floodmark: BrokerThread, client: RawClient
+) -> None:
+    async def fail() -> None:
+        floodmark.broker.replicas.take_offline([("t", 0)])
+
+    assert [outcome(client, produce()) for _ in range(3)] == [(0, n) for n in range(3)]
+    floodmark.call(fail())
+    assert outcome(client, produce()) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+    assert outcome(client, produce(index=1)) == (0, 0)
+
+
+def held_replicas(topic: str) -> list[Replica]:
+    gc.collect()
+    found = [one for one in gc.get_objects() if isinstance(one, Replica)]
+    return [replica for replica in found if replica.key[0] == topic]
+
+
+def test_a_producer_that_writes_elsewhere_does_not_hold_a_deleted_partition(
+    floodmark: BrokerThread, client: RawClient
+) -> None:
+    assert [outcome(client, produce()) for _ in range(2)] == [(0, 0), (0, 1)]
+    assert held_replicas("t")
+    floodmark.call(floodmark.broker.controller.delete_topics([TopicRef(name="t")]))
+    floodmark.create_topic("other")
+    assert [outcome(client, produce("other")) for _ in range(2)] == [(0, 0), (0, 1)]
+    assert not held_replicas("t")
 
 
 def test_a_fault_strikes_a_repeated_request_as_well(

@@ -1,6 +1,7 @@
 """Connections over real sockets, with handlers made for the test (SPEC N1 to N5)."""
 
 import asyncio
+import errno
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -451,3 +452,101 @@ async def test_more_slots_take_effect_at_once(ports: Ports) -> None:
     gate.set()
     for reader, _ in connections:
         assert await read_frame(reader) == b"done"
+
+
+class Unreadable:
+    """A small piece of a file on a disk that fails, or whose file a thread has closed."""
+
+    def __init__(self, problem: OSError | None) -> None:
+        self.problem = problem
+
+    def __len__(self) -> int:
+        return 100
+
+    def read(self, start: int, size: int) -> bytes:
+        if self.problem is None:
+            return b"cut"
+        raise self.problem
+
+    def send_to(self, socket_number: int, start: int) -> int:
+        return 0
+
+
+EIO = OSError(errno.EIO, "Input/output error")
+
+
+async def test_after_a_long_poll_an_unreadable_answer_ends_the_connection(ports: Ports) -> None:
+    """The second request is taken up by `_go_on`: nobody supervises it."""
+    waiting: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    def handler(_: Any, frame: memoryview) -> Any:
+        if frame[0] == 0:
+            return Parked(waiting, lambda body: [body])
+        return [Unreadable(EIO)]
+
+    server = ports.serve(handler)
+    reader, writer = await ports.connect(server)
+    writer.write(framed(b"\x00") + framed(b"\x01"))
+    await until(lambda: any(p.responses_under_way for p in server.processors))
+    waiting.set_result(b"first")
+    assert await read_frame(reader) == b"first"
+    async with asyncio.timeout(3):
+        assert await is_closed(reader)
+
+
+async def test_in_the_first_turn_an_unreadable_answer_ends_the_connection(ports: Ports) -> None:
+    server = ports.serve(lambda _, frame: [Unreadable(EIO)])
+    reader, writer = await ports.connect(server)
+    writer.write(framed(b"\x01"))
+    async with asyncio.timeout(3):
+        assert await is_closed(reader)
+
+
+@pytest.mark.parametrize("problem", [None, EIO])
+async def test_answers_given_before_an_unreadable_one_of_the_same_turn_arrive(
+    ports: Ports, problem: OSError | None
+) -> None:
+    def handler(_: Any, frame: memoryview) -> Any:
+        return [Unreadable(problem)] if frame[0] == 0 else bytes(frame)
+
+    reader, writer = await ports.connect(ports.serve(handler))
+    writer.write(framed(b"\x01") + framed(b"\x02") + framed(b"\x00"))
+    assert [await read_frame(reader) for _ in range(2)] == [b"\x01", b"\x02"]
+    async with asyncio.timeout(3):
+        assert await is_closed(reader)
+
+
+async def test_an_unreadable_answer_does_not_keep_the_others_out_of_the_channel(
+    ports: Ports,
+) -> None:
+    gate = asyncio.Event()
+    begun: list[int] = []
+
+    def handler(_: Any, frame: memoryview) -> Any:
+        if frame[0] == 9:
+            return [Unreadable(EIO)]
+        if frame[0] == 8:
+            return b"at once"
+
+        async def work() -> bytes:
+            begun.append(1)
+            await gate.wait()
+            return b"done"
+
+        return work()
+
+    server = ports.serve(handler, io_threads=1, queued_max_requests=1)
+    slow = [await ports.connect(server) for _ in range(2)]
+    for _, writer in slow:
+        writer.write(framed(b"\x01"))
+        await writer.drain()
+    await until(lambda: server.channel.queue_size == 1)
+    bad, good = await ports.connect(server), await ports.connect(server)
+    bad[1].write(framed(b"\x09"))
+    await until(lambda: sum(p.responses_under_way for p in server.processors) == 3)
+    good[1].write(framed(b"\x08"))
+    await until(lambda: sum(p.responses_under_way for p in server.processors) == 4)
+    gate.set()
+    async with asyncio.timeout(3):
+        assert await read_frame(good[0]) == b"at once"
+        assert await is_closed(bad[0])

@@ -1,0 +1,85 @@
+"""How busy the request channel says that the broker is."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from floodmark.network.request_channel import TIMED_EVERY, RequestChannel
+from floodmark.testing.virtual_clock import VirtualClock
+
+SLOTS = 8
+
+
+class Processing(VirtualClock):
+    """A clock of a thread that computes only when a test says so."""
+
+    computed_ms = 0.0
+
+    def cpu_ms(self) -> float:
+        return self.computed_ms
+
+
+class Nobody:
+    connection_id = "nobody"
+
+    def __init__(self) -> None:
+        self.answered = asyncio.Event()
+
+    def respond(self, response: Any) -> None:
+        self.answered.set()
+
+
+@pytest.fixture
+def clock() -> Processing:
+    return Processing()
+
+
+def channel_of(clock: Processing, handler: Any) -> RequestChannel:
+    return RequestChannel(handler, slots=SLOTS, capacity=10, clock=clock)
+
+
+def test_a_broker_that_is_asked_nothing_is_idle(clock: Processing) -> None:
+    channel = channel_of(clock, lambda *_: b"")
+    clock.advance(1000)
+    assert channel.idle_share() == 1.0
+
+
+def test_computing_counts_whatever_the_number_of_slots(clock: Processing) -> None:
+    channel = channel_of(clock, lambda *_: b"")
+    clock.advance(1000)
+    clock.computed_ms += 750
+    assert channel.idle_share() == pytest.approx(0.25)
+    clock.advance(1000)
+    assert channel.idle_share() == 1.0, "each call tells of the time since the last one"
+
+
+def test_requests_that_wait_for_a_disk_keep_the_broker_busy(clock: Processing) -> None:
+    def waits(*_: Any) -> bytes:
+        clock.advance(5)
+        return b"late"
+
+    channel = channel_of(clock, waits)
+    for _ in range(10 * TIMED_EVERY):
+        assert channel.submit(Nobody(), memoryview(b"")) == b"late"
+    assert channel.idle_share() == pytest.approx(0.0)
+
+
+async def test_work_that_holds_slots_counts_by_their_share(clock: Processing) -> None:
+    gate = asyncio.Event()
+
+    async def work() -> bytes:
+        await gate.wait()
+        return b"done"
+
+    channel = channel_of(clock, lambda *_: work())
+    requesters = [Nobody() for _ in range(SLOTS // 2)]
+    for requester in requesters:
+        channel.submit(requester, memoryview(b""))
+    await asyncio.sleep(0)  # a turn, in which they begin
+    clock.advance(1000)
+    gate.set()
+    for requester in requesters:
+        await requester.answered.wait()
+    await channel.close()
+    assert channel.idle_share() == pytest.approx(0.5)
