@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import json
 import logging
+import select
 import sys
 from datetime import UTC, datetime
 from typing import TextIO
 
 FORMATS = ("plain", "json")
 LEVELS = ("debug", "info", "warning", "error")
+PATIENCE_MS = 100
+"""So long a line waits for its reader; those after it do not, until there is room again."""
+
+# What a pipe takes without a wait once it says that it has room (PIPE_BUF, in the longest UTF-8).
+_PIECE_LETTERS = 1024
 
 
 def configure_logging(log_format: str, log_level: str, stream: TextIO | None = None) -> None:
@@ -23,13 +29,50 @@ def configure_logging(log_format: str, log_level: str, stream: TextIO | None = N
         raise ValueError(f"log format {log_format!r} is not known: use {' or '.join(FORMATS)}")
     if log_level.lower() not in LEVELS:
         raise ValueError(f"log level {log_level!r} is not known: use one of {', '.join(LEVELS)}")
-    handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
+    handler = LossyHandler(stream if stream is not None else sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else PlainFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(log_level.upper())
     # asyncio says at debug level which selector it took; nobody who debugs a broker wants that.
     logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+class LossyHandler(logging.StreamHandler[TextIO]):
+    """Gives up lines that nobody reads. Behind a pipe whose reader stands still, or on a terminal
+    that was stopped with Ctrl-S, a write would wait, and all clients of the broker with it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self._lost = 0
+        self._room: select.poll | None = None
+        try:
+            number = stream.fileno()
+        except (OSError, ValueError):
+            return  # A stream in memory.
+        self._room = select.poll()
+        self._room.register(number, select.POLLOUT)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not self._has_room(0 if self._lost else PATIENCE_MS):
+            self._lost += 1
+            return
+        try:
+            if self._lost:
+                self.stream.write(self.format(_about_lost(self._lost)) + self.terminator)
+                self._lost = 0
+            text = self.format(record) + self.terminator
+            for start in range(0, len(text), _PIECE_LETTERS):
+                if start and not self._has_room(PATIENCE_MS):
+                    self._lost += 1
+                    break
+                self.stream.write(text[start : start + _PIECE_LETTERS])
+                self.stream.flush()
+        except Exception:  # noqa: BLE001 - as every handler of logging
+            self.handleError(record)
+
+    def _has_room(self, patience_ms: int) -> bool:
+        return self._room is None or bool(self._room.poll(patience_ms))
 
 
 class PlainFormatter(logging.Formatter):
@@ -58,6 +101,13 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False)
+
+
+def _about_lost(lines: int) -> logging.LogRecord:
+    told = {"msg": "%d lines are lost here: nobody read them in time", "args": (lines,)}
+    return logging.makeLogRecord(
+        {"name": __name__, "levelno": logging.WARNING, "levelname": "WARNING", **told}
+    )
 
 
 def _time(record: logging.LogRecord) -> datetime:

@@ -3,10 +3,12 @@
 import io
 import json
 import logging
+import os
 from collections.abc import Iterator
 
 import pytest
 
+from floodmark.observability import logs
 from floodmark.observability.logs import configure_logging
 
 
@@ -61,3 +63,29 @@ def test_the_level_holds_back_what_lies_below() -> None:
 def test_unknown_choices_are_refused(log_format: str, log_level: str) -> None:
     with pytest.raises(ValueError, match="is not known"):
         configure_logging(log_format, log_level)
+
+
+def test_a_reader_that_stands_still_costs_lines_and_does_not_stop_who_writes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(logs, "PATIENCE_MS", 1)
+    reading, writing = os.pipe()
+    logger = logging.Logger("stalled")
+    with open(reading, "rb", buffering=0) as reader, open(writing, "w") as stream:
+        handler = logs.LossyHandler(stream)
+        handler.setFormatter(logs.PlainFormatter())
+        logger.addHandler(handler)
+        for number in range(3000):
+            logger.error("line %d %s", number, "x" * 100)
+        logger.error("y" * 100_000)
+        os.set_blocking(reading, False)
+        told = b""
+        while (piece := reader.read(1 << 20)) is not None:
+            told += piece
+        logger.error("back")
+        told += reader.read(1 << 20) or b""
+    lines = told.decode().splitlines()
+    assert "line 0 " in lines[0]
+    assert len(lines) < 3000
+    assert "lines are lost here" in lines[-2]
+    assert lines[-1].endswith("back")
