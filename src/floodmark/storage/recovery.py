@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from floodmark.records.batch import NO_TIMESTAMP
+from floodmark.records.record import encode_batch
 from floodmark.storage import broken_aborts
 from floodmark.storage.errors import UnsupportedLogFormat
 from floodmark.storage.files import Files
@@ -21,6 +23,7 @@ from floodmark.storage.index_file import CorruptIndex
 from floodmark.storage.leader_epochs import LeaderEpochs
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.log_segments import introduce
+from floodmark.storage.offset_index import MAX_RELATIVE_OFFSET
 from floodmark.storage.producer_replay import rebuild_producers, replay_batch
 from floodmark.storage.producer_snapshot import snapshot_offsets, snapshot_path
 from floodmark.storage.producer_state import ProducerState
@@ -90,19 +93,20 @@ def load_log(
     if clean and segments and recovery_point > segments[-1].base_offset:
         # A clean stop has left the end of the log there.
         segments[-1].offset_limit = recovery_point
-    end_is_known = clean
+    end_is_known, is_damaged = clean, False
     try:
         log_end_offset = segments[-1].next_offset() if segments else log_start_offset
     except DamagedBatch as damage:
         _refuse_old_format(segments[-1], damage.position)
         if damage.offset < recovery_point:
             _log.error("%s", damage)
-            log_end_offset, end_is_known = damage.offset, True
+            log_end_offset, end_is_known, is_damaged = damage.offset, True, True
         else:
             _log.warning("%s: recovering the last segment: %s", directory.name, damage)
             within = segments[-1].base_offset + 1
             recover(checked_from=within, recovery_point=within)
             log_end_offset = segments[-1].next_offset()
+    lost_from: int | None = None
     if end_is_known and log_end_offset < recovery_point:
         # All of this was on the disk as it should be, and a clean stop leaves nothing above the
         # recovery point: so the end is known, though the way to it is not. An offset that was
@@ -113,8 +117,15 @@ def load_log(
             log_end_offset,
             recovery_point,
         )
+        is_short = recovery_point - log_end_offset <= MAX_RELATIVE_OFFSET
+        if segments and is_short and not is_damaged:
+            lost_from = log_end_offset
+            if segments[-1].base_offset == lost_from:
+                # Its file is there, and empty.
+                _drop(segments, len(segments) - 1)
         log_end_offset = recovery_point
-        segments.append(Segment.create(files, directory, log_end_offset, config, now_ms))
+        first_offset = log_end_offset if lost_from is None else lost_from
+        segments.append(Segment.create(files, directory, first_offset, config, now_ms))
         introduce(segments, leader_epochs)
     if segments and log_end_offset < log_start_offset:
         # DeleteRecords went further than what is left of the log.
@@ -139,6 +150,10 @@ def load_log(
     leader_epochs.write()
     leader_epochs.truncate_from_end(log_end_offset)
     leader_epochs.truncate_from_start(log_start_offset)
+    if lost_from is not None:
+        leader_epoch = leader_epochs.epoch_for(lost_from)
+        _lead_over(segments[-1], lost_from, log_end_offset, leader_epoch)
+        files.fsync_dir(directory)
     _remove_stray_snapshots(files, directory, segments, log_end_offset)
     rebuild_producers(
         files,
@@ -158,6 +173,20 @@ def load_log(
         log_end_offset,
         log_end_offset if clean else min(recovery_point, log_end_offset),
     )
+
+
+def _lead_over(segment: Segment, lost_from: int, end_offset: int, leader_epoch: int) -> None:
+    """Put a batch without records where the end of the log is lost, as compaction leaves them:
+    without one, who reads up to the end would wait there until the next append.
+
+    It is synced, because the end of the log is known by it from now on.
+    """
+    last_offset = end_offset - 1
+    batch = encode_batch(
+        [], base_offset=lost_from, last_offset=last_offset, leader_epoch=leader_epoch
+    )
+    segment.append(batch, last_offset, NO_TIMESTAMP, len(batch))
+    segment.fsync()
 
 
 def _load_segments(files: Files, directory: Path, config: LogConfig) -> list[Segment]:
