@@ -228,6 +228,8 @@ class Connection(asyncio.BufferedProtocol):
             self.abort(str(problem))
         except OSError as problem:
             self._cannot_read(problem)
+        except MemoryError:
+            self.abort("there is no memory for its request or its answer")
         if frames.end and frames.is_full:
             self._pause_reading()
         if outbox.size_bytes > SMALL_BYTES:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from floodmark.network.acceptor import Listener
+from floodmark.network.framing import INITIAL_BYTES, FrameBuffer
 from floodmark.network.request_channel import CloseConnection, Parked
 from floodmark.network.server import NetworkServer, NetworkSettings
 from floodmark.network.transfer import SMALL_BYTES
@@ -550,3 +551,21 @@ async def test_an_unreadable_answer_does_not_keep_the_others_out_of_the_channel(
     async with asyncio.timeout(3):
         assert await read_frame(good[0]) == b"at once"
         assert await is_closed(bad[0])
+
+
+async def test_a_request_without_memory_ends_only_its_own_connection(
+    ports: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(frames: FrameBuffer, size_bytes: int) -> None:
+        raise MemoryError
+
+    server = ports.serve(echo)
+    small, large = await ports.connect(server), await ports.connect(server)
+    small[1].write(framed(b"before"))
+    assert await read_frame(small[0]) == b"before"
+    await until(lambda: sum(len(p.connections) for p in server.processors) == 2)
+    monkeypatch.setattr(FrameBuffer, "_allocate", refuse)
+    large[1].write(framed(bytes(INITIAL_BYTES)))
+    assert await is_closed(large[0])
+    small[1].write(framed(b"after"))
+    assert await read_frame(small[0]) == b"after"
