@@ -73,7 +73,7 @@ def answer_of_one(
         template.back,
     )
     length = encode_bytes_length(records.size_bytes, context.api_version >= _FIRST_FLEXIBLE)
-    return [start + length, records, known.back]
+    return [start + length, records.data or records, known.back]
 
 
 def _learn(kind: _Kind, session_id: int) -> _Known:

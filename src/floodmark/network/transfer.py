@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from floodmark.network.framing import LENGTH_BYTES
 
@@ -74,8 +74,12 @@ class Outbox:
             return
         parts = [part if type(part) is bytes else self._held(part) for part in answer]
         size_bytes = sum(map(len, parts))
-        self._chunks.append(size_bytes.to_bytes(LENGTH_BYTES, "big"))
-        self._chunks += parts
+        length = size_bytes.to_bytes(LENGTH_BYTES, "big")
+        if size_bytes <= SMALL_BYTES:
+            # No slice is left in it: those are larger.
+            self._chunks.append(b"".join([length, *cast("list[Bytes]", parts)]))
+        else:
+            self._chunks += [length, *parts]
         self.size_bytes += LENGTH_BYTES + size_bytes
 
     def _held(self, part: Part) -> Part:

@@ -226,7 +226,7 @@ class FileSlice:
     `data` is what stands there, where somebody has just written it and need not read it again.
     """
 
-    __slots__ = ("_data", "file", "position", "size_bytes")
+    __slots__ = ("data", "file", "position", "size_bytes")
 
     def __init__(
         self, file: File, position: int, size_bytes: int, data: bytes | None = None
@@ -234,7 +234,7 @@ class FileSlice:
         self.file = file
         self.position = position
         self.size_bytes = size_bytes
-        self._data = data
+        self.data = data
 
     def __len__(self) -> int:
         return self.size_bytes
@@ -242,8 +242,8 @@ class FileSlice:
     def read(self, start: int = 0, size: int | None = None) -> bytes:
         """All of it, or a part."""
         end = self.size_bytes if size is None else start + size
-        if self._data is not None:
-            return self._data[start:end]
+        if self.data is not None:
+            return self.data[start:end]
         return self.file.pread(end - start, self.position + start)
 
     def send_to(self, socket_number: int, start: int) -> int:
