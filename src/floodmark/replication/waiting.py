@@ -68,7 +68,8 @@ class WaitingFetch:
     """Done when enough bytes can be read; at the deadline with what there is.
 
     Most clients ask for one byte, so the first partition that has grown beyond its fetch offset
-    ends the wait. With a larger minimum the partitions that changed are measured, never all.
+    ends the wait. With a larger minimum the partitions that changed are measured, never all. One
+    partition alone is read again whenever it changes.
     """
 
     def __init__(
@@ -83,6 +84,8 @@ class WaitingFetch:
 
     def try_complete(self, key: ReplicaKey) -> bool:
         self._changed.add(key)
+        if self._fetch.is_of_one:
+            return self._try_to_read()
         available_bytes = self._fetch.available_bytes(key)
         if available_bytes != ENDS_THE_WAIT:
             self._sizes[key] = available_bytes
@@ -93,6 +96,14 @@ class WaitingFetch:
 
     def expire(self) -> None:
         self._finish()
+
+    def _try_to_read(self) -> bool:
+        """Of one partition: to read it takes no longer than to ask what could be read."""
+        outcomes = self._fetch.read()
+        if not self._fetch.is_enough(outcomes):
+            return False
+        self._promise.set(outcomes)
+        return True
 
     def _finish(self) -> None:
         self._promise.set(self._fetch.read_again(self._empty, self._changed))

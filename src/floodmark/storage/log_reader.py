@@ -43,6 +43,13 @@ class LogReader:
     ) -> FileSlice | None:
         """What PartitionLog.read promises, for an offset within the log."""
         segments = self._segments
+        last = segments.active
+        if offset == last.tail_offset and last.tail and end_offset == log_end_offset:
+            # Who has waited at the end of the log is to get what was appended just now.
+            size_bytes = len(last.tail)
+            if size_bytes <= max_bytes or min_one_batch:
+                self.remember_tail(end_offset, last.size_bytes)
+                return FileSlice(last.file, last.size_bytes - size_bytes, size_bytes, last.tail)
         # Not `holding`: this is the hot path, and a call is what it would cost.
         slot = bisect_right(segments.base_offsets, offset) - 1
         for segment in segments.all[max(slot, 0) :]:
@@ -64,9 +71,6 @@ class LogReader:
                 return None
             if start < segment.verified.trusted_from:
                 size_bytes = self._checked_end(segment, start, start + size_bytes) - start
-            tail = segment.tail
-            if tail and size_bytes == len(tail) and start + size_bytes == segment.size_bytes:
-                return FileSlice(segment.file, start, size_bytes, tail)
             return FileSlice(segment.file, start, size_bytes)
         return None
 

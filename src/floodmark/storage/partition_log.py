@@ -192,7 +192,7 @@ class PartitionLog:
             if leader_epoch != self.leader_epochs.latest_written:
                 self.leader_epochs.assign(leader_epoch, base_offset)
             _FRONT.pack_into(buffer, 0, base_offset, batch_length, leader_epoch)
-            segment.append(buffer, last_offset, max_timestamp, size_bytes)
+            segment.append(buffer, base_offset, last_offset, max_timestamp, size_bytes)
         except OSError as error:
             raise self._failed(error, segment) from error
         self.log_end_offset = last_offset + 1

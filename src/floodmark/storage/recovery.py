@@ -185,7 +185,7 @@ def _lead_over(segment: Segment, lost_from: int, end_offset: int, leader_epoch: 
     batch = encode_batch(
         [], base_offset=lost_from, last_offset=last_offset, leader_epoch=leader_epoch
     )
-    segment.append(batch, last_offset, NO_TIMESTAMP, len(batch))
+    segment.append(batch, lost_from, last_offset, NO_TIMESTAMP, len(batch))
     segment.fsync()
 
 

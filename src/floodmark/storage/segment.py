@@ -75,6 +75,7 @@ class Segment:
         "path",
         "size_bytes",
         "tail",
+        "tail_offset",
         "time_index",
         "transaction_index",
         "verified",
@@ -94,6 +95,7 @@ class Segment:
         # The last batch, if it is small and was appended just now: those who wait for it at the end
         # of the log are many, and a read takes as long as all the rest of the search.
         self.tail = b""
+        self.tail_offset = 0
         self.created_ms = 0
         self._index_interval_bytes = config.index_interval_bytes
         self._bytes_since_entry = 0
@@ -179,13 +181,20 @@ class Segment:
 
     # -- appending
 
-    def append(self, buffer: Buffer, last_offset: int, max_timestamp: int, size_bytes: int) -> None:
+    def append(
+        self,
+        buffer: Buffer,
+        base_offset: int,
+        last_offset: int,
+        max_timestamp: int,
+        size_bytes: int,
+    ) -> None:
         """Write one batch that already carries its offset; on OSError the segment is unchanged in
         memory."""
         (self._file or self.file).append(buffer)
         self.note(last_offset, max_timestamp, size_bytes)
         if size_bytes <= TAIL_BYTES:
-            self.tail = bytes(buffer)
+            self.tail, self.tail_offset = bytes(buffer), base_offset
 
     def note(self, last_offset: int, max_timestamp: int, size_bytes: int) -> None:
         """Account for a batch just written: size, largest timestamp and, now and then, an index

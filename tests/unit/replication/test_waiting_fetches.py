@@ -146,3 +146,28 @@ async def test_records_found_before_the_wait_are_read_anew_after_it(bench: Bench
     bench.append(1)
     outcomes = await waiting
     assert outcomes[0].error_code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+async def test_of_one_partition_too_little_does_not_end_the_wait_and_comes_at_the_deadline(
+    bench: Bench,
+) -> None:
+    waiting = bench.fetch({0: 0}, min_bytes=3 * len(BATCH))
+    bench.append(0)
+    bench.append(0)
+    assert len(bench.replicas.fetches) == 1
+    bench.replicas.fetches.expire_all()
+    assert sizes(await waiting) == [2 * len(BATCH)]
+
+
+async def test_of_one_partition_enough_ends_the_wait(bench: Bench) -> None:
+    waiting = bench.fetch({0: 0}, min_bytes=2 * len(BATCH))
+    bench.append(0)
+    bench.append(0)
+    assert sizes(await waiting) == [2 * len(BATCH)]
+
+
+async def test_of_one_partition_an_error_ends_the_wait(bench: Bench) -> None:
+    waiting = bench.fetch({0: 0}, min_bytes=1_000_000)
+    bench.replicas.remove(("t", 0))
+    (outcome,) = await waiting
+    assert outcome.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

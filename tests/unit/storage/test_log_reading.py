@@ -296,3 +296,23 @@ def test_what_was_at_the_end_before_a_truncation_is_forgotten() -> None:
     append(log, 4)
     assert [record.timestamp for record in decode_records(read_end(log, 1))] == [4]
     assert read_end(log, 1) == log.active.file.pread(1 << 20, log.active.size_bytes // 2)
+
+
+def test_the_batch_that_was_appended_last_need_not_be_read() -> None:
+    log = open_log(MemoryFiles())
+    append(log, 1)
+    append(log, 2, 3)
+    found = log.read(1, 1 << 20, end_offset=3)
+    assert found is not None and found.data is not None
+    assert [record.timestamp for record in decode_records(found.read())] == [2, 3]
+    assert found.file.pread(found.size_bytes, found.position) == found.data
+    in_full = log.read(1, 10, end_offset=3)
+    assert in_full is not None and in_full.data == found.data
+    cut = log.read(1, 10, end_offset=3, min_one_batch=False)
+    assert cut is not None and cut.read() == found.data[:10]
+    assert log.read(1, 1 << 20, end_offset=1) is None, "not below the high watermark yet"
+    log.truncate_to(1, NOW_MS)
+    assert log.read(1, 1 << 20, end_offset=1) is None
+    append(log, 4)
+    again = log.read(1, 1 << 20, end_offset=2)
+    assert again is not None and decode_records(again.read())[0].timestamp == 4
