@@ -110,12 +110,12 @@ def storage_failure(error: OSError, log_dir: Path, what: str) -> StorageError:
         return DiskFull(f"{log_dir}: {what}: no space left on the disk")
     if error.errno in _NO_MORE_FILES:
         return TooManyFiles(f"{log_dir}: {what}: raise the limit of open files (ulimit -n)")
-    if error.errno in _MISPLACED or (error.errno in _FORBIDDEN and _is_below(error, log_dir)):
+    if error.errno in _MISPLACED or (error.errno in _FORBIDDEN and _in_partition(error, log_dir)):
         return StorageError(f"{log_dir}: {what}: {error}")
     return LogDirFailure(log_dir, f"{what}: {error}")
 
 
-def _is_below(error: OSError, log_dir: Path) -> bool:
+def _in_partition(error: OSError, log_dir: Path) -> bool:
     """Whether it is about the folder of a partition, and not about `log_dir` and its own files."""
     if not isinstance(error.filename, str):
         return False

@@ -60,7 +60,8 @@ class LogManager:
         self.topic_ids: dict[TopicPartition, UUID] = {}
         self.dirs: dict[Path, LogDir] = {}
         self.offline_dirs: dict[Path, str] = {}
-        self._left_torn: set[Path] = set()
+        # In which a log was given up: at the stop they get no mark of a clean one.
+        self._with_lost_logs: set[Path] = set()
         # As of the last run; replication starts from these.
         self.high_watermarks: dict[TopicPartition, int] = {}
 
@@ -441,7 +442,7 @@ class LogManager:
         """Take one log offline, the folder is sound; the next start checks it."""
         log = self._logs.pop((topic, partition), None)
         if log is not None:
-            self._left_torn.add(log.directory.parent)
+            self._with_lost_logs.add(log.directory.parent)
             log.close(0, clean=False)
 
     def _mark_offline(self, path: Path, reason: str) -> None:
@@ -458,7 +459,7 @@ class LogManager:
         A disk that refuses the last writes, perhaps because it is full, does not stop the stop: its
         folder gets no mark, and the next start checks its logs.
         """
-        failed = set(self._left_torn)
+        failed = set(self._with_lost_logs)
         for log in self.logs():
             try:
                 log.close(now_ms, clean=clean)

@@ -9,11 +9,21 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
+from typing import NamedTuple
 
 from floodmark.records.batch import BatchHeader
+from floodmark.records.record import decode_records
 from floodmark.storage.leader_epochs import LeaderEpochs
-from floodmark.storage.segment import Segment, TimestampedOffset
+from floodmark.storage.segment import Segment
 from floodmark.storage.transaction_index import AbortedTransaction
+
+
+class TimestampedOffset(NamedTuple):
+    """A record found by time."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
 
 
 def introduce(segments: Sequence[Segment], leader_epochs: LeaderEpochs) -> None:
@@ -106,7 +116,7 @@ class LogSegments:
         """The first record at or after first_offset whose timestamp is not below this one."""
         for segment in self.all:
             if segment.largest_timestamp >= timestamp:
-                found = segment.find_timestamp(timestamp, first_offset)
+                found = _first_since(segment, timestamp, first_offset)
                 if found is not None:
                     return found
         return None
@@ -115,7 +125,7 @@ class LogSegments:
         newest = max(self.all, key=lambda segment: segment.largest_timestamp)
         if newest.largest_timestamp < 0:
             return None
-        return newest.find_timestamp(newest.largest_timestamp, first_offset)
+        return _first_since(newest, newest.largest_timestamp, first_offset)
 
     def aborted_transactions(self, first_offset: int, end_offset: int) -> list[AbortedTransaction]:
         found: list[AbortedTransaction] = []
@@ -123,3 +133,19 @@ class LogSegments:
             if segment.transaction_index.collect(first_offset, end_offset, found):
                 break
         return found
+
+
+def _first_since(segment: Segment, timestamp: int, first_offset: int) -> TimestampedOffset | None:
+    """By the time index, and among records only in the batch that must have it."""
+    segment.load_indexes()
+    scan_from = max(segment.time_index.lookup(timestamp), first_offset)
+    start = segment.offset_index.lookup(scan_from)
+    for position, header in segment.headers(start, segment.size_bytes):
+        if header.max_timestamp < timestamp or header.last_offset < first_offset:
+            continue
+        for record in decode_records(segment.file.pread(header.size_bytes, position)):
+            if record.timestamp >= timestamp and record.offset >= first_offset:
+                return TimestampedOffset(
+                    record.timestamp, record.offset, header.partition_leader_epoch
+                )
+    return None

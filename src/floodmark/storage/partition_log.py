@@ -17,7 +17,6 @@ from typing import Final
 
 from floodmark.records.batch import (
     CONTROL_BIT,
-    LOG_OVERHEAD_BYTES,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
     BatchHeader,
@@ -43,14 +42,14 @@ from floodmark.storage.folder_names import DELETE_SUFFIX, name_aside, parse_dire
 from floodmark.storage.leader_epochs import EpochEndOffset
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.log_reader import LogReader
-from floodmark.storage.log_segments import LogSegments
+from floodmark.storage.log_segments import LogSegments, TimestampedOffset
 from floodmark.storage.log_sync import LogSync
 from floodmark.storage.producer_replay import note_batch, replay_batch
 from floodmark.storage.producer_snapshot import ProducerSnapshots
 from floodmark.storage.producer_state import AppendOrigin, BatchMetadata
 from floodmark.storage.recovery import LoadedLog, load_log
 from floodmark.storage.retired_segments import RetiredSegments
-from floodmark.storage.segment import Segment, TimestampedOffset
+from floodmark.storage.segment import Segment
 from floodmark.storage.transaction_index import AbortedTransaction
 from floodmark.storage.truncation import cut_batches, cut_state, drop_segments
 
@@ -184,7 +183,7 @@ class PartitionLog:
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
         max_timestamp, batch_length = header.max_timestamp, header.batch_length
-        size_bytes = LOG_OVERHEAD_BYTES + batch_length
+        size_bytes = len(buffer)
         segment = self._segments.active
         if not segment.has_room(size_bytes, last_offset, max_timestamp, now_ms, self.config):
             segment = self._roll_unless_empty(segment, now_ms)

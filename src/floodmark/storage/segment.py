@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 from zlib import crc32
 
 from floodmark.records.batch import (
@@ -20,7 +20,6 @@ from floodmark.records.batch import (
     check_shape,
     header_of,
 )
-from floodmark.records.record import decode_records
 from floodmark.storage.files import Buffer, File, Files, FileSlice
 from floodmark.storage.index_file import CorruptIndex
 from floodmark.storage.leader_epochs import LeaderEpochs
@@ -37,14 +36,6 @@ _WALK_BYTES: Final = 8192
 TAIL_BYTES: Final = 4096
 _UNKNOWN: Final = -2
 SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex")
-
-
-class TimestampedOffset(NamedTuple):
-    """A record found by time."""
-
-    timestamp: int
-    offset: int
-    leader_epoch: int
 
 
 def segment_path(directory: Path, base_offset: int, suffix: str) -> Path:
@@ -425,21 +416,6 @@ class Segment:
                 next_offset = damage.after[1]
             else:
                 return next_offset
-
-    def find_timestamp(self, timestamp: int, first_offset: int) -> TimestampedOffset | None:
-        """The first record at or after first_offset whose timestamp is not below this one."""
-        self.load_indexes()
-        scan_from = max(self.time_index.lookup(timestamp), first_offset)
-        start = self.offset_index.lookup(scan_from)
-        for position, header in self.headers(start, self.size_bytes):
-            if header.max_timestamp < timestamp or header.last_offset < first_offset:
-                continue
-            for record in decode_records(self.file.pread(header.size_bytes, position)):
-                if record.timestamp >= timestamp and record.offset >= first_offset:
-                    return TimestampedOffset(
-                        record.timestamp, record.offset, header.partition_leader_epoch
-                    )
-        return None
 
     # -- cutting and ending
 
