@@ -121,7 +121,7 @@ class RequestChannel:
 
     def submit(self, requester: Requester, frame: memoryview) -> Response | Later:
         """Takes the request if there is room, and returns the answer if there is one already."""
-        if self._queue and len(self._queue) >= self._capacity:
+        if len(self._queue) >= self._capacity:
             self._refused.append(requester)
             return NO_ROOM
         self._requests += 1
