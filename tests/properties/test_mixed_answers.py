@@ -82,10 +82,6 @@ class Answering:
         slices = [request.number.to_bytes(4, "big"), FileSlice(self._file, 0, request.size_bytes)]
         answer = request.answer(self.data)
 
-        async def work() -> bytes:
-            await asyncio.sleep(self._later_s())
-            return answer
-
         def promise(*, is_kept: bool) -> Promise[None]:
             promised: Promise[None] = Promise()
             if is_kept:
@@ -99,6 +95,10 @@ class Answering:
             self._call_later(lambda: awaited.set_result(None))
             return awaited
 
+        async def work() -> bytes:
+            await future()
+            return answer
+
         kinds: dict[int, Callable[[], Any]] = {
             AT_ONCE: lambda: answer,
             SLICE: lambda: slices,
@@ -110,11 +110,8 @@ class Answering:
         }
         return kinds[request.kind]()
 
-    def _later_s(self) -> float:
-        return self._chance.random() * LATER_S
-
     def _call_later(self, callback: Callable[[], None]) -> None:
-        asyncio.get_running_loop().call_later(self._later_s(), callback)
+        asyncio.get_running_loop().call_later(self._chance.random() * LATER_S, callback)
 
     async def close(self) -> None:
         await self.network.close()

@@ -3,6 +3,8 @@
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -133,34 +135,35 @@ def test_a_failed_start_is_explained(
     assert text in capsys.readouterr().err
 
 
-def test_a_broker_with_closed_output_serves_and_stops_in_order(tmp_path: Path) -> None:
-    command = f"exec {sys.executable} -m floodmark up --port 0 --data-dir {tmp_path} <&- >&-"
+@contextmanager
+def serving(folder: Path, *, before: str = "", closed: str) -> Iterator[subprocess.Popen[str]]:
+    """A broker of its own process, with some of its standard streams closed; it has to stop in
+    order inside."""
+    command = f"{before}exec {sys.executable} -m floodmark up --port 0 --data-dir {folder} {closed}"
     with subprocess.Popen(["sh", "-c", command], stderr=subprocess.PIPE, text=True) as broker:
         assert broker.stderr is not None
         for line in broker.stderr:
             if line.rstrip().endswith("serves"):
                 break
-        broker.send_signal(signal.SIGINT)
+        yield broker
         rest = broker.stderr.read()
         assert broker.wait(30) == 0, rest
     assert "stopping in order" in rest
+
+
+def test_a_broker_with_closed_output_serves_and_stops_in_order(tmp_path: Path) -> None:
+    with serving(tmp_path, closed="<&- >&-") as broker:
+        broker.send_signal(signal.SIGINT)
 
 
 @pytest.mark.parametrize(("prefix", "ends_it"), [("", True), ("trap '' HUP; ", False)])
 def test_a_closed_terminal_stops_it_in_order_unless_it_was_told_to_stay(
     tmp_path: Path, prefix: str, ends_it: bool
 ) -> None:
-    command = f"{prefix}exec {sys.executable} -m floodmark up --port 0 --data-dir {tmp_path} >&-"
-    with subprocess.Popen(["sh", "-c", command], stderr=subprocess.PIPE, text=True) as broker:
-        assert broker.stderr is not None
-        for line in broker.stderr:
-            if line.rstrip().endswith("serves"):
-                break
+    with serving(tmp_path, before=prefix, closed=">&-") as broker:
         broker.send_signal(signal.SIGHUP)
         if not ends_it:
             with pytest.raises(subprocess.TimeoutExpired):
                 broker.wait(1)
             broker.send_signal(signal.SIGTERM)
-        rest = broker.stderr.read()
-        assert broker.wait(30) == 0, rest
     assert (tmp_path / ".kafka_cleanshutdown").exists()

@@ -66,17 +66,18 @@ def test_requests_that_wait_for_a_disk_keep_the_broker_busy(clock: Processing) -
 
 
 async def test_work_that_holds_slots_counts_by_their_share(clock: Processing) -> None:
-    gate = asyncio.Event()
+    requesters = [Nobody() for _ in range(SLOTS // 2)]
+    begun, gate = asyncio.Barrier(len(requesters) + 1), asyncio.Event()
 
     async def work() -> bytes:
+        await begun.wait()
         await gate.wait()
         return b"done"
 
     channel = channel_of(clock, lambda *_: work())
-    requesters = [Nobody() for _ in range(SLOTS // 2)]
     for requester in requesters:
         channel.submit(requester, memoryview(b""))
-    await asyncio.sleep(0)  # a turn, in which they begin
+    await begun.wait()
     clock.advance(1000)
     gate.set()
     for requester in requesters:
