@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
 from floodmark.clock import Clock
+from floodmark.occurrences import Occurrences
 from floodmark.storage import checkpoints
 from floodmark.storage.checkpoints import CorruptCheckpoint, TopicPartition
 from floodmark.storage.cleanable import Cleanable, examine
@@ -56,6 +57,9 @@ class CleaningFailed(Exception):
         self.is_corrupt = is_corrupt
 
 
+_TROUBLE_OF_ONE_LOG: Final = (CleaningFailed, StorageError, OSError, CorruptIndex)
+
+
 class RunLater(Protocol):
     """`broker.deferred`: blocking work after a delay."""
 
@@ -83,6 +87,7 @@ class LogCleaner:
         self._clean_offsets: dict[Path, dict[TopicPartition, int]] = {}
         self._uncleanable: set[Path] = set()
         self._postponed: set[Path] = set()
+        self._problems = Occurrences()
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -115,20 +120,22 @@ class LogCleaner:
         target = await self._dirtiest()
         if target is None:
             return False
-        directory = target.log.directory
         try:
             await self._clean(target)
-        except (CleaningFailed, StorageError, OSError, CorruptIndex) as problem:
-            is_corrupt = isinstance(problem, CorruptIndex) or (
-                isinstance(problem, CleaningFailed) and problem.is_corrupt
-            )
-            logger.error(
-                "%s cannot be compacted%s: %s", directory, "" if is_corrupt else " now", problem
-            )
-            # Either way the others must have their turn.
-            (self._uncleanable if is_corrupt else self._postponed).add(directory)
+        except _TROUBLE_OF_ONE_LOG as problem:
+            self._pass_over(target.log, problem)
             await self._stop_process()
         return True
+
+    def _pass_over(self, log: PartitionLog, problem: Exception) -> None:
+        """The others must have their turn."""
+        is_corrupt = isinstance(problem, CorruptIndex) or (
+            isinstance(problem, CleaningFailed) and problem.is_corrupt
+        )
+        logger.error(
+            "%s cannot be compacted%s: %s", log.directory, "" if is_corrupt else " now", problem
+        )
+        (self._uncleanable if is_corrupt else self._postponed).add(log.directory)
 
     async def _dirtiest(self) -> Cleanable | None:
         now_ms = self._clock.now_ms()
@@ -139,9 +146,12 @@ class LogCleaner:
             if len(log.segments) < 2:
                 continue
             clean_offsets = await self._offsets_of(log.directory.parent)
-            found = examine(
-                log, high_watermark, clean_offsets.get((log.topic, log.partition)), now_ms
-            )
+            clean_offset = clean_offsets.get((log.topic, log.partition))
+            try:
+                found = examine(log, high_watermark, clean_offset, now_ms)
+            except _TROUBLE_OF_ONE_LOG as problem:
+                self._pass_over(log, problem)
+                continue
             if found.is_due and (best is None or found.dirty_ratio > best.dirty_ratio):
                 best = found
         return best
@@ -208,7 +218,7 @@ class LogCleaner:
     def _read_offsets(self, log_dir: Path) -> dict[TopicPartition, int]:
         try:
             return checkpoints.read_offsets(self._files, log_dir / checkpoints.CLEANER_OFFSETS)
-        except CorruptCheckpoint as problem:
+        except (CorruptCheckpoint, OSError) as problem:
             logger.warning("%s: %s; all of its logs count as dirty", log_dir, problem)
             return {}
 
@@ -219,7 +229,14 @@ class LogCleaner:
         offsets[log.topic, log.partition] = clean_offset
         self._clean_offsets[log_dir] = offsets
         path = log_dir / checkpoints.CLEANER_OFFSETS
-        await self._in_thread(lambda: checkpoints.write_offsets(self._files, path, offsets))
+        try:
+            await self._in_thread(lambda: checkpoints.write_offsets(self._files, path, offsets))
+        except OSError as problem:
+            # The log is clean all the same; without the file it counts as dirty after a restart.
+            times = self._problems.worth_telling(f"{path} {problem.errno}")
+            if times:
+                text = "%s cannot be written (%d times by now): %s"
+                logger.error(text, path, times, problem)
 
     # The process
 

@@ -21,11 +21,12 @@ from kit.compaction import CompactionBench
 class Kit:
     def __init__(self, folder: Path) -> None:
         self.bench = CompactionBench(RealFiles(), folder)
+        self.logs = [self.bench.log]
         self.executor = ThreadPoolExecutor(1)
         self.later: list[Callable[[], None]] = []
         self.cleaner = LogCleaner(
             RealFiles(),
-            lambda: [(self.bench.log, self.bench.log.log_end_offset)],
+            lambda: [(log, log.log_end_offset) for log in self.logs],
             SystemClock(),
             self.executor,
             lambda delay_ms, work: self.later.append(work),
@@ -100,6 +101,43 @@ async def test_a_damaged_log_is_given_up_and_the_others_go_on(kit: Kit) -> None:
     path.write_bytes(data)
     assert await kit.cleaner.clean_one()
     assert not await kit.cleaner.clean_one(), "it is not tried again"
+
+
+async def test_a_log_that_cannot_be_read_does_not_keep_the_others_from_their_turn(
+    kit: Kit, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = CompactionBench(RealFiles(), tmp_path / "other")
+    broken.put(("k", "1"))
+    broken.roll()
+    broken.log.close(0)
+    broken.log = broken.open()
+    broken.log.segments[0].path.unlink()
+    broken.log.segments[0].path.mkdir()
+    kit.logs.insert(0, broken.log)
+    kit.fill()
+    assert await kit.cleaner.clean_one()
+    assert len(kit.bench.pairs()) == 6
+    assert not await kit.cleaner.clean_one()
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert "table-0 cannot be compacted now: " in caplog.text
+    broken.log.close(0, clean=False)
+
+
+async def test_a_folder_in_the_place_of_the_checkpoint_does_not_stop_it(
+    kit: Kit, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / checkpoints.CLEANER_OFFSETS).mkdir()
+    for rounds in (50, 5, 5, 5):
+        kit.fill(rounds)
+        kit.cleaner.begin_round()
+        assert await kit.cleaner.clean_one()
+        assert len(kit.bench.pairs()) == 6
+        assert not await kit.cleaner.clean_one(), "what is clean is known"
+    path = tmp_path / checkpoints.CLEANER_OFFSETS
+    assert [record.getMessage().partition(": ")[0] for record in caplog.records] == [
+        f"{tmp_path}",  # all of its logs count as dirty
+        *(f"{path} cannot be written ({times} times by now)" for times in (1, 2, 4)),
+    ]
 
 
 async def test_the_death_of_the_process_is_survived(kit: Kit) -> None:
