@@ -133,7 +133,7 @@ class Dispatch:
         # By plain numbers: hashing an enum member is a call of a Python function.
         self.requests: dict[int, int] = {int(key): 0 for key in SERVED}
 
-    def __call__(self, connection: Connection, frame: memoryview) -> Outcome:
+    def handle(self, connection: Connection, frame: memoryview) -> Outcome:
         peer = connection.peer
         timer, faults = self.timer, self.faults
         if timer is not None and not timer.is_due():
@@ -141,10 +141,10 @@ class Dispatch:
         if faults is not None and not faults.is_armed:
             faults = None
         if timer is None and faults is None and peer.shortcut is not None:
-            answer = peer.shortcut(frame)
-            if answer is not None:
+            outcome = peer.shortcut.outcome_of(frame)
+            if outcome is not None:
                 self.requests[_PRODUCE] += 1
-                return answer
+                return outcome
         try:
             header, position = decode_request_header(frame)
             api_key, version = header.api_key, header.api_version

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from floodmark.apis.context import RequestContext
 from floodmark.apis.fetch_answer import answer_of_one
-from floodmark.network.transfer import Part
+from floodmark.network.transfer import Answer
 from floodmark.promise import Promise
 from floodmark.replication.fetch_sessions import FetchPlan, FetchTarget, PartitionKey, Topic
 from floodmark.replication.fetching import FetchLimits, ReplicaKey
@@ -45,10 +45,10 @@ class _Read(NamedTuple):
     is_follower: bool
 
 
-Answer: TypeAlias = FetchResponse | list[Part]
+Fetched: TypeAlias = FetchResponse | Answer
 
 
-def handle(context: RequestContext, request: FetchRequest) -> Answer | Promise[Answer]:
+def handle(context: RequestContext, request: FetchRequest) -> Fetched | Promise[Fetched]:
     plan = _plan(context, request)
     if plan.error_code is not NO_ERROR:
         return FetchResponse(error_code=plan.error_code)
@@ -126,7 +126,7 @@ def _limits(context: RequestContext, request: FetchRequest) -> FetchLimits:
     )
 
 
-def _answer(context: RequestContext, read: _Read, outcomes: list[ReadOutcome]) -> Answer:
+def _answer(context: RequestContext, read: _Read, outcomes: list[ReadOutcome]) -> Fetched:
     plan = read.plan
     told: list[tuple[ReplicaKey | None, FetchTarget, ReadOutcome]] = []
     served = []

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from floodmark.apis.context import RequestContext
 from floodmark.apis.offsets_template import OffsetsTemplate
-from floodmark.network.transfer import Part
+from floodmark.network.transfer import Answer
 from floodmark.replication.fetch_sessions import Topic
 from floodmark.replication.replica import ReadOutcome
 from floodmark.wire.api_keys import FIRST_FLEXIBLE_VERSION, ApiKey
@@ -45,7 +45,7 @@ and whether they name aborted transactions."""
 
 def answer_of_one(
     context: RequestContext, session_id: int, topic: Topic, partition: int, outcome: ReadOutcome
-) -> list[Part] | None:
+) -> Answer | None:
     """The whole answer; None for what has to be built: an error, no records, aborted transactions,
     an old version, one partition too many."""
     records = outcome.records
@@ -73,7 +73,9 @@ def answer_of_one(
         template.back,
     )
     length = encode_bytes_length(records.size_bytes, context.api_version >= _FIRST_FLEXIBLE)
-    return [start + length, records.data or records, known.back]
+    if records.data is not None:
+        return b"".join((start, length, records.data, known.back))
+    return [start + length, records, known.back]
 
 
 def _learn(kind: _Kind, session_id: int) -> _Known:

@@ -70,7 +70,7 @@ _Fronts: TypeAlias = tuple[int, _Read, dict[bytes, _Known]]
 
 
 class RepeatedProduces:
-    """The requests that one connection has sent before. Called with each frame of it."""
+    """The requests that one connection has sent before. Asked about each frame of it."""
 
     __slots__ = ("_context", "_fronts", "_is_flexible", "_kind", "_removals", "_replicas", "_route")
 
@@ -83,7 +83,7 @@ class RepeatedProduces:
         self._kind = int(route.api_key) << 16 | route.version
         self._fronts: list[_Fronts] = []
 
-    def __call__(self, frame: memoryview) -> Outcome:
+    def outcome_of(self, frame: memoryview) -> Outcome:
         """The outcome of a request that is known, or None: then it is to be decoded."""
         frame_bytes = len(frame)
         for front_end, read, requests in self._fronts:

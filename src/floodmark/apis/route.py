@@ -33,8 +33,8 @@ class Route(NamedTuple):
     """What an API does with a request that it has handled, to be quicker with the next."""
 
     def answer(self, correlation_id: int, message: Any) -> Response:
-        """Only Fetch answers with pieces of files, or whole: what the others answer is bytes."""
-        if type(message) is list:
+        """Only Fetch answers with pieces of files. What is ready to be sent passes."""
+        if isinstance(message, (bytes, list)):
             return message
         parts: list[Any] = [self.encode_header(correlation_id)]
         self.encode(message, parts)
@@ -42,7 +42,7 @@ class Route(NamedTuple):
 
     def outcome(self, correlation_id: int, result: Any) -> Outcome:
         """What a handler has returned, for the request channel."""
-        if type(result) is self.response_class or type(result) is list:
+        if isinstance(result, (self.response_class, list, bytes)):
             return self.answer(correlation_id, result)
         if result is None:
             return None

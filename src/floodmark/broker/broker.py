@@ -258,7 +258,7 @@ class Broker:
     def _bind(self, config: BrokerConfig) -> NetworkServer:
         return NetworkServer(
             [Listener(x.name, x.security_protocol, x.host, x.port) for x in config.listeners],
-            self.dispatch,
+            self.dispatch.handle,
             NetworkSettings(
                 network_threads=config.get_int("num.network.threads"),
                 io_threads=config.get_int("num.io.threads"),

@@ -14,7 +14,7 @@ import logging
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from floodmark.network.framing import FrameBuffer, FrameTooLarge
 from floodmark.network.request_channel import NO_ROOM, TAKEN, Outcome, RequestChannel, Response
@@ -29,6 +29,13 @@ FRAMES_OF_A_TURN = range(16)
 """A client that sends a thousand requests at once must not keep the others waiting for all."""
 
 
+class Shortcut(Protocol):
+    """What an API knows of some requests of a peer, so well that it need not decode them."""
+
+    def outcome_of(self, frame: memoryview) -> Outcome:
+        """None for a request that it does not know."""
+
+
 @dataclass(slots=True)
 class Peer:
     """Who is at the other end, for the APIs: they see this, never the socket."""
@@ -39,8 +46,7 @@ class Peer:
     security_protocol: str
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"
-    # Set by an API that knows some requests of this peer so well that it need not decode them.
-    shortcut: Callable[[memoryview], Outcome] | None = None
+    shortcut: Shortcut | None = None
     # What an API has learned of its answers to this peer, by what they have in common.
     answers: dict[Any, Any] = field(default_factory=dict)
 

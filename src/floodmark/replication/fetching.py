@@ -60,10 +60,6 @@ class Fetch:
     def min_bytes(self) -> int:
         return self._limits.min_bytes
 
-    @property
-    def is_of_one(self) -> bool:
-        return len(self._targets) == 1
-
     def read(self) -> list[ReadOutcome]:
         """The outcomes in the order of the targets."""
         return self._read(repeat(None))

@@ -21,7 +21,7 @@ from floodmark.replication.fetching import Fetch, FetchLimits, ReplicaKey, Targe
 from floodmark.replication.flusher import Flusher
 from floodmark.replication.purgatory import Purgatory
 from floodmark.replication.replica import AppendOutcome, ReadOutcome, Replica
-from floodmark.replication.waiting import WaitingFetch, WaitingProduce
+from floodmark.replication.waiting import WaitingFetch, WaitingFetchOfOne, WaitingProduce
 from floodmark.storage.errors import DiskFull, StorageError, TooManyFiles
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 
@@ -176,7 +176,11 @@ class ReplicaManager:
         if limits.max_wait_ms <= 0 or not targets or fetch.is_enough(outcomes):
             return outcomes
         promise: Promise[list[ReadOutcome]] = Promise()
-        operation = WaitingFetch(fetch, outcomes, promise)
+        operation = (
+            WaitingFetchOfOne(fetch, promise)
+            if len(targets) == 1
+            else WaitingFetch(fetch, outcomes, promise)
+        )
         deadline_ms = self._clock.monotonic_ms() + limits.max_wait_ms
         promise.on_abandoned = self.fetches.watch(operation, fetch.keys, deadline_ms)
         self._schedule(deadline_ms)

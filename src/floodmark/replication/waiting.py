@@ -1,4 +1,4 @@
-"""The two operations that wait in purgatory: a produce for its followers, a fetch for its data.
+"""The operations that wait in purgatory: a produce for its followers, a fetch for its data.
 
 Made by `replication.replica_manager`. Each keeps a promise for which a request is parked.
 """
@@ -68,8 +68,7 @@ class WaitingFetch:
     """Done when enough bytes can be read; at the deadline with what there is.
 
     Most clients ask for one byte, so the first partition that has grown beyond its fetch offset
-    ends the wait. With a larger minimum the partitions that changed are measured, never all. One
-    partition alone is read again whenever it changes.
+    ends the wait. With a larger minimum the partitions that changed are measured, never all.
     """
 
     def __init__(
@@ -84,8 +83,6 @@ class WaitingFetch:
 
     def try_complete(self, key: ReplicaKey) -> bool:
         self._changed.add(key)
-        if self._fetch.is_of_one:
-            return self._try_to_read()
         available_bytes = self._fetch.available_bytes(key)
         if available_bytes != ENDS_THE_WAIT:
             self._sizes[key] = available_bytes
@@ -97,13 +94,23 @@ class WaitingFetch:
     def expire(self) -> None:
         self._finish()
 
-    def _try_to_read(self) -> bool:
-        """Of one partition: to read it takes no longer than to ask what could be read."""
+    def _finish(self) -> None:
+        self._promise.set(self._fetch.read_again(self._empty, self._changed))
+
+
+class WaitingFetchOfOne:
+    """The same for one partition: to read it takes no longer than to ask what could be read."""
+
+    def __init__(self, fetch: Fetch, promise: Promise[list[ReadOutcome]]) -> None:
+        self._fetch = fetch
+        self._promise = promise
+
+    def try_complete(self, key: ReplicaKey) -> bool:
         outcomes = self._fetch.read()
         if not self._fetch.is_enough(outcomes):
             return False
         self._promise.set(outcomes)
         return True
 
-    def _finish(self) -> None:
-        self._promise.set(self._fetch.read_again(self._empty, self._changed))
+    def expire(self) -> None:
+        self._promise.set(self._fetch.read())
