@@ -10,6 +10,7 @@ import pytest
 
 from floodmark.coordinators.ports import AppendRefused
 from floodmark.coordinators.runtime import TIMER_RETRY_MS
+from floodmark.coordinators.transactions import shard
 from floodmark.coordinators.transactions.listing import TransactionFilter
 from floodmark.coordinators.transactions.ports import NO_LEADER
 from floodmark.coordinators.transactions.records import (
@@ -32,6 +33,7 @@ from floodmark.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
+from floodmark.wire.schema import WireError
 from kit.transactions import (
     FIRST_VERSION,
     OTHER_BROKER_ID,
@@ -92,6 +94,22 @@ async def test_unused_transactional_ids_are_forgotten(bench: TransactionBench) -
     assert bench.service.describe("busy")[0] is ErrorCode.NONE
     await bench.load_again()
     assert bench.service.describe("idle")[0] is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+
+async def test_forgetting_that_the_log_refuses_is_not_tried_again_at_once(
+    bench: TransactionBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shard, "MAX_TOMBSTONES", 1)
+    for name in in_one_partition(bench, 2):
+        await bench.start(name)
+    bench.log.fail_with = AppendRefused(ErrorCode.NOT_ENOUGH_REPLICAS)
+    bench.advance(bench.limits.expiration_ms + 1)
+    bench.log.fail_with = None
+    bench.advance(0)
+    assert len(bench.all_transactions()) == 2
+    bench.advance(TIMER_RETRY_MS)
+    bench.advance(0)
+    assert bench.all_transactions() == []
 
 
 def in_one_partition(bench: TransactionBench, number: int) -> list[str]:
@@ -248,6 +266,13 @@ async def test_without_the_feature_records_keep_the_oldest_form() -> None:
     assert value[:2] == b"\0\0"
     assert decode_transaction("tx", value) == transaction._replace(previous_producer_id=-1)
     assert decode_transaction("tx", b"\0\2" + value[2:]) is None
+
+
+def test_a_record_in_a_state_that_nobody_knows_cannot_be_read() -> None:
+    value = bytearray(encode_transaction(Transaction("tx", 7, 60_000, 2), server_version=2))
+    value[16] = 99
+    with pytest.raises(WireError):
+        decode_transaction("tx", bytes(value))
 
 
 # Verification of partitions (KIP-890)

@@ -268,9 +268,9 @@ class ConsumerHeartbeats(ConsumerTimers):
         change.target = group.target_of(updated.member_id, updated.instance_id)
         if group.assignment_epoch >= change.group_epoch:
             return
-        interval_ms = self.assignment_interval_ms(group.group_id)
-        due_ms = group.assignment_timestamp_ms + interval_ms
-        if group.assignment_timestamp_ms and interval_ms and now_ms < due_ms:
+        # A clock that was set back must not make the group wait until it is that late again.
+        elapsed_ms = now_ms - group.assignment_timestamp_ms
+        if 0 <= elapsed_ms < self.assignment_interval_ms(group.group_id):
             return
         target = self._assign(change)
         old_id = None if change.replaced is None else change.replaced.member_id
@@ -353,14 +353,18 @@ class ConsumerHeartbeats(ConsumerTimers):
         records: list[GroupRecord] = []
         for member in members:
             records += records_of.member_tombstones(group_id, member.member_id)
-            self.cancel_timers_of(group_id, member.member_id)
         wanted = {member.topic_regex for member in rest}
         regexes = {p: r for p, r in group.regexes.items() if p in wanted}
         for pattern in group.regexes.keys() - regexes.keys():
             records.append(records_of.regex(group_id, pattern, None))
         new_hash = metadata_hash(subscribed_topics(rest, regexes), self.surroundings.image)
         records.append(records_of.group_epoch(group_id, group.group_epoch + 1, new_hash))
-        return Write(answer, records)
+
+        def applied() -> None:
+            for member_id in leaving:
+                self.cancel_timers_of(group_id, member_id)
+
+        return Write(answer, records, applied=applied)
 
     def checked(self, group_id: str) -> Callable[[], None]:
         """Note which version of the topics the group was compared with, once that is on record."""

@@ -21,19 +21,23 @@ from floodmark.wire.internal.classic_groups import (
     OffsetCommitValue,
 )
 from floodmark.wire.internal.consumer_offsets import KEY_CLASSES, VALUE_CLASSES, RecordType
-from floodmark.wire.internal.framing import decode_versioned, encode_key, encode_versioned
+from floodmark.wire.internal.framing import (
+    decode_versioned,
+    encode_key,
+    encode_versioned,
+    read_prefix,
+)
 from floodmark.wire.schema import ZERO_UUID, UnsupportedVersion
 
 VALUE_VERSIONS: Mapping[int, int] = MappingProxyType({RecordType.GROUP_METADATA: 3})
 """What we write; records of consumer groups have version 0 only."""
 
-_TYPE = Struct(">h")
-_LENGTH = Struct(">h")
+_INT16 = Struct(">h")
 _PARTITION = Struct(">i")
 _VALUE_HEAD = Struct(">hqiB")  # version, offset, leader epoch, compact length of the metadata
 _TIMESTAMP = Struct(">q")
 _OFFSET_VALUE_VERSION = 4
-_OFFSET_KEY_TYPE = _TYPE.pack(RecordType.OFFSET_COMMIT)
+_OFFSET_KEY_TYPE = _INT16.pack(RecordType.OFFSET_COMMIT)
 _NO_TAGS = b"\x00"
 # One tagged field: tag 0, 16 bytes.
 _TOPIC_ID_TAG = b"\x01\x00\x10"
@@ -89,7 +93,7 @@ def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
 
 def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
     """None for what a newer version wrote: types and value versions that we do not know."""
-    record_type = _TYPE.unpack_from(key)[0]
+    record_type = read_prefix(key)
     key_class = KEY_CLASSES.get(record_type)
     if key_class is None:
         return None
@@ -134,9 +138,9 @@ def _encode_offset_key(record: OffsetRecord) -> bytes:
     return b"".join(
         (
             _OFFSET_KEY_TYPE,
-            _LENGTH.pack(len(group)),
+            _INT16.pack(len(group)),
             group,
-            _LENGTH.pack(len(topic)),
+            _INT16.pack(len(topic)),
             topic,
             _PARTITION.pack(record.partition),
         )

@@ -352,7 +352,8 @@ class GroupShard:
         self.timers.schedule(_EXPIRY_KEY, delay_ms, lambda _, now_ms: self._expire(now_ms))
 
     def _expire(self, now_ms: int) -> Write[None]:
+        """What the log refuses is tried again by the runtime, not at once."""
         records, is_complete = expire_groups(self, now_ms)
         interval_ms = self.surroundings.settings.offsets_retention_check_interval_ms
-        self._schedule_expiry(interval_ms if is_complete else 0)
-        return Write(None, records, atomic=False)
+        delay_ms = interval_ms if is_complete else 0
+        return Write(None, records, applied=lambda: self._schedule_expiry(delay_ms), atomic=False)

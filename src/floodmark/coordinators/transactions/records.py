@@ -21,6 +21,7 @@ from floodmark.wire.internal.transaction_log import (
     TransactionLogKey,
     TransactionLogValue,
 )
+from floodmark.wire.schema import DecodeError
 
 TRANSACTION_LOG_TYPE: Final = 0
 # Version 1 has tagged fields: what KIP-890 has to remember.
@@ -72,11 +73,18 @@ def decode_transaction(transactional_id: str, value: bytes) -> Transaction | Non
         previous_producer_id=stored.previous_producer_id,
         next_producer_id=stored.next_producer_id,
         producer_epoch=stored.producer_epoch,
-        state=TransactionState(stored.transaction_status),
+        state=_state(stored.transaction_status),
         partitions=_flat(stored.transaction_partitions),
         start_ms=stored.transaction_start_timestamp_ms,
         client_version=stored.client_transaction_version,
     )
+
+
+def _state(status: int) -> TransactionState:
+    try:
+        return TransactionState(status)
+    except ValueError as problem:
+        raise DecodeError(f"a transaction has no state {status}") from problem
 
 
 def _by_topic(transaction: Transaction) -> list[PartitionsSchema] | None:

@@ -200,15 +200,20 @@ class TransactionShard:
         return Write(None, fenced, then=self._when_prepared(fenced), atomic=False)
 
     def remove_expired(self, now_ms: int) -> Write[None]:
+        """What the log refuses is tried again by the runtime, not at once."""
         expiration_ms = self._limits.expiration_ms
         expired = [
             Tombstone(transaction.transactional_id)
             for transaction in self._transactions.values()
             if transaction.is_expired(now_ms, expiration_ms)
         ]
-        full = len(expired) > MAX_TOMBSTONES
-        self._schedule_expire(0 if full else self._limits.expire_interval_ms)
-        return Write(None, expired[:MAX_TOMBSTONES], atomic=False)
+        delay_ms = 0 if len(expired) > MAX_TOMBSTONES else self._limits.expire_interval_ms
+        return Write(
+            None,
+            expired[:MAX_TOMBSTONES],
+            applied=lambda: self._schedule_expire(delay_ms),
+            atomic=False,
+        )
 
     # The shard's life
 

@@ -10,6 +10,7 @@ import pytest
 
 from floodmark.coordinators.groups.client import Client
 from floodmark.coordinators.groups.settings import GroupSettings
+from floodmark.coordinators.ports import AppendRefused
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -147,6 +148,21 @@ async def test_a_silent_member_is_expelled(bench: GroupBench) -> None:
     second.epoch, second.owned = 0, {}
     settle(first, second)
     assert len(owned(second)) == 3
+
+
+async def test_a_member_whose_leave_was_not_written_down_is_expelled_when_silent(
+    bench: GroupBench,
+) -> None:
+    first, second = Consumer(bench, "a"), Consumer(bench, "b")
+    settle(first, second)
+    bench.log.fail_with = AppendRefused(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert second.send(epoch=-1).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    bench.log.fail_with = None
+    bench.advance(30_000)
+    first.beat()
+    bench.advance(30_000)
+    settle(first)
+    assert owned(first) == everything()
 
 
 async def test_what_is_to_be_given_up_is_said_until_it_is(bench: GroupBench) -> None:
@@ -419,6 +435,17 @@ async def test_assignments_are_computed_at_most_once_per_interval() -> None:
     second.beat()
     assert (second.epoch, bench.group("g").state_name) == (1, "Assigning")
     bench.advance(1000)
+    second.beat()
+    assert second.epoch == 2
+    bench.service.close()
+
+
+async def test_a_clock_that_was_set_back_does_not_hold_up_assignments() -> None:
+    bench = GroupBench(GroupSettings(consumer_assignment_interval_ms=1000))
+    bench.set_topics(topic_image("t", 6, 1))
+    first, second = Consumer(bench, "a"), Consumer(bench, "b")
+    first.beat()
+    bench.clock.set_wall(bench.clock.now_ms() - 3_600_000)
     second.beat()
     assert second.epoch == 2
     bench.service.close()

@@ -15,8 +15,9 @@ from floodmark.coordinators.groups.records import (
     decode_record,
     encode_record,
 )
-from floodmark.coordinators.groups.settings import GroupSettings
+from floodmark.coordinators.groups.settings import MAX_TOMBSTONES_PER_WRITE, GroupSettings
 from floodmark.coordinators.ports import AppendRefused
+from floodmark.coordinators.runtime import TIMER_RETRY_MS
 from floodmark.records.control import ControlType, EndTransactionMarker, encode_marker
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.internal.classic_groups import OffsetCommitKey, OffsetCommitValue
@@ -43,7 +44,7 @@ from floodmark.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from floodmark.wire.schema import ZERO_UUID
+from floodmark.wire.schema import ZERO_UUID, WireError
 from kit.group_bench import CLIENT, GroupBench, is_waiting, now, topic_image
 
 HOUR_MS = 3_600_000
@@ -60,6 +61,7 @@ def commit(
     bench: GroupBench,
     offset: int,
     *,
+    group_id: str = "g",
     partition: int = 0,
     generation_id: int = -1,
     member_id: str = "",
@@ -69,7 +71,7 @@ def commit(
     topic_id: UUID = ZERO_UUID,
 ) -> int:
     request = OffsetCommitRequest(
-        group_id="g",
+        group_id=group_id,
         generation_id_or_member_epoch=generation_id,
         member_id=member_id,
         retention_time_ms=retention_ms,
@@ -320,6 +322,21 @@ async def test_however_many_offsets_of_a_group_can_be_removed(bench: GroupBench,
     assert (bench.group("g") is None) == (way != "delete_offsets")
 
 
+async def test_expiry_that_the_log_refuses_is_not_tried_again_at_once(bench: GroupBench) -> None:
+    for partition in range(MAX_TOMBSTONES_PER_WRITE):
+        commit(bench, 1, partition=partition)
+    commit(bench, 1, group_id="h")
+    bench.log.fail_with = AppendRefused(ErrorCode.NOT_ENOUGH_REPLICAS)
+    bench.clock.advance(25 * HOUR_MS)
+    bench.service.runtime.run_timers()
+    bench.log.fail_with = None
+    bench.service.runtime.run_timers()
+    assert fetch(bench).committed_offset == 1
+    bench.clock.advance(TIMER_RETRY_MS)
+    bench.service.runtime.run_timers()
+    assert fetch(bench).committed_offset == -1
+
+
 async def test_an_offset_of_the_topics_former_self_is_not_fetched(bench: GroupBench) -> None:
     commit(bench, 1, topic_id=UUID(int=1))
     assert fetch(bench, topic_id=UUID(int=1)).committed_offset == 1
@@ -383,6 +400,8 @@ def test_the_short_codec_writes_what_the_definition_says(topic_id: UUID, metadat
     assert decode_record(key, encoded) == record
     assert decode_record(key, None) == record._replace(value=None)
     assert decode_record(b"\x00\x63rest", b"") is None
+    with pytest.raises(WireError):
+        decode_record(b"\x00", b"")
 
 
 def test_groups_are_spread_by_javas_hash() -> None:
