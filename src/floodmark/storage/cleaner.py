@@ -39,6 +39,10 @@ T = TypeVar("T")
 # A job of a large log with many producers is a long line.
 _LINE_LIMIT_BYTES = 1 << 28
 
+# A quarter of an hour by default. A try begins with the first segment again, whatever is done yet:
+# on a nearly full disk that would be all that the cleaner does.
+MAX_REST_ROUNDS: Final = 64
+
 
 @dataclass(slots=True)
 class CleanerSettings:
@@ -55,6 +59,14 @@ class CleaningFailed(Exception):
     def __init__(self, reason: str, *, is_corrupt: bool = False) -> None:
         super().__init__(reason)
         self.is_corrupt = is_corrupt
+
+
+@dataclass(slots=True)
+class _Failures:
+    """Of one log since it was last cleaned: it rests twice as long after each."""
+
+    rest_rounds: int = 0
+    next_round: int = 0
 
 
 _TROUBLE_OF_ONE_LOG: Final = (CleaningFailed, StorageError, OSError, CorruptIndex)
@@ -85,8 +97,9 @@ class LogCleaner:
         self._run_later = run_later
         self.settings = settings
         self._clean_offsets: dict[Path, dict[TopicPartition, int]] = {}
-        self._uncleanable: set[Path] = set()
-        self._postponed: set[Path] = set()
+        self._uncleanable: set[PartitionLog] = set()
+        self._failed: dict[PartitionLog, _Failures] = {}
+        self._round = 0
         self._problems = Occurrences()
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
@@ -103,8 +116,8 @@ class LogCleaner:
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(self.settings.backoff_ms / 1000)
-            self.begin_round()
             try:
+                self.begin_round()
                 while await self.clean_one():
                     pass
             except Exception:
@@ -112,8 +125,12 @@ class LogCleaner:
             await self._stop_process()
 
     def begin_round(self) -> None:
-        """What failed in the last round may be tried again."""
-        self._postponed.clear()
+        """What failed may be tried again, the sooner the less often it did."""
+        self._round += 1
+        # A topic that is made anew has another log, in a folder of the same name.
+        logs = {log for log, _ in self._candidates()}
+        self._uncleanable &= logs
+        self._failed = {log: failures for log, failures in self._failed.items() if log in logs}
 
     async def clean_one(self) -> bool:
         """Clean the dirtiest log that is due; False when there is none."""
@@ -122,6 +139,7 @@ class LogCleaner:
             return False
         try:
             await self._clean(target)
+            self._failed.pop(target.log, None)
         except _TROUBLE_OF_ONE_LOG as problem:
             self._pass_over(target.log, problem)
             await self._stop_process()
@@ -135,13 +153,24 @@ class LogCleaner:
         logger.error(
             "%s cannot be compacted%s: %s", log.directory, "" if is_corrupt else " now", problem
         )
-        (self._uncleanable if is_corrupt else self._postponed).add(log.directory)
+        if is_corrupt:
+            self._uncleanable.add(log)
+            return
+        failures = self._failed.setdefault(log, _Failures())
+        failures.rest_rounds = min(max(1, 2 * failures.rest_rounds), MAX_REST_ROUNDS)
+        failures.next_round = self._round + failures.rest_rounds
+
+    def _rests(self, log: PartitionLog) -> bool:
+        failures = self._failed.get(log)
+        return log in self._uncleanable or (
+            failures is not None and self._round < failures.next_round
+        )
 
     async def _dirtiest(self) -> Cleanable | None:
         now_ms = self._clock.now_ms()
         best: Cleanable | None = None
         for log, high_watermark in list(self._candidates()):
-            if not log.config.is_compacted or log.directory in self._uncleanable | self._postponed:
+            if not log.config.is_compacted or self._rests(log):
                 continue
             if len(log.segments) < 2:
                 continue

@@ -11,7 +11,13 @@ import pytest
 
 from floodmark.clock import SystemClock
 from floodmark.storage import checkpoints
-from floodmark.storage.cleaner import CleanerSettings, LogCleaner
+from floodmark.storage.cleanable import Cleanable
+from floodmark.storage.cleaner import (
+    MAX_REST_ROUNDS,
+    CleanerSettings,
+    CleaningFailed,
+    LogCleaner,
+)
 from floodmark.storage.compaction_worker import throttle
 from floodmark.storage.files import RealFiles
 from floodmark.testing.virtual_clock import VirtualClock
@@ -103,6 +109,21 @@ async def test_a_damaged_log_is_given_up_and_the_others_go_on(kit: Kit) -> None:
     assert not await kit.cleaner.clean_one(), "it is not tried again"
 
 
+async def test_a_topic_made_anew_is_not_given_up_with_the_earlier_one(
+    kit: Kit, tmp_path: Path
+) -> None:
+    kit.fill()
+    kit.bench.log.segments[0].path.write_bytes(b"?" * kit.bench.log.segments[0].size_bytes)
+    assert await kit.cleaner.clean_one()
+    kit.bench.log.delete()
+    kit.bench = CompactionBench(RealFiles(), tmp_path)
+    kit.logs = [kit.bench.log]
+    kit.fill()
+    kit.cleaner.begin_round()
+    assert await kit.cleaner.clean_one()
+    assert len(kit.bench.pairs()) == 6
+
+
 async def test_a_log_that_cannot_be_read_does_not_keep_the_others_from_their_turn(
     kit: Kit, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -152,6 +173,34 @@ async def test_the_death_of_the_process_is_survived(kit: Kit) -> None:
     kit.cleaner.begin_round()
     assert await kit.cleaner.clean_one()
     assert len(kit.bench.pairs()) < len(before)
+
+
+async def test_a_log_that_fails_again_and_again_is_tried_less_and_less_often(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit.fill()
+
+    async def fails(target: Cleanable) -> None:
+        raise CleaningFailed("no space left")
+
+    tried = []
+    with monkeypatch.context() as patched:
+        patched.setattr(kit.cleaner, "_clean", fails)
+        for number in range(1, 400):
+            kit.cleaner.begin_round()
+            if await kit.cleaner.clean_one():
+                tried.append(number)
+    assert tried == [1, 2, 4, 8, 16, 32, 64, 128, 192, 256, 320, 384]
+    for _ in range(MAX_REST_ROUNDS):
+        kit.cleaner.begin_round()
+    assert await kit.cleaner.clean_one()
+    assert len(kit.bench.pairs()) == 6
+    kit.fill(5)
+    with monkeypatch.context() as patched:
+        patched.setattr(kit.cleaner, "_clean", fails)
+        for _ in range(2):
+            assert await kit.cleaner.clean_one(), "a success has wiped out the failures"
+            kit.cleaner.begin_round()
 
 
 async def test_the_process_ends_with_its_broker_in_the_middle_of_a_job(kit: Kit) -> None:
