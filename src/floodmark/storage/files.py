@@ -42,6 +42,9 @@ class File(Protocol):
 class Lock(Protocol):
     """A held lock file; released by close or by the end of the process."""
 
+    def is_in_place(self) -> bool:
+        """Whether the file is still the one that others would try to lock."""
+
     def close(self) -> None: ...
 
 
@@ -136,10 +139,17 @@ class RealFile:
 class RealLock:
     """An flock on a lock file."""
 
-    __slots__ = ("_fd",)
+    __slots__ = ("_fd", "_path")
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, path: Path) -> None:
         self._fd = fd
+        self._path = path
+
+    def is_in_place(self) -> bool:
+        try:
+            return os.path.samestat(os.fstat(self._fd), self._path.stat())
+        except FileNotFoundError:
+            return False
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -217,7 +227,7 @@ class RealFiles:
         except BlockingIOError:
             os.close(fd)
             return None
-        return RealLock(fd)
+        return RealLock(fd, path)
 
 
 class FileSlice:

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from floodmark.storage import checkpoints
 from floodmark.storage.checkpoints import CorruptCheckpoint, MetaProperties, TopicPartition
-from floodmark.storage.errors import LogDirLocked
+from floodmark.storage.errors import LogDirFailure, LogDirLocked
 from floodmark.storage.files import Files, Lock
 from floodmark.storage.folder_names import DELETE_SUFFIX, parse_directory_name
 
@@ -58,6 +58,23 @@ class LogDir:
     def names(self, key: TopicPartition) -> list[str]:
         """The checkpoint files that name a log."""
         return [name for name, offsets in self.checkpoints.items() if key in offsets]
+
+    def keep_lock(self, files: Files) -> None:
+        """Somebody may have removed the lock file, and then a second broker can start here.
+
+        LogDirFailure when it has: one of the two must go before they ruin each other's logs.
+        """
+        if self.lock.is_in_place():
+            return
+        path = self.path / LOCK_FILE
+        lock = None if files.exists(path) else files.lock(path)
+        if lock is None:
+            raise LogDirFailure(
+                self.path, f"{LOCK_FILE} was replaced: another broker uses this folder, or has"
+            )
+        _log.warning("%s was removed, and is made anew: a broker needs it while it runs", path)
+        self.lock.close()
+        self.lock = lock
 
     def write_checkpoint(
         self,

@@ -415,6 +415,7 @@ class LogManager:
                 log_dir = self.dirs.get(path)
                 try:
                     if log_dir is not None:
+                        log_dir.keep_lock(self._files)
                         log_dir.write_checkpoint(self._files, name, by_partition, open_logs)
                 except OSError as error:
                     raise storage_failure(error, path, name) from error

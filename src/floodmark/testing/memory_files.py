@@ -113,6 +113,9 @@ class MemoryLock:
     def __init__(self, release: Callable[[], None]) -> None:
         self._release = release
 
+    def is_in_place(self) -> bool:
+        return True
+
     def close(self) -> None:
         self._release()
 

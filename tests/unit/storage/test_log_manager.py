@@ -10,10 +10,21 @@ import pytest
 
 from floodmark.records.batch import read_header
 from floodmark.records.record import Record, encode_batch
-from floodmark.storage.checkpoints import MetaProperties, read_topic_id
-from floodmark.storage.errors import InconsistentTopicId, LogDirLocked, StorageError
+from floodmark.storage.checkpoints import (
+    CLEAN_SHUTDOWN,
+    RECOVERY_POINTS,
+    MetaProperties,
+    read_topic_id,
+)
+from floodmark.storage.errors import (
+    InconsistentTopicId,
+    LogDirFailure,
+    LogDirLocked,
+    StorageError,
+)
 from floodmark.storage.files import RealFiles
 from floodmark.storage.log_config import LogConfig
+from floodmark.storage.log_dir import LOCK_FILE
 from floodmark.storage.log_manager import LogManager
 from floodmark.storage.partition_log import PartitionLog
 
@@ -128,6 +139,37 @@ def test_two_brokers_do_not_share_a_folder(tmp_path: Path) -> None:
         started(tmp_path)
     manager.close(NOW_MS)
     started(tmp_path).close(NOW_MS)
+
+
+def test_a_lock_file_that_was_removed_is_taken_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    manager = started(tmp_path)
+    (tmp_path / LOCK_FILE).unlink()
+    manager.checkpoint_recovery_points()
+    manager.checkpoint_recovery_points()
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    with pytest.raises(LogDirLocked):
+        started(tmp_path)
+    manager.close(NOW_MS)
+    started(tmp_path).close(NOW_MS)
+
+
+def test_a_broker_leaves_a_folder_that_another_has_taken_after_the_removal_of_the_lock(
+    tmp_path: Path,
+) -> None:
+    manager = started(tmp_path)
+    (tmp_path / LOCK_FILE).unlink()
+    other = started(tmp_path)
+    other.get_or_create("t", 0, TOPIC_ID, LogConfig(), now_ms=NOW_MS)
+    other.checkpoint_log_start_offsets()
+    other.checkpoint_recovery_points()
+    with pytest.raises(LogDirFailure, match="another broker"):
+        manager.checkpoint_recovery_points()
+    manager.close(NOW_MS)
+    assert not (tmp_path / CLEAN_SHUTDOWN).exists(), "the other is at work"
+    assert "t 0 0" in (tmp_path / RECOVERY_POINTS).read_text()
+    other.close(NOW_MS)
 
 
 def test_a_topic_with_the_longest_name_is_deleted_and_takes_nothing_with_it(
