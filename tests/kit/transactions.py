@@ -117,7 +117,7 @@ class TransactionBench:
     async def load_again(self) -> None:
         self.service.close()
         self.service = self._make()
-        await self.service.until_loaded()
+        await self.service.runtime.until_loaded()
 
     def transaction(self, transactional_id: str = "t") -> Transaction:
         error_code, transaction = self.service.describe(transactional_id)
@@ -177,13 +177,13 @@ class TransactionBench:
 
     def use_epochs(self, producer_epoch: int, transactional_id: str = "t") -> None:
         """Pretend that the transactional id has come this far."""
-        shard = self.service._runtime.shard(self.service.partition_for(transactional_id))
+        shard = self.service.runtime.shard(self.service.partition_for(transactional_id))
         transaction = self.transaction(transactional_id)
         shard.replay(transaction._replace(producer_epoch=producer_epoch), 0, None)
 
     def advance(self, elapsed_ms: int) -> None:
         self.clock.advance(elapsed_ms)
-        self.service.run_timers()
+        self.service.runtime.run_timers()
 
     def close(self) -> None:
         self.service.close()

@@ -108,7 +108,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
             group_instance_id=member.instance_id,
             assignments=assignments,
         )
-        return self.bench.service.sync_group(CLIENT, request)
+        return self.bench.service.sync_group(request)
 
     def send_heartbeat(self, member: Member) -> Any:
         request = HeartbeatRequest(
@@ -117,7 +117,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
             member_id=member.member_id,
             group_instance_id=member.instance_id,
         )
-        return self.bench.service.heartbeat(CLIENT, request)
+        return self.bench.service.heartbeat(request)
 
     def obey(self, member: Member, kind: str, answer: Any) -> None:
         error_code = ErrorCode(answer.error_code)
@@ -179,7 +179,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         self.members.remove(member)
         identity = MemberIdentity(member_id=member.member_id, group_instance_id=member.instance_id)
         request = LeaveGroupRequest(group_id="g", members=[identity])
-        self.run(self.bench.service.leave_group, CLIENT, request)
+        self.run(self.bench.service.leave_group, request)
 
     @precondition(lambda self: self.members)
     @rule(index=st.integers(0, 9))

@@ -24,8 +24,9 @@ from floodmark.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from kit.group_bench import CLIENT, GroupBench, now
+from kit.group_bench import GroupBench, now
 
+API_VERSION = 9
 GROUPS = ("g1", "g2")
 groups = st.sampled_from(GROUPS)
 topics = st.sampled_from(("t", "u"))
@@ -71,7 +72,7 @@ class OffsetsMachine(RuleBasedStateMachine):
                 )
             ],
         )
-        answer = now(self.run(self.bench.service.commit_offsets, CLIENT, request))
+        answer = now(self.run(self.bench.service.commit_offsets, API_VERSION, request))
         return answer.topics[0].partitions[0].error_code
 
     @rule(group_id=groups, topic=topics, partition=partitions, offset=offsets)
@@ -141,14 +142,14 @@ class OffsetsMachine(RuleBasedStateMachine):
         for group_id in GROUPS:
             request = OffsetFetchRequestGroup(group_id=group_id, topics=None)
             fetch = self.bench.service.fetch_offsets
-            answer = now(self.run(fetch, CLIENT, request, require_stable=False))
+            answer = now(self.run(fetch, request, require_stable=False))
             found = {
                 (group_id, topic.name, p.partition_index): p.committed_offset
                 for topic in answer.topics
                 for p in topic.partitions
             }
             assert found == {k: v[0] for k, v in self.committed.items() if k[0] == group_id}
-            answer = now(self.run(fetch, CLIENT, request, require_stable=True))
+            answer = now(self.run(fetch, request, require_stable=True))
             refused = {
                 (group_id, topic.name, p.partition_index)
                 for topic in answer.topics

@@ -11,7 +11,7 @@ from typing import Any
 
 from floodmark.apis.authorized_operations import ALL_ON_GROUP
 from floodmark.apis.context import RequestContext
-from floodmark.apis.group_requests import client_of, when_all
+from floodmark.apis.group_requests import when_all
 from floodmark.wire.messages.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,
@@ -22,9 +22,8 @@ from floodmark.wire.messages.describe_groups import (
 def handle(
     context: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse | Coroutine[Any, Any, DescribeGroupsResponse]:
-    client = client_of(context)
-    groups = context.services.groups
-    answers = [groups.describe_group(client, group_id) for group_id in request.groups]
+    groups, api_version = context.services.groups, context.api_version
+    answers = [groups.describe_group(api_version, group_id) for group_id in request.groups]
 
     def finish(described: list[DescribedGroup]) -> DescribeGroupsResponse:
         if request.include_authorized_operations:

@@ -34,22 +34,6 @@ async def _wait_for_all(answers: list[A | asyncio.Future[A]], finish: Callable[[
     return finish(settled)
 
 
-def then(answer: A | asyncio.Future[A], finish: Callable[[A], T]) -> T | asyncio.Future[T]:
-    """`finish` on an answer that may be still to come, without holding a handler slot."""
-    if not isinstance(answer, asyncio.Future):
-        return finish(answer)
-    result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-
-    def done(finished: asyncio.Future[A]) -> None:
-        if finished.cancelled():
-            result.cancel()
-        elif not result.done():
-            result.set_result(finish(finished.result()))
-
-    answer.add_done_callback(done)
-    return result
-
-
 def serves_consumer_protocol(context: RequestContext) -> bool:
     """Both the operator (`group.coordinator.rebalance.protocols`) and the cluster's feature level
     must allow the new protocol."""

@@ -8,11 +8,10 @@ from __future__ import annotations
 import asyncio
 
 from floodmark.apis.context import RequestContext
-from floodmark.apis.group_requests import client_of
 from floodmark.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 def handle(
     context: RequestContext, request: HeartbeatRequest
 ) -> HeartbeatResponse | asyncio.Future[HeartbeatResponse]:
-    return context.services.groups.heartbeat(client_of(context), request)
+    return context.services.groups.heartbeat(request)

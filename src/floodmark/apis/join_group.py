@@ -9,22 +9,19 @@ The answer comes when the whole group has joined, so it is nearly always a futur
 
 from __future__ import annotations
 
-import asyncio
-
 from floodmark.apis.context import RequestContext
-from floodmark.apis.group_requests import client_of, then
+from floodmark.apis.group_requests import client_of
+from floodmark.apis.later import Later, later
 from floodmark.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 NULL_PROTOCOL_SINCE = 7
 
 
-def handle(
-    context: RequestContext, request: JoinGroupRequest
-) -> JoinGroupResponse | asyncio.Future[JoinGroupResponse]:
+def handle(context: RequestContext, request: JoinGroupRequest) -> Later[JoinGroupResponse]:
     answer = context.services.groups.join_group(client_of(context), request)
     if context.api_version >= NULL_PROTOCOL_SINCE:
         return answer
-    return then(answer, _without_null)
+    return later(answer, _without_null)
 
 
 def _without_null(response: JoinGroupResponse) -> JoinGroupResponse:

@@ -7,12 +7,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast, overload
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 Later: TypeAlias = "R | asyncio.Future[R] | Coroutine[Any, Any, R]"
+
+
+@overload
+def later(outcome: T | asyncio.Future[T], convert: Callable[[T], R]) -> R | asyncio.Future[R]: ...
+
+
+@overload
+def later(outcome: T | Awaitable[T], convert: Callable[[T], R]) -> Later[R]: ...
 
 
 def later(outcome: T | Awaitable[T], convert: Callable[[T], R]) -> Later[R]:

@@ -6,10 +6,8 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from floodmark.apis.context import RequestContext
-from floodmark.apis.group_requests import client_of, then
+from floodmark.apis.later import Later, later
 from floodmark.wire.messages.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
@@ -19,14 +17,11 @@ from floodmark.wire.messages.leave_group import (
 MANY_MEMBERS_SINCE = 3
 
 
-def handle(
-    context: RequestContext, request: LeaveGroupRequest
-) -> LeaveGroupResponse | asyncio.Future[LeaveGroupResponse]:
+def handle(context: RequestContext, request: LeaveGroupRequest) -> Later[LeaveGroupResponse]:
     if context.api_version >= MANY_MEMBERS_SINCE:
-        return context.services.groups.leave_group(client_of(context), request)
+        return context.services.groups.leave_group(request)
     request.members = [MemberIdentity(member_id=request.member_id)]
-    answer = context.services.groups.leave_group(client_of(context), request)
-    return then(answer, _of_one_member)
+    return later(context.services.groups.leave_group(request), _of_one_member)
 
 
 def _of_one_member(response: LeaveGroupResponse) -> LeaveGroupResponse:

@@ -9,10 +9,8 @@ Partitions that do not exist are refused one by one, the rest is committed.
 
 from __future__ import annotations
 
-import asyncio
-
 from floodmark.apis.context import RequestContext
-from floodmark.apis.group_requests import then
+from floodmark.apis.later import Later, later
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -25,9 +23,7 @@ from floodmark.wire.messages.offset_commit import (
 TOPIC_IDS_SINCE = 10
 
 
-def handle(
-    context: RequestContext, request: OffsetCommitRequest
-) -> OffsetCommitResponse | asyncio.Future[OffsetCommitResponse]:
+def handle(context: RequestContext, request: OffsetCommitRequest) -> Later[OffsetCommitResponse]:
     refused: list[OffsetCommitResponseTopic] = []
     accepted: list[OffsetCommitRequestTopic] = []
     for topic in request.topics:
@@ -36,7 +32,7 @@ def handle(
         return _merged(OffsetCommitResponse(), refused)
     request.topics = accepted
     answer = context.services.groups.commit_offsets(context.api_version, request)
-    return then(answer, lambda response: _merged(response, refused)) if refused else answer
+    return later(answer, lambda response: _merged(response, refused)) if refused else answer
 
 
 def _sort(

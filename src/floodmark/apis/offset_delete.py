@@ -5,10 +5,8 @@ Partitions that do not exist are UNKNOWN_TOPIC_OR_PARTITION, one by one.
 
 from __future__ import annotations
 
-import asyncio
-
 from floodmark.apis.context import RequestContext
-from floodmark.apis.group_requests import then
+from floodmark.apis.later import Later, later
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -18,9 +16,7 @@ from floodmark.wire.messages.offset_delete import (
 )
 
 
-def handle(
-    context: RequestContext, request: OffsetDeleteRequest
-) -> OffsetDeleteResponse | asyncio.Future[OffsetDeleteResponse]:
+def handle(context: RequestContext, request: OffsetDeleteRequest) -> Later[OffsetDeleteResponse]:
     missing: dict[str, list[int]] = {}
     for topic in request.topics:
         known = context.services.image.topics.get(topic.name)
@@ -31,7 +27,7 @@ def handle(
             topic.partitions = [p for p in topic.partitions if 0 <= p.partition_index < count]
     request.topics = [topic for topic in request.topics if topic.partitions]
     answer = context.services.groups.delete_offsets(request)
-    return then(answer, lambda response: _with_missing(response, missing)) if missing else answer
+    return later(answer, lambda response: _with_missing(response, missing)) if missing else answer
 
 
 def _with_missing(

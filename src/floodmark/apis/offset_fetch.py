@@ -10,11 +10,10 @@ An unknown group, or a partition without a commit, is answered with offset -1 an
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
 
 from floodmark.apis.context import RequestContext
-from floodmark.apis.group_requests import client_of, then, when_all
+from floodmark.apis.group_requests import when_all
+from floodmark.apis.later import Later, later
 from floodmark.coordinators.groups.offset_requests import no_offset
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.offset_fetch import (
@@ -33,13 +32,7 @@ TOPIC_IDS_SINCE = 10
 ERROR_FIELD_SINCE = 2
 
 
-def handle(
-    context: RequestContext, request: OffsetFetchRequest
-) -> (
-    OffsetFetchResponse
-    | asyncio.Future[OffsetFetchResponse]
-    | Coroutine[Any, Any, OffsetFetchResponse]
-):
+def handle(context: RequestContext, request: OffsetFetchRequest) -> Later[OffsetFetchResponse]:
     if context.api_version >= MANY_GROUPS_SINCE:
         answers = [_fetch(context, group, request.require_stable) for group in request.groups]
         return when_all(answers, lambda groups: OffsetFetchResponse(groups=groups))
@@ -53,18 +46,18 @@ def handle(
         ],
     )
     answer = _fetch(context, group, request.require_stable)
-    return then(answer, lambda fetched: _single(context, request, fetched))
+    return later(answer, lambda fetched: _single(context, request, fetched))
 
 
 def _fetch(
     context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
 ) -> OffsetFetchResponseGroup | asyncio.Future[OffsetFetchResponseGroup]:
-    groups, client = context.services.groups, client_of(context)
+    groups = context.services.groups
     if context.api_version < TOPIC_IDS_SINCE:
-        return groups.fetch_offsets(client, group, require_stable=require_stable)
+        return groups.fetch_offsets(group, require_stable=require_stable)
     unknown = _name_topics(context, group)
-    answer = groups.fetch_offsets(client, group, require_stable=require_stable)
-    return then(answer, lambda fetched: _with_ids(context, fetched, unknown))
+    answer = groups.fetch_offsets(group, require_stable=require_stable)
+    return later(answer, lambda fetched: _with_ids(context, fetched, unknown))
 
 
 def _name_topics(

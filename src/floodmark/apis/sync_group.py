@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 
 from floodmark.apis.context import RequestContext
-from floodmark.apis.group_requests import client_of
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -21,4 +20,4 @@ def handle(
     names_protocol = request.protocol_type is not None and request.protocol_name is not None
     if context.api_version >= PROTOCOL_NEEDED_SINCE and not names_protocol:
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    return context.services.groups.sync_group(client_of(context), request)
+    return context.services.groups.sync_group(request)

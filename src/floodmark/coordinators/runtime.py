@@ -11,16 +11,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Generic, TypeVar, cast
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
 
 from floodmark.clock import Clock
 from floodmark.coordinators.loading import load_log
-from floodmark.coordinators.ports import (
-    CoordinatorError,
-    CoordinatorLog,
-    NotCoordinator,
-)
+from floodmark.coordinators.ports import CoordinatorError, CoordinatorLog, NotCoordinator
 from floodmark.coordinators.shard import Producer, Shard, TimerOperation, Timers, Write
 from floodmark.coordinators.timers import TimerQueue
 from floodmark.records.compression import Compression
@@ -150,7 +146,7 @@ class CoordinatorRuntime(Generic[S]):
         return any(not loaded.active for loaded in self._loaded.values())
 
     async def until_loaded(self) -> None:
-        """For the start of a broker, and for tests."""
+        """For tests."""
         tasks = [loaded.load_task for loaded in self._loaded.values() if loaded.load_task]
         await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -217,14 +213,6 @@ class CoordinatorRuntime(Generic[S]):
         except CoordinatorError as error:
             return on_error(error)
         return self._answer(partition, loaded, answer, None, on_error)
-
-    async def write(self, partition: int, handler: Callable[[S, int], Write[T]]) -> T:
-        """`submit` for callers that are coroutines; raises CoordinatorError."""
-        return cast(T, await _settled(self.submit(partition, handler, _raise_later)))
-
-    async def read(self, partition: int, handler: Callable[[S, int], T]) -> T:
-        """`query` for callers that are coroutines; raises CoordinatorError."""
-        return cast(T, await _settled(self.query(partition, handler, _raise_later)))
 
     def marker(
         self, partition: int, producer_id: int, producer_epoch: int, *, committed: bool
@@ -409,24 +397,3 @@ class _ShardTimers:
 
     def is_scheduled(self, key: str) -> bool:
         return self._runtime.is_scheduled(self._partition, key)
-
-
-class _Failed:
-    """Carries an error through `submit` to a coroutine that raises it."""
-
-    __slots__ = ("error",)
-
-    def __init__(self, error: CoordinatorError) -> None:
-        self.error = error
-
-
-def _raise_later(error: CoordinatorError) -> Any:
-    return _Failed(error)
-
-
-async def _settled(outcome: Any) -> Any:
-    if isinstance(outcome, asyncio.Future):
-        outcome = await cast(Awaitable[Any], outcome)
-    if isinstance(outcome, _Failed):
-        raise outcome.error
-    return outcome

@@ -307,7 +307,7 @@ async def test_markers_stop_when_the_partition_is_given_away(bench: TransactionB
     await asyncio.sleep(0)
     assert bench.markers.written == []
     with pytest.raises(NotCoordinator):
-        bench.service._runtime.shard(bench.service.partition_for("t"))
+        bench.service.runtime.shard(bench.service.partition_for("t"))
 
 
 def marker_answer(producer: Producer, error_code: ErrorCode) -> WriteTxnMarkersResponse:

@@ -135,12 +135,6 @@ class ClassicGroups(ClassicJoin):
             group.answer_sync(member, SyncGroupResponse(error_code=error_code))
         group.transition(ClassicState.DEAD, now_ms)
 
-    def cancel_timers(self, group: ClassicGroup) -> None:
-        for member_id in (*group.members, *group.pending_joins):
-            self.timers.cancel(self.heartbeat_key(group.group_id, member_id))
-        self.timers.cancel(self._join_key(group))
-        self.timers.cancel(self._sync_key(group))
-
 
 def describe_classic(group: ClassicGroup) -> DescribedGroup:
     """Subscriptions are shown once they mean something: when the group is stable."""

@@ -102,7 +102,7 @@ class ConsumerGroups(ConsumerHeartbeats):
     ) -> Write[Any]:
         leaving = {member.member_id for member in members}
         rest = [m for m in group.members.values() if m.member_id not in leaving]
-        if not members or not can_downgrade(group, rest, self.surroundings.settings):
+        if not members or not can_downgrade(rest, self.surroundings.settings):
             return super().remove(members, group, answer, now_ms)
         records = downgraded(
             group, [(m, m.member_id) for m in rest], self.surroundings.image, now_ms
@@ -190,9 +190,7 @@ class ConsumerGroups(ConsumerHeartbeats):
         old = change.group.static_member(change.updated.instance_id)
         if old is None or old.classic is not None:
             return False
-        return can_downgrade(
-            change.group, list(change.members().values()), self.surroundings.settings
-        )
+        return can_downgrade(list(change.members().values()), self.surroundings.settings)
 
     def _join_and_downgrade(
         self, change: Change, request: JoinGroupRequest, reply: JoinReply, now_ms: int

@@ -104,9 +104,7 @@ def _add_upgraded(
     )
 
 
-def can_downgrade(
-    group: ConsumerGroup, rest: list[ConsumerMember], settings: GroupSettings
-) -> bool:
+def can_downgrade(rest: list[ConsumerMember], settings: GroupSettings) -> bool:
     """Whether those who stay all speak the classic protocol, and may go back to it."""
     return (
         bool(rest)

@@ -170,7 +170,7 @@ class GroupService:
         return reply.result()
 
     def sync_group(
-        self, client: Client, request: SyncGroupRequest
+        self, request: SyncGroupRequest
     ) -> SyncGroupResponse | asyncio.Future[SyncGroupResponse]:
         if not request.group_id:
             return SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
@@ -183,7 +183,7 @@ class GroupService:
         return reply.result()
 
     def heartbeat(
-        self, client: Client, request: HeartbeatRequest
+        self, request: HeartbeatRequest
     ) -> HeartbeatResponse | asyncio.Future[HeartbeatResponse]:
         if not request.group_id:
             return HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)
@@ -197,12 +197,12 @@ class GroupService:
 
         return self.runtime.submit(
             self.partition_of(request.group_id),
-            lambda shard, now_ms: shard.heartbeat(request, now_ms),
+            lambda shard, _: shard.heartbeat(request),
             failed,
         )
 
     def leave_group(
-        self, client: Client, request: LeaveGroupRequest
+        self, request: LeaveGroupRequest
     ) -> LeaveGroupResponse | asyncio.Future[LeaveGroupResponse]:
         if not request.group_id:
             return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
@@ -269,7 +269,7 @@ class GroupService:
         )
 
     def fetch_offsets(
-        self, client: Client, request: OffsetFetchRequestGroup, *, require_stable: bool
+        self, request: OffsetFetchRequestGroup, *, require_stable: bool
     ) -> OffsetFetchResponseGroup | asyncio.Future[OffsetFetchResponseGroup]:
         def failed(error: CoordinatorError) -> OffsetFetchResponseGroup:
             error_code = client_code(error)
@@ -299,11 +299,11 @@ class GroupService:
     # Administration
 
     def describe_group(
-        self, client: Client, group_id: str
+        self, api_version: int, group_id: str
     ) -> DescribedGroup | asyncio.Future[DescribedGroup]:
         return self.runtime.query(
             self.partition_of(group_id),
-            lambda shard, _: shard.describe(group_id, client.api_version),
+            lambda shard, _: shard.describe(group_id, api_version),
             lambda error: DescribedGroup(group_id=group_id, error_code=client_code(error)),
         )
 

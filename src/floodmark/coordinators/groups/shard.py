@@ -204,7 +204,7 @@ class GroupShard:
             return self.consumer.sync(group, request, reply)
         return self.classic.sync(group, request, reply, now_ms)
 
-    def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> Write[HeartbeatResponse]:
+    def heartbeat(self, request: HeartbeatRequest) -> Write[HeartbeatResponse]:
         group = self.groups.get(request.group_id)
         if group is None:
             raise unknown_member()
@@ -342,10 +342,9 @@ class GroupShard:
         return Write(DeletableGroupResult(group_id=group_id), records, atomic=False)
 
     def tombstones(self, group: Group) -> list[MessageRecord]:
-        """What removes an empty group itself; its timers go at once."""
+        """What removes an empty group itself. Timers that it leaves behind find it gone."""
         if isinstance(group, ConsumerGroup):
             return group_tombstones(group)
-        self.classic.cancel_timers(group)
         return [group_metadata(group.group_id, None)]
 
     def _schedule_expiry(self, delay_ms: int) -> None:

@@ -8,8 +8,6 @@ from uuid import UUID
 
 import re2
 
-from floodmark.coordinators.groups.consumer_group import ConsumerGroup, subscribed_topics
-from floodmark.coordinators.groups.consumer_member import ConsumerMember
 from floodmark.coordinators.ports import CoordinatorError
 from floodmark.metadata.image import MetadataImage
 from floodmark.wire.errors import ErrorCode
@@ -41,14 +39,8 @@ def _invalid(pattern: str, why: str) -> CoordinatorError:
     )
 
 
-def subscribed_ids(
-    member: ConsumerMember, group: ConsumerGroup, image: MetadataImage
-) -> frozenset[UUID]:
-    """The ids of the member's topics that exist."""
-    return topic_ids(subscribed_topics((member,), group.regexes), image)
-
-
 def topic_ids(topics: Iterable[str], image: MetadataImage) -> frozenset[UUID]:
+    """Of those that exist."""
     known = image.topics
     return frozenset(known[topic].topic_id for topic in topics if topic in known)
 

@@ -52,7 +52,7 @@ class TransactionService:
         self.limits = limits
         self._clock = clock
         self._producer_ids = ProducerIds(allocate_producer_ids)
-        self._runtime = CoordinatorRuntime(log, clock, self._make_shard)
+        self.runtime = CoordinatorRuntime(log, clock, self._make_shard)
         self._markers = MarkerWriter(broker_id, marker_log, cluster, self._complete)
         self.append_marker = marker_log.append_marker
         self.verify_or_add = PartitionVerifier(broker_id, self, cluster, clock).verify_or_add
@@ -63,22 +63,15 @@ class TransactionService:
         return partition_for(transactional_id, self.log.partition_count)
 
     def load(self, partition: int) -> None:
-        self._runtime.load(partition)
+        self.runtime.load(partition)
 
     def unload(self, partition: int) -> None:
         self._markers.cancel(partition)
-        self._runtime.unload(partition)
-
-    async def until_loaded(self) -> None:
-        await self._runtime.until_loaded()
-
-    def run_timers(self) -> None:
-        """Run what is due; for tests that moved a virtual clock."""
-        self._runtime.run_timers()
+        self.runtime.unload(partition)
 
     def close(self) -> None:
         self._markers.close()
-        self._runtime.close()
+        self.runtime.close()
         self._producer_ids.close()
 
     # Producers
@@ -118,7 +111,7 @@ class TransactionService:
                 transactional_id, producer, partitions, client_version, now_ms
             )
 
-        return self._runtime.submit(self.partition_for(transactional_id), handler, client_code)
+        return self.runtime.submit(self.partition_for(transactional_id), handler, client_code)
 
     def verify_partitions(
         self, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]
@@ -131,7 +124,7 @@ class TransactionService:
 
         if not transactional_id:
             return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
-        return self._runtime.query(self.partition_for(transactional_id), handler, failed)
+        return self.runtime.query(self.partition_for(transactional_id), handler, failed)
 
     def end(
         self, transactional_id: str, producer: Producer, client_version: int, *, committed: bool
@@ -153,7 +146,7 @@ class TransactionService:
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST, None
         try:
-            shard = self._runtime.shard(self.partition_for(transactional_id))
+            shard = self.runtime.shard(self.partition_for(transactional_id))
         except CoordinatorError as error:
             return client_code(error), None
         transaction = shard.find(transactional_id)
@@ -162,9 +155,9 @@ class TransactionService:
         return ErrorCode.NONE, transaction
 
     def search(self, wanted: TransactionFilter) -> Listing:
-        if self._runtime.is_loading():
+        if self.runtime.is_loading():
             return Listing(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        shards = [self._runtime.shard(p) for p in self._runtime.active_partitions]
+        shards = [self.runtime.shard(p) for p in self.runtime.active_partitions]
         return list_transactions(shards, wanted, self._clock.now_ms())
 
     # From the outcome to its completion
@@ -183,16 +176,18 @@ class TransactionService:
 
     async def _write_when_committed(self, partition: int, transactions: list[Transaction]) -> None:
         """Markers of an outcome that could still be lost would make it come out twice."""
-        while True:
-            try:
-                await self._runtime.read(partition, lambda shard, now_ms: None)
-                break
-            except NotCoordinator:
+        while (error := await self._until_committed(partition)) is not None:
+            if isinstance(error, NotCoordinator):
                 return
-            except CoordinatorError:
-                await asyncio.sleep(TIMER_RETRY_MS / 1000)
+            await asyncio.sleep(TIMER_RETRY_MS / 1000)
         for transaction in transactions:
             self.prepared(partition, transaction, None)
+
+    async def _until_committed(self, partition: int) -> CoordinatorError | None:
+        """Return when what is in the log now is safe, or why it is not known to be."""
+        outcome: CoordinatorError | asyncio.Future[CoordinatorError | None] | None
+        outcome = self.runtime.query(partition, lambda shard, _: None, lambda error: error)
+        return await outcome if isinstance(outcome, asyncio.Future) else outcome
 
     def _complete(self, partition: int, transaction: Transaction) -> None:
         def handler(shard: TransactionShard, now_ms: int) -> Write[None]:
@@ -201,9 +196,9 @@ class TransactionService:
         def failed(error: CoordinatorError) -> None:
             if not isinstance(error, NotCoordinator):
                 key = f"complete {transaction.transactional_id}"
-                self._runtime.schedule(partition, key, TIMER_RETRY_MS, handler)
+                self.runtime.schedule(partition, key, TIMER_RETRY_MS, handler)
 
-        self._runtime.submit(partition, handler, failed)
+        self.runtime.submit(partition, handler, failed)
 
     # Helpers
 
@@ -216,7 +211,7 @@ class TransactionService:
     def _submit_identity(
         self, partition: int, handler: Callable[[TransactionShard, int], Write[Identity]]
     ) -> Identity | asyncio.Future[Identity]:
-        return self._runtime.submit(partition, handler, lambda error: Identity(client_code(error)))
+        return self.runtime.submit(partition, handler, lambda error: Identity(client_code(error)))
 
     def _with_producer_ids(
         self, run: Callable[[], Identity | asyncio.Future[Identity]]

@@ -81,7 +81,6 @@ def sync(
     instance_id: str | None = None,
 ) -> SyncGroupResponse | asyncio.Future[SyncGroupResponse]:
     return bench.service.sync_group(
-        CLIENT,
         SyncGroupRequest(
             group_id=GROUP,
             generation_id=generation_id,
@@ -104,13 +103,13 @@ def heartbeat(
         member_id=member_id,
         group_instance_id=instance_id,
     )
-    return now(bench.service.heartbeat(CLIENT, request)).error_code
+    return now(bench.service.heartbeat(request)).error_code
 
 
 def leave(bench: GroupBench, member_id: str, instance_id: str | None = None) -> int:
     identity = MemberIdentity(member_id=member_id, group_instance_id=instance_id)
     request = LeaveGroupRequest(group_id=GROUP, members=[identity])
-    answer = now(bench.service.leave_group(CLIENT, request))
+    answer = now(bench.service.leave_group(request))
     return answer.error_code or answer.members[0].error_code
 
 

@@ -401,7 +401,7 @@ async def test_fetches_of_members_are_fenced_too(bench: GroupBench) -> None:
         request = OffsetFetchRequestGroup(
             group_id="g", member_id=member_id, member_epoch=epoch, topics=None
         )
-        answer = now(bench.service.fetch_offsets(CLIENT, request, require_stable=False))
+        answer = now(bench.service.fetch_offsets(request, require_stable=False))
         assert answer.error_code == expected
 
 

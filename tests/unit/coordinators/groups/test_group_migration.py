@@ -108,7 +108,7 @@ def sync(
         group_instance_id=instance_id,
         assignments=assignments,
     )
-    return now(bench.service.sync_group(CLIENT, request))
+    return now(bench.service.sync_group(request))
 
 
 def partitions_of(response: SyncGroupResponse) -> list[int]:
@@ -119,7 +119,7 @@ def partitions_of(response: SyncGroupResponse) -> list[int]:
 
 def heartbeat(bench: GroupBench, member_id: str, generation_id: int) -> int:
     request = HeartbeatRequest(group_id="g", generation_id=generation_id, member_id=member_id)
-    return now(bench.service.heartbeat(CLIENT, request)).error_code
+    return now(bench.service.heartbeat(request)).error_code
 
 
 def beat(
@@ -254,7 +254,7 @@ async def test_an_empty_group_changes_its_protocol_without_ado(bench: GroupBench
     classic = classic_group(bench)
     identity = MemberIdentity(member_id=classic)
     request = LeaveGroupRequest(group_id="g", members=[identity])
-    now(bench.service.leave_group(CLIENT, request))
+    now(bench.service.leave_group(request))
     assert assigned(beat(bench, "new")) == [0, 1, 2, 3]
     await bench.reload()
     assert isinstance(bench.group("g"), ConsumerGroup)
@@ -270,7 +270,7 @@ async def test_any_member_can_be_removed_by_leave_group(bench: GroupBench) -> No
     classic = mixed_group(bench)
     identities = [MemberIdentity(member_id=m) for m in ("new", "nobody")]
     request = LeaveGroupRequest(group_id="g", members=identities)
-    answer = now(bench.service.leave_group(CLIENT, request))
+    answer = now(bench.service.leave_group(request))
     assert [m.error_code for m in answer.members] == [
         ErrorCode.NONE,
         ErrorCode.UNKNOWN_MEMBER_ID,

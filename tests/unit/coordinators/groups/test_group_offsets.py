@@ -45,7 +45,7 @@ from floodmark.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from floodmark.wire.schema import ZERO_UUID, WireError
-from kit.group_bench import CLIENT, GroupBench, is_waiting, now, topic_image
+from kit.group_bench import GroupBench, is_waiting, now, topic_image
 
 HOUR_MS = 3_600_000
 
@@ -99,7 +99,7 @@ def fetch(
 ) -> OffsetFetchResponsePartitions:
     topic = OffsetFetchRequestTopics(name="t", topic_id=topic_id, partition_indexes=[partition])
     request = OffsetFetchRequestGroup(group_id="g", topics=[topic])
-    answer = now(bench.service.fetch_offsets(CLIENT, request, require_stable=stable))
+    answer = now(bench.service.fetch_offsets(request, require_stable=stable))
     assert answer.error_code == ErrorCode.NONE
     return answer.topics[0].partitions[0]
 
@@ -146,7 +146,7 @@ async def test_an_unknown_group_or_partition_is_minus_one_without_error(bench: G
     commit(bench, 5)
     assert fetch(bench, partition=9).committed_offset == -1
     everything = OffsetFetchRequestGroup(group_id="g", topics=None)
-    answer = now(bench.service.fetch_offsets(CLIENT, everything, require_stable=False))
+    answer = now(bench.service.fetch_offsets(everything, require_stable=False))
     assert [(t.name, len(t.partitions)) for t in answer.topics] == [("t", 1)]
 
 
@@ -184,7 +184,7 @@ async def test_a_group_with_members_takes_commits_of_members_only(bench: GroupBe
 async def test_a_commit_is_a_sign_of_life(bench: GroupBench) -> None:
     member_id = join_alone(bench)
     sync = SyncGroupRequest(group_id="g", generation_id=1, member_id=member_id)
-    assert now(bench.service.sync_group(CLIENT, sync)).error_code == ErrorCode.NONE
+    assert now(bench.service.sync_group(sync)).error_code == ErrorCode.NONE
     for offset in range(5):
         bench.advance(8000)
         assert commit(bench, offset, generation_id=1, member_id=member_id) == ErrorCode.NONE
@@ -218,7 +218,7 @@ async def test_a_fetch_waits_until_what_it_saw_is_committed(bench: GroupBench) -
     request = OffsetFetchRequestGroup(group_id="g", topics=None)
     with pytest.raises(AssertionError):
         commit(bench, 1)
-    assert is_waiting(bench.service.fetch_offsets(CLIENT, request, require_stable=False))
+    assert is_waiting(bench.service.fetch_offsets(request, require_stable=False))
 
 
 @pytest.mark.parametrize("reload", [False, True])
@@ -376,9 +376,9 @@ async def test_groups_are_listed_by_state_and_type(bench: GroupBench) -> None:
 
 
 async def test_an_unknown_group_is_described_as_dead(bench: GroupBench) -> None:
-    old = now(bench.service.describe_group(Client("", "", 5), "g"))
+    old = now(bench.service.describe_group(5, "g"))
     assert (old.group_state, old.error_code) == ("Dead", ErrorCode.NONE)
-    new = now(bench.service.describe_group(Client("", "", 6), "g"))
+    new = now(bench.service.describe_group(6, "g"))
     assert (new.group_state, new.error_code) == ("Dead", ErrorCode.GROUP_ID_NOT_FOUND)
 
 
