@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from floodmark.pipeline.errors import PipelineError
 from floodmark.pipeline.offsets import topics_in
 
 IDENTITY_FILE = "pipeline.json"
+TEMPORARY_FILE = IDENTITY_FILE + ".tmp"
 LOCK_FILE = "lock"
 DEFAULT_FOLDER = ".floodmark"
 
@@ -86,7 +88,9 @@ def _check(folder: Path, pipeline: str) -> Checkpoint | None:
         )
     known = read_checkpoint(folder)
     if known is None:
-        if folder.exists() and any(path.name != LOCK_FILE for path in folder.iterdir()):
+        # A first run may have ended before its checkpoint had a name.
+        unfinished = {LOCK_FILE, TEMPORARY_FILE}
+        if folder.exists() and any(path.name not in unfinished for path in folder.iterdir()):
             raise PipelineError(
                 f"{folder} is not empty and no checkpoint of ours: name another by --checkpoint"
             )
@@ -157,7 +161,12 @@ def _write(checkpoint: Checkpoint) -> None:
         "bootstrap_server": checkpoint.bootstrap_server,
     }
     text = json.dumps(document, indent=2) + "\n"
-    (checkpoint.folder / IDENTITY_FILE).write_text(text, encoding="utf-8")
+    temporary = checkpoint.folder / TEMPORARY_FILE
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(checkpoint.folder / IDENTITY_FILE)
 
 
 def _last_number(folder: Path) -> int | None:

@@ -1,15 +1,18 @@
 """Mistakes in a pipeline file are told with their line; Java and folders are checked first."""
 
 import errno
+import json
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark import cloudpickle
 
 from floodmark.pipeline.checkpoints import (
+    IDENTITY_FILE,
     find_checkpoints,
     held,
     held_checkpoint,
@@ -183,6 +186,28 @@ def test_a_checkpoint_belongs_to_its_pipeline(tmp_path: Path) -> None:
     (tmp_path / "c" / "pipeline.json").write_text("{")
     with pytest.raises(PipelineError, match="damaged"):
         read_checkpoint(tmp_path / "c")
+
+
+def test_a_checkpoint_is_named_whole_or_as_before(tmp_path: Path) -> None:
+    first = open_checkpoint(tmp_path, "shop", "h:1")
+    with (tmp_path / IDENTITY_FILE).open() as before:
+        second = open_checkpoint(tmp_path, "shop", "h:2")
+        assert json.load(before)["bootstrap_server"] == "h:1", "it was replaced, not overwritten"
+    assert read_checkpoint(tmp_path) == second == replace(first, bootstrap_server="h:2")
+    assert [path.name for path in tmp_path.iterdir()] == [IDENTITY_FILE]
+
+
+def test_a_first_run_that_ended_before_its_checkpoint_was_named_is_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def power_fails(*_: object) -> None:
+        raise OSError("gone")
+
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="gone"):
+        patched.setattr(Path, "replace", power_fails)
+        open_checkpoint(tmp_path, "shop", "h:1")
+    assert list(tmp_path.iterdir()) != []
+    assert open_checkpoint(tmp_path, "shop", "h:1") == read_checkpoint(tmp_path)
 
 
 def test_a_checkpoint_is_held_by_one_run_at_a_time(tmp_path: Path) -> None:
