@@ -84,7 +84,8 @@ class RowBuilder:
         schema = ROW_SCHEMA
         if self._include_headers:
             schema = ROW_SCHEMA_WITH_HEADERS
-            columns.append(header_column(data, fields.header_starts, _HEADERS_TYPE))
+            headers = header_column(data, fields.header_starts, fields.record_ends, _HEADERS_TYPE)
+            columns.append(headers)
         batch = pa.RecordBatch.from_arrays(columns, schema=schema)
         return batch.slice(int(first), int(last - first))
 
@@ -114,9 +115,10 @@ class _Fields:
         except IndexError:
             raise CorruptRecord("a record ends behind its batch") from None
         self.header_starts = self._value_starts + np.maximum(self._value_sizes, 0)
+        self.record_ends = starts + lengths
         # Arrow takes the bounds below without a look of its own, so none may lie.
         inside = (self.header_starts >= self._value_starts) & (
-            self.header_starts < starts + lengths
+            self.header_starts < self.record_ends
         )
         if not bool(inside.all()):
             raise CorruptRecord("a key or value is longer than its record")

@@ -19,6 +19,7 @@ from floodmark.pipeline.header_columns import header_column
 from floodmark.pipeline.options import parse_write_options
 from floodmark.pipeline.sink import check_columns, check_no_other_columns
 from floodmark.pipeline.source import FloodmarkSource, row_schema
+from floodmark.records.errors import CorruptRecord
 
 TO_TOPIC = parse_write_options({"kafka.bootstrap.servers": "h:1", "topic": "t"})
 BY_COLUMN = parse_write_options({"kafka.bootstrap.servers": "h:1"})
@@ -77,8 +78,24 @@ def test_a_header_without_a_key_is_refused() -> None:
 
 def test_a_header_name_that_is_no_text_does_not_stop_a_query() -> None:
     # One header with a name of one byte, which is no UTF-8, and an empty value.
-    column = header_column(b"\x02\x02\xff\x00", np.array([0]), HEADERS)
+    column = header_column(b"\x02\x02\xff\x00", np.array([0]), np.array([4]), HEADERS)
     assert column.to_pylist() == [[{"key": "\ufffd", "value": b""}]]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        # A thousand headers of which none has a name: the second leads back to the first.
+        pytest.param(b"\xd0\x0f\x01\x03", id="round and round"),
+        pytest.param(b"\x02\x02n\x7e", id="a value behind the record"),
+        pytest.param(b"\x02\x02n\x00rest", id="bytes behind the headers"),
+        pytest.param(b"\x01", id="fewer than none"),
+        pytest.param(b"\x02" + b"\xff" * 12, id="a number without end"),
+    ],
+)
+def test_headers_that_lie_about_their_length_are_found(data: bytes) -> None:
+    with pytest.raises(CorruptRecord):
+        header_column(data, np.array([0]), np.array([len(data)]), HEADERS)
 
 
 def test_a_topic_cannot_be_overwritten_nor_have_other_columns() -> None:
