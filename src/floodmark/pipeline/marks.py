@@ -110,6 +110,19 @@ def check_plan(known: Mark | None, wanted: Repeatable, first: int) -> None:
         )
 
 
+def is_written(mark: Mark, wanted: Repeatable, task: int) -> bool:
+    """Whether the task has written this batch already.
+
+    Spark begins a batch when the one before is complete, but may leave copies of its tasks running:
+    what such a straggler has to write is there, and its mark would hide the later one.
+    """
+    if mark.batch > wanted.batch:
+        raise ExactlyOnceError(
+            f"task {task} of batch {wanted.batch} comes too late: batch {mark.batch} is written"
+        )
+    return mark.batch == wanted.batch
+
+
 def check_repeat(mark: Mark, rows: int, task: int) -> None:
     """A repeat that makes more or fewer rows was cut or made otherwise; to skip it may lose some.
 

@@ -14,7 +14,14 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from floodmark.client.cluster import Cluster
-from floodmark.pipeline.marks import Mark, Repeatable, check_repeat, mark_partition, read_mark
+from floodmark.pipeline.marks import (
+    Mark,
+    Repeatable,
+    check_repeat,
+    is_written,
+    mark_partition,
+    read_mark,
+)
 from floodmark.pipeline.options import WriteOptions
 from floodmark.pipeline.sending import BatchSender
 from floodmark.pipeline.writing import TaskWriter
@@ -54,7 +61,7 @@ async def write_rows_once(
         await sender.begin()
         known = await read_mark(cluster, group, options.topic)
         counter = _Counter(iterator)
-        if known is not None and known.batch == repeatable.batch:
+        if known is not None and is_written(known, repeatable, task):
             # All rows are drawn nevertheless: state stores upstream commit when they are through.
             for _ in counter:
                 pass

@@ -10,7 +10,7 @@ from floodmark.client.offsets import OffsetSpec
 from floodmark.client.view import TopicPartition
 from floodmark.pipeline.errors import ExactlyOnceError, OptionError, root_cause, short_text
 from floodmark.pipeline.java import parse_major_version
-from floodmark.pipeline.marks import Mark, Repeatable, check_plan
+from floodmark.pipeline.marks import Mark, Repeatable, check_plan, is_written
 from floodmark.pipeline.offsets import from_document, to_document
 from floodmark.pipeline.options import parse_duration_ms, parse_read_options, parse_write_options
 from floodmark.pipeline.planning import OffsetRange, check_order, limit_evenly, split_ranges
@@ -179,6 +179,14 @@ def test_a_batch_may_follow_or_repeat_and_nothing_else(
         return
     with pytest.raises(ExactlyOnceError, match=message):
         check_plan(known, wanted, first=0)
+
+
+def test_a_task_writes_after_its_last_batch_and_never_before_it() -> None:
+    wanted = Repeatable("q", 5, 2)
+    assert not is_written(Mark(4, 2), wanted, task=0)
+    assert is_written(Mark(5, 2), wanted, task=0)
+    with pytest.raises(ExactlyOnceError, match="batch 5 comes too late: batch 6 is written"):
+        is_written(Mark(6, 2), wanted, task=0)
 
 
 def test_marks_survive_the_way_through_an_offset() -> None:
