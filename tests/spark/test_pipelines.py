@@ -10,11 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from floodmark.pipeline.checkpoints import open_checkpoint
+from floodmark.pipeline.errors import PipelineError
 from floodmark.pipeline.loading import load_pipeline
 from floodmark.pipeline.runner import Runner
 from floodmark.pipeline.template import write_template
 from kit.broker import Broker
-from kit.topics import fill_topic, make_topic, read_topic
+from kit.topics import delete_topic, fill_topic, make_topic, read_topic
 
 HERE = Path(__file__).parent
 SPOILED = b'{"id": "r9", "level": "high'
@@ -113,6 +114,28 @@ def test_a_record_that_does_not_parse_becomes_a_dead_letter_with_its_origin(ran:
     assert headers["floodmark.source"] == b"readings"
     assert b"does not parse as json" in (headers["floodmark.error"] or b"")
     assert (headers["floodmark.offset"] or b"").isdigit()
+
+
+def test_a_topic_that_is_made_anew_between_two_runs_is_data_loss(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    name = f"words-{uuid.uuid4().hex[:8]}"
+    pipeline = load_pipeline(write_template(tmp_path / name))
+    make_topic(broker.bootstrap, f"{name}-counts")
+
+    def run() -> None:
+        make_topic(broker.bootstrap, f"{name}-words")
+        # The second time more than before: the offset that the query stands at is there again.
+        fill_topic(broker.bootstrap, f"{name}-words", [(None, b"word")] * next(counts))
+        checkpoint = open_checkpoint(tmp_path / "checkpoint", name, broker.bootstrap)
+        runner = Runner(spark, pipeline, bootstrap_server=broker.bootstrap, checkpoint=checkpoint)
+        runner.run(once=True)
+
+    counts = iter((2, 5))
+    run()
+    delete_topic(broker.bootstrap, f"{name}-words")
+    with pytest.raises(PipelineError, match=f"topic {name}-words was deleted and made anew"):
+        run()
 
 
 def test_the_template_of_a_new_pipeline_runs(

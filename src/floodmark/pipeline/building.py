@@ -31,6 +31,8 @@ from floodmark.pipeline.tables import location
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
+    from floodmark.pipeline.checkpoints import Checkpoint
+
 
 @dataclass(frozen=True)
 class Built:
@@ -52,10 +54,17 @@ class Built:
 
 
 class Builder:
-    def __init__(self, spark: SparkSession, pipeline: Pipeline, bootstrap_server: str) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        pipeline: Pipeline,
+        bootstrap_server: str,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
         self._spark = spark
         self._pipeline = pipeline
         self._bootstrap_server = bootstrap_server
+        self._checkpoint = checkpoint
 
     def build_all(self) -> list[Built]:
         if not self._pipeline.outputs:
@@ -129,6 +138,9 @@ class Builder:
         if not source.is_table:
             _set_default(options, "kafka.group.id", self.group_of(output_name))
             _set_default(options, "startingOffsets", str(source.starting_offsets))
+            if self._checkpoint is not None:
+                ids_file = self._checkpoint.topic_ids_of(output_name, source.name)
+                _set_default(options, "topicIdsFile", ids_file)
         try:
             # Spark asks the data source for them when a query starts; a check shall know before.
             parse_read_options(options, streaming=not source.is_table)

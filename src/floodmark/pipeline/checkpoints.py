@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -18,9 +17,9 @@ from pathlib import Path
 
 from floodmark.pipeline.errors import PipelineError
 from floodmark.pipeline.offsets import topics_in
+from floodmark.pipeline.whole_files import TEMPORARY_SUFFIX, write_whole
 
 IDENTITY_FILE = "pipeline.json"
-TEMPORARY_FILE = IDENTITY_FILE + ".tmp"
 LOCK_FILE = "lock"
 DEFAULT_FOLDER = ".floodmark"
 
@@ -34,6 +33,10 @@ class Checkpoint:
 
     def of_output(self, name: str) -> str:
         return str((self.folder / name).resolve())
+
+    def topic_ids_of(self, output: str, source: str) -> str:
+        """A file beside Spark's own, which goes with them."""
+        return str(Path(self.of_output(output)) / f"topic-ids-{source}.json")
 
     def query_name(self, output: str) -> str:
         """Names the marks of a sink: the same after a restart, another after a reset."""
@@ -89,7 +92,7 @@ def _check(folder: Path, pipeline: str) -> Checkpoint | None:
     known = read_checkpoint(folder)
     if known is None:
         # A first run may have ended before its checkpoint had a name.
-        unfinished = {LOCK_FILE, TEMPORARY_FILE}
+        unfinished = {LOCK_FILE, IDENTITY_FILE + TEMPORARY_SUFFIX}
         if folder.exists() and any(path.name not in unfinished for path in folder.iterdir()):
             raise PipelineError(
                 f"{folder} is not empty and no checkpoint of ours: name another by --checkpoint"
@@ -154,19 +157,13 @@ def remove(checkpoint: Checkpoint) -> None:
 
 
 def _write(checkpoint: Checkpoint) -> None:
-    checkpoint.folder.mkdir(parents=True, exist_ok=True)
     document = {
         "pipeline": checkpoint.pipeline,
         "id": checkpoint.run_id,
         "bootstrap_server": checkpoint.bootstrap_server,
     }
     text = json.dumps(document, indent=2) + "\n"
-    temporary = checkpoint.folder / TEMPORARY_FILE
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(checkpoint.folder / IDENTITY_FILE)
+    write_whole(checkpoint.folder / IDENTITY_FILE, text)
 
 
 def _last_number(folder: Path) -> int | None:

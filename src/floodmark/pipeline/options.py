@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeVar
 
 from floodmark.client.cluster import parse_servers
@@ -69,6 +70,10 @@ class Options:
     def text(self, name: str) -> str | None:
         value = self._values.get(name.lower())
         return None if value is None else value.strip()
+
+    def path(self, name: str) -> Path | None:
+        text = self.text(name)
+        return None if text is None else Path(text)
 
     def whole(self, name: str, lowest: int = 1) -> int | None:
         text = self.text(name)
@@ -162,6 +167,7 @@ class ReadOptions:
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: int = 15 * 60_000
+    topic_ids_file: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -203,6 +209,7 @@ def parse_read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOp
         max_offsets_per_trigger=maximum,
         min_offsets_per_trigger=minimum,
         max_trigger_delay_ms=given.duration_ms("maxTriggerDelay", 15 * 60_000),
+        topic_ids_file=given.path("topicIdsFile"),
     )
 
 

@@ -70,7 +70,7 @@ class Runner:
         self._pipeline = pipeline
         self._bootstrap_server = bootstrap_server
         self._checkpoint = checkpoint
-        self._builder = Builder(spark, pipeline, bootstrap_server)
+        self._builder = Builder(spark, pipeline, bootstrap_server, checkpoint)
         self._queries: dict[str, StreamingQuery] = {}
         self._followers: dict[str, Follower] = {}
         self._stopping = threading.Event()

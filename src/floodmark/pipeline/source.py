@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
-from uuid import UUID
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -52,6 +51,7 @@ from floodmark.pipeline.planning import (
     limit_evenly,
     split_ranges,
 )
+from floodmark.pipeline.topic_ids import TopicIds
 
 T = TypeVar("T")
 Document = dict[str, dict[str, int]]
@@ -211,13 +211,14 @@ class _StreamDriver:
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
+        self._topic_ids = TopicIds(options.topic_ids_file)
+        self._topics_checked = False
         self._loop = asyncio.new_event_loop()
         self._planner = self._run(self._open())
         self._clock = SystemClock()
         self._last_batch_ms = self._clock.monotonic_ms()
         self._target: Positions | None = None
         self._reported: Positions = {}
-        self._topic_ids: dict[str, UUID] = {}
         self._warned = False
 
     async def _open(self) -> Planner:
@@ -244,23 +245,20 @@ class _StreamDriver:
         return await self._planner.offsets(await self._partitions(), OffsetSpec.LATEST)
 
     async def _partitions(self) -> list[TopicPartition]:
-        """All that are read now; a topic that was made anew counts its offsets from zero again, so
-        that those of the query would stand for other records, and pass over the first ones.
-
-        That is seen as long as the query runs. Its checkpoint has the form of the connector's,
-        which keeps no ids.
-        """
+        """All that are read now."""
         found = await self._planner.partitions()
-        for topic in sorted({partition.topic for partition in found}):
-            topic_id = self._planner.cluster.view.topic_id(topic)
-            is_same = self._topic_ids.setdefault(topic, topic_id) == topic_id
-            if not is_same and self._options.fail_on_data_loss:
-                raise DataLossError(
-                    f"topic {topic} was deleted and made anew while the query read it: what was "
-                    "not read yet is gone. Start with a new checkpoint to read the new topic from "
-                    "its beginning: the next start with this one knows nothing of it and goes on "
-                    "behind the old offset, where the new topic reaches that far"
-                )
+        view = self._planner.cluster.view
+        topic_ids = {partition.topic: view.topic_id(partition.topic) for partition in found}
+        made_anew = self._topic_ids.made_anew(topic_ids)
+        if made_anew and self._options.fail_on_data_loss:
+            raise DataLossError(
+                f"topic {made_anew[0]} was deleted and made anew since the query read it: what was "
+                "not read yet is gone. Start with a new checkpoint to read the new topic from its "
+                "beginning; with failOnDataLoss set to false the query goes on behind the old "
+                "offset, where the new topic reaches that far"
+            )
+        self._topic_ids.keep(topic_ids)
+        self._topics_checked = True
         return found
 
     def report(self) -> Document | None:
@@ -310,6 +308,9 @@ class _StreamDriver:
 
     def ranges(self, start_document: Document, end_document: Document) -> Sequence[InputPartition]:
         start, end = from_document(start_document), from_document(end_document)
+        if not self._topics_checked:
+            # After a restart Spark begins with the batch that was under way.
+            self._run(self._partitions())
         added = sorted(set(end) - set(start))
         start |= self._run(self._planner.offsets(added, OffsetSpec.EARLIEST))
         return _input_partitions(

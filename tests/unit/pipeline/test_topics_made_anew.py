@@ -1,13 +1,14 @@
-"""A topic that is made anew under a running query is known by its id."""
+"""A topic that is made anew under a query, or while it was down, is known by its id."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from floodmark.client.view import TopicPartition
-from floodmark.pipeline.errors import DataLossError
+from floodmark.pipeline.errors import DataLossError, PipelineError
 from floodmark.pipeline.options import parse_read_options
 from floodmark.pipeline.source import _StreamDriver
 
@@ -51,7 +52,71 @@ def test_another_id_is_data_loss_though_all_offsets_are_there(driver: _StreamDri
     assert isinstance(driver._planner, PlannerOfOneTopic)
     driver._planner.topic_id = uuid.uuid4()
     if driver._options.fail_on_data_loss:
-        with pytest.raises(DataLossError, match="topic t was deleted and made anew while"):
+        with pytest.raises(DataLossError, match="topic t was deleted and made anew"):
             driver.latest(stands, limited=False)
     else:
         assert driver.latest(stands, limited=False) == stands
+
+
+Starts = Callable[..., _StreamDriver]
+
+
+@pytest.fixture
+def starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Starts]:
+    """A query that is started with the same checkpoint again and again."""
+    monkeypatch.setattr("floodmark.pipeline.source.Planner", PlannerOfOneTopic)
+    drivers = []
+
+    def start(topic_id: uuid.UUID, **options: str) -> _StreamDriver:
+        options |= {
+            "kafka.bootstrap.servers": "127.0.0.1:1",
+            "subscribe": "t",
+            "topicIdsFile": str(tmp_path / "new folder" / "ids.json"),
+        }
+        driver = _StreamDriver(parse_read_options(options, streaming=True))
+        assert isinstance(driver._planner, PlannerOfOneTopic)
+        driver._planner.topic_id = topic_id
+        drivers.append(driver)
+        return driver
+
+    yield start
+    for driver in drivers:
+        driver.close()
+
+
+STANDS = {"t": {"0": 10}}
+OLD_ID, NEW_ID = uuid.uuid4(), uuid.uuid4()
+
+
+def test_another_id_than_that_of_an_earlier_run_is_data_loss(starts: Starts) -> None:
+    starts(OLD_ID).fix_target()
+    assert starts(OLD_ID).latest(STANDS, limited=False) == STANDS
+    for _ in range(2):
+        with pytest.raises(DataLossError, match="topic t was deleted and made anew"):
+            starts(NEW_ID).latest(STANDS, limited=False)
+    assert starts(OLD_ID).latest(STANDS, limited=False) == STANDS
+
+
+def test_another_id_is_seen_before_the_batch_under_way_is_read_again(starts: Starts) -> None:
+    starts(OLD_ID).fix_target()
+    with pytest.raises(DataLossError, match="topic t was deleted and made anew"):
+        starts(NEW_ID).ranges({"t": {"0": 5}}, STANDS)
+    assert len(starts(OLD_ID).ranges({"t": {"0": 5}}, STANDS)) == 1
+
+
+def test_a_query_that_may_lose_data_goes_on_with_the_new_topic(starts: Starts) -> None:
+    starts(OLD_ID).fix_target()
+    assert starts(NEW_ID, failOnDataLoss="false").latest(STANDS, limited=False) == STANDS
+    assert starts(NEW_ID).latest(STANDS, limited=False) == STANDS
+
+
+def test_a_broker_that_knows_no_ids_is_not_accused(starts: Starts) -> None:
+    for topic_id in (uuid.UUID(int=0), OLD_ID, uuid.UUID(int=0), OLD_ID):
+        assert starts(topic_id).latest(STANDS, limited=False) == STANDS
+
+
+def test_a_damaged_file_of_ids_is_told_of(starts: Starts, tmp_path: Path) -> None:
+    starts(OLD_ID).fix_target()
+    (tmp_path / "new folder" / "ids.json").write_text("{")
+    with pytest.raises(PipelineError, match=r"ids\.json is damaged"):
+        starts(OLD_ID)
