@@ -102,7 +102,7 @@ def compact(
     """Write the new segments, tell of each, and return the offset up to which the log is clean.
 
     Raises CorruptRecord for a batch that is not what was written: it must not be copied under a
-    fresh checksum.
+    fresh checksum; and CorruptIndex where it is not known what was aborted.
     """
     aborted = _aborted_transactions(files, job)
     keys, clean_end = _map_keys(files, job, aborted, pace)

@@ -23,6 +23,7 @@ from floodmark.clock import Clock, SystemClock
 from floodmark.records.errors import CorruptRecord
 from floodmark.storage.compaction import CleanedGroup, CompactionJob, compact
 from floodmark.storage.files import RealFiles
+from floodmark.storage.index_file import CorruptIndex
 
 # The broker's loop and its clients come first.
 NICENESS: Final = 10
@@ -96,8 +97,8 @@ def serve(jobs: Iterable[bytes], answers: BinaryIO, bytes_per_second: float) -> 
             clean_offset = compact(
                 files, job, lambda group: send(GroupDone(group)), throttle(bytes_per_second, clock)
             )
-        except (CorruptRecord, OSError) as problem:
-            send(JobFailed(str(problem), isinstance(problem, CorruptRecord)))
+        except (CorruptRecord, CorruptIndex, OSError) as problem:
+            send(JobFailed(str(problem), not isinstance(problem, OSError)))
         else:
             send(JobDone(clean_offset))
 

@@ -109,6 +109,17 @@ async def test_a_damaged_log_is_given_up_and_the_others_go_on(kit: Kit) -> None:
     assert not await kit.cleaner.clean_one(), "it is not tried again"
 
 
+async def test_a_log_whose_aborts_cannot_be_read_is_given_up_with_the_reason(
+    kit: Kit, caplog: pytest.LogCaptureFixture
+) -> None:
+    kit.fill()
+    kit.bench.log.segments[0].path.with_suffix(".txnindex").write_bytes(b"?" * 34)
+    assert await kit.cleaner.clean_one()
+    assert "cannot be compacted: 00000000000000000000.txnindex is out of order" in caplog.text
+    kit.cleaner.begin_round()
+    assert not await kit.cleaner.clean_one(), "it is not tried again"
+
+
 async def test_a_topic_made_anew_is_not_given_up_with_the_earlier_one(
     kit: Kit, tmp_path: Path
 ) -> None:
