@@ -1,10 +1,11 @@
 """Decisions: settings of topics, brokers and groups, whole (AlterConfigs) or step by step
 (IncrementalAlterConfigs). PURE; the words of refusals are Kafka 4.3's.
+
+`apis` has refused resources and settings that a request names twice: only the wire can say so.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -101,15 +102,10 @@ def _decide(
     outcomes: Sequence[tuple[ConfigResource, dict[str, str] | Refusal]],
     validate_only: bool,
 ) -> Decision[list[ConfigAnswer]]:
-    resources = Counter(resource for resource, _ in outcomes)
     answers: list[ConfigAnswer] = []
     operations: list[Operation] = []
     changes: dict[ConfigResource, Mapping[str, str] | None] = {}
     for resource, outcome in outcomes:
-        if resources[resource] > 1:
-            outcome = Refusal(  # noqa: PLW2901 - the same refusal for all of them
-                ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
-            )
         if isinstance(outcome, Refusal):
             answers.append(ConfigAnswer(resource, *outcome))
             continue
@@ -124,8 +120,6 @@ def _decide(
 
 
 def _take_steps(view: View, request: ConfigAlteration) -> dict[str, str] | Refusal:
-    if len({step.name for step in request.steps}) != len(request.steps):
-        return Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     missing = [
         step.name
         for step in request.steps

@@ -318,12 +318,6 @@ def test_subtracting_leaves_the_rest_of_a_list():
         (TOPIC, [step("retention.ms", 0)], ErrorCode.INVALID_REQUEST, "Null value"),
         (TOPIC, [step("retention.ms", 9, "1")], ErrorCode.INVALID_REQUEST, "Unknown operation"),
         (
-            TOPIC,
-            [step("retention.ms", 0, "1"), step("retention.ms", 1)],
-            ErrorCode.INVALID_REQUEST,
-            "duplicate config keys",
-        ),
-        (
             ConfigResource("topic", "nope"),
             [step("retention.ms", 0, "1")],
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
