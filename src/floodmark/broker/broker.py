@@ -335,6 +335,7 @@ class Broker:
     def _broker_config_changed(self, image: MetadataImage) -> None:
         """Dynamic settings of the broker: defaults of its topics, its slots, its limits."""
         config = self.controller.config
+        self.logs.expire_producers_after(config.get_int("producer.id.expiration.ms"))
         self.partitions.config = config
         for topic in image.topics.values():
             self.partitions.reconfigure(image, topic)

@@ -208,6 +208,12 @@ class LogManager:
     def logs(self) -> list[PartitionLog]:
         return list(self._logs.values())
 
+    def expire_producers_after(self, expiration_ms: int) -> None:
+        """How long a silent producer is known, in the logs that are open and in those to come."""
+        self._producer_expiration_ms = expiration_ms
+        for log in self.logs():
+            log.producers.expiration_ms = expiration_ms
+
     def get_or_create(
         self,
         topic: str,

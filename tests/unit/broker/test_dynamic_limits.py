@@ -1,4 +1,4 @@
-"""Limits of connections that change while the broker runs."""
+"""Limits that change while the broker runs: of connections, and of how long producers are known."""
 
 from collections.abc import Mapping
 
@@ -42,3 +42,14 @@ async def test_more_room_lets_in_who_waits_at_the_door(floodmark: BrokerThread) 
         await alter(admin, {"max.connections": "2"})
         second = await connect(floodmark)
         await second.close()
+
+
+async def test_how_long_a_silent_producer_is_known_counts_for_all_logs(
+    floodmark: BrokerThread,
+) -> None:
+    floodmark.create_topic("before")
+    async with Admin(floodmark.bootstrap_servers) as admin:
+        await alter(admin, {"producer.id.expiration.ms": "1234"})
+    floodmark.create_topic("after")
+    logs = [floodmark.broker.logs.get(topic, 0) for topic in ("before", "after")]
+    assert [log.producers.expiration_ms for log in logs if log is not None] == [1234, 1234]
