@@ -35,6 +35,7 @@ EARLIEST_PENDING_UPLOAD = -6
 CONSUMER_REPLICA_ID = -1
 DEBUG_REPLICA_ID = -2
 
+ISOLATION_LEVELS = frozenset(Isolation)
 LEADER_EPOCH_SINCE = 4
 NEEDS_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
@@ -47,6 +48,8 @@ class Found(NamedTuple):
 
 def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """A partition that is asked for twice has no answer: which of the two would it be?"""
+    if request.isolation_level not in ISOLATION_LEVELS:
+        return _refuse_all(request, ErrorCode.UNKNOWN_SERVER_ERROR)
     asked = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
     by_topic: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
     for topic in request.topics:
@@ -61,6 +64,18 @@ def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsR
         topics=[
             ListOffsetsTopicResponse(name=name, partitions=list(answers.values()))
             for name, answers in by_topic.items()
+        ]
+    )
+
+
+def _refuse_all(request: ListOffsetsRequest, error_code: ErrorCode) -> ListOffsetsResponse:
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[_refuse(p.partition_index, error_code) for p in topic.partitions],
+            )
+            for topic in request.topics
         ]
     )
 
@@ -88,9 +103,8 @@ def _partition(
     fenced = replica.core.fence(wanted.current_leader_epoch)
     if fenced is not ErrorCode.NONE:
         return refuse(fenced)
-    isolation = Isolation(1 if request.isolation_level == 1 else 0)
     end_offset = replica.readable_end(
-        isolation, is_follower=request.replica_id != CONSUMER_REPLICA_ID
+        Isolation(request.isolation_level), is_follower=request.replica_id != CONSUMER_REPLICA_ID
     )
     try:
         found = _find(replica, wanted.timestamp, end_offset)

@@ -62,8 +62,19 @@ def test_a_timestamp_that_means_nothing_is_refused_before_the_partition_is_looke
     assert answers == [(topic, partition, ErrorCode.UNSUPPORTED_VERSION)]
 
 
+@pytest.mark.parametrize("isolation_level", [2, -1])
+def test_an_isolation_level_that_means_nothing_is_kafkas_unknown_error(
+    client: RawClient, isolation_level: int
+) -> None:
+    asked = [("t", 0, -1), ("x", 0, -1), ("t", 0, -7)]
+    assert list_offsets(client, *asked, isolation_level=isolation_level) == [
+        (topic, index, ErrorCode.UNKNOWN_SERVER_ERROR) for topic, index, _ in asked
+    ]
+    assert list_offsets(client, isolation_level=isolation_level) == []
+
+
 def list_offsets(
-    client: RawClient, *asked: tuple[str, int, int]
+    client: RawClient, *asked: tuple[str, int, int], isolation_level: int = 0
 ) -> list[tuple[str, int, ErrorCode]]:
     topics = [
         ListOffsetsTopic(
@@ -72,7 +83,8 @@ def list_offsets(
         )
         for topic, index, timestamp in asked
     ]
-    response = client.ask(ListOffsetsRequest(replica_id=-1, topics=topics), 11)
+    request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=topics)
+    response = client.ask(request, 11)
     return [
         (topic.name, p.partition_index, p.error_code)
         for topic in response.topics
