@@ -74,14 +74,29 @@ def test_the_cluster_of_another_kind_of_endpoint(
         (BROKER_LOGGER, "7", "Unexpected broker id, expected 1 but received 7"),
         (CLIENT_METRICS, "", "Client metrics subscription name must not be empty"),
         (GROUP, "", "Group name must not be empty"),
-        (0, "x", "Unsupported resource type 0"),
-        (-128, "x", "Unsupported resource type -128"),
+        (0, "x", "Unexpected resource type 0"),
+        (-128, "x", "Unexpected resource type -128"),
     ],
 )
 def test_settings_of_what_has_none_are_an_invalid_request(
     client: RawClient, resource_type: int, name: str, text: str
 ) -> None:
     assert describe(client, resource_type, name) == (ErrorCode.INVALID_REQUEST, text)
+
+
+def test_an_unknown_kind_of_resource_spoils_the_whole_request(
+    client: RawClient, floodmark_topic: str
+) -> None:
+    asked = [(TOPIC, floodmark_topic), (77, "x"), (BROKER, str(BROKER_ID))]
+    resources = [
+        DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
+        for kind, name in asked
+    ]
+    results = client.ask(DescribeConfigsRequest(resources=resources), 4).results
+    assert [(r.resource_type, r.resource_name) for r in results] == asked
+    assert {(r.error_code, r.error_message, len(r.configs)) for r in results} == {
+        (ErrorCode.INVALID_REQUEST, "Unexpected resource type 77", 0)
+    }
 
 
 def test_settings_of_a_topic_whose_name_cannot_be_are_refused_with_what_is_wrong_about_it(
