@@ -97,6 +97,7 @@ def create_topics(
             [CreatedTopic(r.name, ErrorCode.POLICY_VIOLATION, too_many) for r in requests]
         )
     repeated = {name for name, n in Counter(r.name for r in requests).items() if n > 1}
+    # Those of this request are not among them, as with Kafka: `a.b` and `a_b` can be made together.
     taken_metrics = _metric_names(view.image)
     answers: dict[str, CreatedTopic] = {}
     operations: list[Operation] = []
@@ -120,7 +121,6 @@ def create_topics(
             replication_factor=len(outcome.partitions[0].replicas),
             configs=overrides,
         )
-        taken_metrics[metric_name(request.name)] = request.name
         if not validate_only:
             topics[outcome.name] = outcome
             configs[ConfigResource("topic", outcome.name)] = overrides

@@ -132,12 +132,15 @@ def test_a_topic_that_cannot_be_is_refused(request_, error, words):
 
 
 def test_names_that_metrics_cannot_tell_apart_collide():
+    image = view().image.apply(create_topics(view(), [NewTopic("a.b")]).change)
+    answer = only(create_topics(view(image), [NewTopic("a_b")]).answer)
+    assert answer.error_code is ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert "collides with existing topic: a.b" in answer.message
+
+
+def test_names_that_metrics_cannot_tell_apart_may_come_in_one_request_as_in_kafka():
     decision = create_topics(view(), [NewTopic("a.b"), NewTopic("a_b")])
-    assert [a.error_code for a in decision.answer] == [
-        ErrorCode.NONE,
-        ErrorCode.INVALID_TOPIC_EXCEPTION,
-    ]
-    assert "collides with existing topic: a.b" in decision.answer[1].message
+    assert [a.error_code for a in decision.answer] == [ErrorCode.NONE, ErrorCode.NONE]
 
 
 def test_the_same_name_twice_in_a_request_is_refused_once():
@@ -149,7 +152,7 @@ def test_validate_only_answers_and_stores_nothing():
     decision = create_topics(view(), [NewTopic("a", 4)], validate_only=True)
     assert only(decision.answer).num_partitions == 4
     assert decision.operations == []
-    assert decision.change.is_empty
+    assert decision.change == ImageChange()
 
 
 def test_an_assignment_by_hand_is_taken_as_it_is():
@@ -205,7 +208,7 @@ def test_a_topic_that_is_named_by_its_id_too_stays(ids):
         assert only(told).topic_id == ORDERS_ID
         assert {a.error_code for a in decision.answer} == {ErrorCode.INVALID_REQUEST}
         assert decision.operations == []
-        assert decision.change.is_empty
+        assert decision.change == ImageChange()
 
 
 def test_deletion_can_be_disabled():
@@ -396,7 +399,7 @@ def test_validate_only_changes_no_setting():
     request = ConfigAlteration(DEFAULT, [step("num.io.threads", 0, "2")])
     decision = incremental_alter_configs(view(), [request], validate_only=True)
     assert only(decision.answer).error_code is ErrorCode.NONE
-    assert decision.change.is_empty
+    assert decision.change == ImageChange()
 
 
 # -- leaders and in-sync replicas -----------------------------------------------------------------
@@ -553,7 +556,7 @@ def test_a_feature_level_that_cannot_be_reached_moves_nothing(update):
         [FeatureUpdate("group.version", 1), update],
     )
     assert decision.answer[1].error_code is ErrorCode.INVALID_UPDATE_VERSION
-    assert decision.change.is_empty
+    assert decision.change == ImageChange()
 
 
 def test_producer_id_blocks_follow_each_other():
