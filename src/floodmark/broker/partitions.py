@@ -79,9 +79,8 @@ class Partitions:
         for deleted in delta.deleted_topics:
             await self._delete(deleted.name, list(range(len(deleted.partitions))))
         for created in delta.created_topics:
-            await self._apply_all(
-                image, created, enumerate_partitions(created), is_new=not at_start
-            )
+            partitions = list(enumerate(created.partitions))
+            await self._apply_all(image, created, partitions, is_new=not at_start)
         for change in delta.changed_partitions:
             await self._apply_all(
                 image, change.topic, [(change.partition, change.new)], is_new=change.old is None
@@ -290,7 +289,3 @@ class Partitions:
 def _portions(items: list[T]) -> Iterator[list[T]]:
     for first in range(0, len(items), HANDLED_TOGETHER):
         yield items[first : first + HANDLED_TOGETHER]
-
-
-def enumerate_partitions(topic: TopicImage) -> list[tuple[int, PartitionImage]]:
-    return list(enumerate(topic.partitions))

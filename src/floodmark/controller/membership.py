@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from floodmark.controller.decision import Decision, View
 from floodmark.controller.elections import led_by, next_leader
 from floodmark.controller.partition_states import PartitionKey, store_partitions
@@ -24,7 +26,7 @@ def broker_registered(view: View, broker: BrokerInfo) -> Decision[BrokerInfo]:
     known = view.image.brokers.get(broker.id)
     was_missed = known is None or known.broker_epoch == broker.broker_epoch
     image = view.image.apply(ImageChange(brokers={broker.id: broker}))
-    now = View(image, view.config, view.random_below, view.new_topic_id)
+    now = replace(view, image=image)
     changed: dict[PartitionKey, PartitionImage] = {}
     for name, topic in image.topics.items():
         for index, partition in enumerate(topic.partitions):
@@ -47,7 +49,7 @@ def broker_gone(view: View, broker_id: int) -> Decision[None]:
     The last in-sync replica stays in the list, alone: whoever leads next must have its records.
     """
     image = view.image.apply(ImageChange(brokers={broker_id: None}))
-    now = View(image, view.config, view.random_below, view.new_topic_id)
+    now = replace(view, image=image)
     changed: dict[PartitionKey, PartitionImage] = {}
     for name, topic in image.topics.items():
         for index, partition in enumerate(topic.partitions):

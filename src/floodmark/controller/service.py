@@ -22,7 +22,6 @@ from floodmark.controller import (
     configs,
     elections,
     features,
-    isr,
     membership,
     partitions,
     reassignment,
@@ -184,13 +183,6 @@ class ControllerService:
             lambda view: configs.incremental_alter_configs(
                 view, requests, validate_only=validate_only
             )
-        )
-
-    async def alter_partitions(
-        self, broker_id: int, broker_epoch: int, proposals: Sequence[isr.IsrProposal]
-    ) -> isr.AlterPartitionAnswer:
-        return await self._submit(
-            lambda view: isr.alter_partitions(view, broker_id, broker_epoch, proposals)
         )
 
     async def elect_leaders(

@@ -6,7 +6,7 @@ last five batches are answered from here, also after retention removed them from
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import Enum
 from typing import Final, NamedTuple
 
 from floodmark.records.batch import (
@@ -31,13 +31,11 @@ _MAX_SEQUENCE: Final = (1 << 31) - 1
 _MAX_PRODUCER_EPOCH: Final = (1 << 15) - 1
 
 
-class AppendOrigin(IntEnum):
-    """Who appends, which decides what is checked: clients fully, coordinators by epoch, replication
-    not at all."""
+class AppendOrigin(Enum):
+    """Who appends, which decides what is checked: clients fully, coordinators by epoch."""
 
-    CLIENT = 0
-    COORDINATOR = 1
-    REPLICATION = 2
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
 
 
 class BatchMetadata(NamedTuple):

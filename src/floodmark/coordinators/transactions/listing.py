@@ -36,9 +36,9 @@ def list_transactions(
     listing.unknown_state_labels = [label for label in wanted.state_labels if label not in BY_LABEL]
     states = {BY_LABEL[label] for label in wanted.state_labels if label in BY_LABEL}
     pattern = None
-    options = re2.Options()
-    options.log_errors = False
     if wanted.transactional_id_pattern:
+        options = re2.Options()
+        options.log_errors = False
         try:
             pattern = re2.compile(wanted.transactional_id_pattern, options)
         except re2.error:
@@ -49,7 +49,8 @@ def list_transactions(
                 continue
             if wanted.state_labels and transaction.state not in states:
                 continue
-            if 0 <= wanted.min_duration_ms >= now_ms - transaction.start_ms:
+            duration_ms = now_ms - transaction.start_ms
+            if wanted.min_duration_ms >= 0 and duration_ms <= wanted.min_duration_ms:
                 continue
             if pattern is not None and pattern.fullmatch(transaction.transactional_id) is None:
                 continue
