@@ -112,16 +112,6 @@ class ImageChange:
             self.next_producer_id if later.next_producer_id is None else later.next_producer_id,
         )
 
-    @property
-    def is_empty(self) -> bool:
-        return not (
-            self.topics
-            or self.configs
-            or self.brokers
-            or self.features is not None
-            or self.next_producer_id is not None
-        )
-
 
 class PartitionChange(NamedTuple):
     """A partition of a topic that stays: changed, or (with no `old`) new."""
