@@ -16,7 +16,7 @@ from floodmark.config.describe import (
     describe_group,
     describe_topic,
 )
-from floodmark.config.dynamic import validate_dynamic_overrides
+from floodmark.config.dynamic import validate_dynamic_overrides, validate_thread_counts
 from floodmark.config.errors import ConfigError
 from floodmark.config.group_config import GROUP_SETTINGS_BY_NAME, validate_group_overrides
 from floodmark.config.listeners import Listener
@@ -60,5 +60,6 @@ __all__ = [
     "topic_config",
     "validate_dynamic_overrides",
     "validate_group_overrides",
+    "validate_thread_counts",
     "validate_topic_overrides",
 ]

@@ -158,12 +158,12 @@ class BrokerConfig:
         return values
 
     def _take_dynamic(self, values: dict[str, Value], layer: Mapping[str, str]) -> None:
-        """A stored value that this version cannot read must not keep the broker from starting."""
+        """A stored value that this version does not take must not keep the broker from starting."""
         for name, text in layer.items():
             setting: Setting | None = BROKER_SETTINGS_BY_NAME.get(base_name(name))
             try:
-                if setting is None:
-                    raise ConfigError(f"Unknown broker config name: {name}", name=name)
+                if setting is None or not setting.is_dynamic:
+                    raise ConfigError(f"Not a dynamic broker config name: {name}", name=name)
                 values[name] = setting.parse(text)
             except ConfigError:
                 self.ignored_dynamic = (*self.ignored_dynamic, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from floodmark.config.broker_config import LISTENER_PREFIX, base_name
+from floodmark.config.broker_config import LISTENER_PREFIX, BrokerConfig, base_name
 from floodmark.config.errors import ConfigError
 from floodmark.config.setting import PER_BROKER
 from floodmark.config.settings import BROKER_SETTINGS_BY_NAME
@@ -15,6 +15,33 @@ _CLUSTER_LEVEL_OF_LISTENERS = (
     "max.connection.creation.rate",
     "num.network.threads",
 )
+
+_THREAD_COUNTS = (
+    "background.threads",
+    "log.cleaner.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+)
+
+
+def validate_thread_counts(current: BrokerConfig, changed: BrokerConfig) -> None:
+    """Kafka lets one change at most halve or double a number of threads, so that a slip of the
+    finger does not choke a running broker. Raise ConfigError for more.
+    """
+    for name in _THREAD_COUNTS:
+        before, after = current.get_int(name), changed.get_int(name)
+        if after < before // 2:
+            why = f"be at least half the current value {before}"
+        elif after > before * 2:
+            why = f"not be greater than double the current value {before}"
+        else:
+            continue
+        raise ConfigError(
+            f"Dynamic thread count update validation failed for {name}={after}, value should {why}",
+            name=name,
+        )
 
 
 def validate_dynamic_overrides(overrides: Mapping[str, str], *, per_broker: bool) -> None:

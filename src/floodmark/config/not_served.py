@@ -28,7 +28,7 @@ WITHOUT_EFFECT = (
     *("max.request.partition.size.limit", "log.preallocate", "cordoned.log.dirs"),
     *("log.dir.failure.timeout.ms", "log.cleaner.threads", "log.cleaner.io.buffer.size"),
     *("log.cleaner.io.buffer.load.factor", "transaction.two.phase.commit.enable"),
-    *("telemetry.max.bytes", "metrics.*"),
+    *("telemetry.max.bytes", "metrics.*", "log.local.retention.*"),
 )
 """Known settings that do nothing yet; `*` stands for the rest of a name. Those that tune what works
 differently here are not among them: nobody misses anything without them."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from floodmark.config.validators import Validator
+from floodmark.config.validators import ListOf, Validator
 from floodmark.config.values import Value, ValueType, parse_value
 
 
@@ -52,6 +52,8 @@ class Setting:
     def parse(self, text: str) -> Value:
         """The typed value; ConfigError when it is not of the type or out of bounds."""
         value = parse_value(self.name, self.type, text)
+        if isinstance(self.validator, ListOf) and isinstance(value, tuple):
+            value = tuple(dict.fromkeys(value))
         if self.validator is not None:
             self.validator.check(self.name, value)
         return value

@@ -95,6 +95,12 @@ def validate_topic_overrides(
     values.update(defaults)
     for name, text in overrides.items():
         values[name] = TOPIC_SETTINGS_BY_NAME[name].parse(text)
+    if values["remote.storage.enable"]:
+        raise ConfigError(
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured "
+            "with remote log storage.",
+            name="remote.storage.enable",
+        )
     min_lag, max_lag = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
     if isinstance(min_lag, int) and isinstance(max_lag, int) and min_lag > max_lag:
         raise ConfigError(

@@ -67,7 +67,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """A list without repeats; of `choices` only, when there are any."""
+    """A list whose repeats count once; of `choices` only, when there are any."""
 
     choices: tuple[str, ...] = ()
     allow_empty: bool = True
@@ -81,8 +81,6 @@ class ListOf:
                 f"Configuration '{name}' must not be empty. Valid values include: {allowed}",
                 name=name,
             )
-        if len(set(value)) != len(value):
-            raise ConfigError(f"Configuration '{name}' values must not be duplicated.", name=name)
         for item in value:
             if not item:
                 raise ConfigError(f"Configuration '{name}' values must not be empty.", name=name)

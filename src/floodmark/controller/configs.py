@@ -19,6 +19,7 @@ from floodmark.config import (
     ValueType,
     validate_dynamic_overrides,
     validate_group_overrides,
+    validate_thread_counts,
     validate_topic_overrides,
 )
 from floodmark.config.broker_config import base_name
@@ -238,9 +239,12 @@ def _check_broker(view: View, name: str, configs: Mapping[str, str]) -> Refusal 
     validate_dynamic_overrides(configs, per_broker=name != CLUSTER_DEFAULT)
     # Made and thrown away: it raises when the new values do not agree with the others.
     if name == CLUSTER_DEFAULT:
-        view.config.with_dynamic(configs, view.config.dynamic_broker)
+        changed = view.config.with_dynamic(configs, view.config.dynamic_broker)
     elif int(name) == view.config.node_id:
-        view.config.with_dynamic(view.config.dynamic_default, configs)
+        changed = view.config.with_dynamic(view.config.dynamic_default, configs)
+    else:
+        return None
+    validate_thread_counts(view.config, changed)
     return None
 
 

@@ -19,6 +19,7 @@ from floodmark.config import (
     topic_config,
     validate_dynamic_overrides,
     validate_group_overrides,
+    validate_thread_counts,
     validate_topic_overrides,
 )
 from floodmark.config.values import ValueType, format_value, parse_value
@@ -75,7 +76,6 @@ def test_the_largest_double_is_written_as_java_writes_it():
         ("num.io.threads", "3000000000", "Not a number of type INT"),
         ("auto.create.topics.enable", "yes", "Expected value to be either true or false"),
         ("compression.type", "brotli", "String must be one of: uncompressed, zstd, lz4"),
-        ("log.cleanup.policy", "delete,delete", "must not be duplicated"),
         ("log.cleaner.min.cleanable.ratio", "1.5", "Value must be no more than 1"),
         ("compression.gzip.level", "10", "between 1 and 9"),
         ("log.cleaner.min.cleanable.ratio", "0_0.5", "Not a number of type DOUBLE"),
@@ -87,6 +87,52 @@ def test_a_bad_value_is_refused_with_its_name_and_the_reason(name, text, why):
     with pytest.raises(ConfigError, match=name) as caught:
         BrokerConfig.load({name: text})
     assert why in str(caught.value)
+
+
+def test_what_a_list_says_twice_counts_once_as_in_kafka():
+    config = BrokerConfig.load({"log.cleanup.policy": "delete,compact,delete"})
+    assert config.get("log.cleanup.policy") == ("delete", "compact")
+    validate_topic_overrides({"cleanup.policy": "compact,compact"})
+    assert topic_config(config, {"cleanup.policy": "compact,compact"}).get_list(
+        "cleanup.policy"
+    ) == ("compact",)
+
+
+def test_settings_of_tiered_storage_are_known_and_only_it_itself_is_refused():
+    validate_topic_overrides(
+        {
+            "remote.storage.enable": "false",
+            "remote.log.copy.disable": "true",
+            "remote.log.delete.on.disable": "true",
+            "local.retention.ms": "-2",
+            "local.retention.bytes": "1000",
+        }
+    )
+    with pytest.raises(ConfigError, match="Tiered Storage functionality is disabled"):
+        validate_topic_overrides({"remote.storage.enable": "true"})
+
+
+def test_a_stored_dynamic_value_of_a_setting_that_is_fixed_is_ignored():
+    config = BrokerConfig.load({}).with_dynamic({}, {"listeners": "PLAINTEXT://1.2.3.4:99"})
+    assert [listener.host for listener in config.listeners] == ["127.0.0.1"]
+    assert config.ignored_dynamic == ("listeners",)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("num.io.threads", "17", "should not be greater than double the current value 8"),
+        ("num.io.threads", "3", "should be at least half the current value 8"),
+        ("background.threads", "4", "should be at least half the current value 10"),
+        ("log.cleaner.threads", "3", "should not be greater than double the current value 1"),
+    ],
+)
+def test_thread_counts_are_halved_or_doubled_at_most_by_one_change(name, value, why):
+    config = BrokerConfig.load({})
+    with pytest.raises(ConfigError, match=why):
+        validate_thread_counts(config, config.with_dynamic({name: value}, {}))
+    validate_thread_counts(config, config.with_dynamic({"num.io.threads": "16"}, {}))
+    validate_thread_counts(config, config.with_dynamic({"num.io.threads": "4"}, {}))
 
 
 def test_unknown_names_are_listed_and_do_not_stop_the_broker():
@@ -170,7 +216,9 @@ def test_dynamic_overrides_are_checked_for_where_they_may_be_set():
     with pytest.raises(ConfigError, match="Cannot update these configs dynamically"):
         validate_dynamic_overrides({"log.dirs": "x"}, per_broker=True)
     with pytest.raises(ConfigError, match="broker id must be specified"):
-        validate_dynamic_overrides({"listeners": "PLAINTEXT://:1"}, per_broker=False)
+        validate_dynamic_overrides(
+            {"listener.name.plaintext.ssl.keystore.location": "f"}, per_broker=False
+        )
     with pytest.raises(ConfigError, match="only per-listener"):
         validate_dynamic_overrides({"ssl.keystore.location": "f"}, per_broker=True)
 

@@ -396,7 +396,7 @@ def test_a_setting_that_cannot_be_is_refused(resource, steps, error, words):
 
 
 def test_validate_only_changes_no_setting():
-    request = ConfigAlteration(DEFAULT, [step("num.io.threads", 0, "2")])
+    request = ConfigAlteration(DEFAULT, [step("num.io.threads", 0, "4")])
     decision = incremental_alter_configs(view(), [request], validate_only=True)
     assert only(decision.answer).error_code is ErrorCode.NONE
     assert decision.change == ImageChange()

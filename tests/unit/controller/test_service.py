@@ -109,15 +109,15 @@ async def test_a_broker_setting_counts_for_the_next_request_of_the_same_commit(c
 
 
 async def test_dynamic_settings_are_in_force_at_once_and_after_a_restart(controller, store):
-    steps = [ConfigStep("num.io.threads", 0, "3")]
+    steps = [ConfigStep("num.io.threads", 0, "4")]
     await controller.incremental_alter_configs(
         [ConfigAlteration(ConfigResource("broker", "1"), steps)]
     )
-    assert controller.config.get_int("num.io.threads") == 3
+    assert controller.config.get_int("num.io.threads") == 4
     await controller.stop()
     again = make(store)
     await again.start(ME)
-    assert again.config.get_int("num.io.threads") == 3
+    assert again.config.get_int("num.io.threads") == 4
     await again.stop()
 
 

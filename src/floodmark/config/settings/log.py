@@ -110,6 +110,26 @@ LOG_SETTINGS = (
         CLUSTER_WIDE,
     ),
     Setting(
+        "log.local.retention.bytes",
+        LONG,
+        -2,
+        MEDIUM,
+        "The size of a partition that stays here when the rest lies in tiered storage; -2 for "
+        "`log.retention.bytes`.",
+        at_least(-2),
+        CLUSTER_WIDE,
+    ),
+    Setting(
+        "log.local.retention.ms",
+        LONG,
+        -2,
+        MEDIUM,
+        "How long records stay here when older ones lie in tiered storage; -2 for "
+        "`log.retention.ms`.",
+        at_least(-2),
+        CLUSTER_WIDE,
+    ),
+    Setting(
         "log.retention.check.interval.ms",
         LONG,
         300000,

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from floodmark.config.setting import CLUSTER_WIDE, HIGH, LOW, MEDIUM, PER_BROKER, Setting
+from floodmark.config.setting import CLUSTER_WIDE, HIGH, LOW, MEDIUM, Setting
 from floodmark.config.validators import ListOf, OneOf, at_least
 from floodmark.config.values import INT_MAX, ValueType
 
@@ -23,7 +23,6 @@ NETWORK_SETTINGS = (
         HIGH,
         "The addresses to listen on, as NAME://host:port; an empty host means all addresses.",
         ListOf(allow_empty=False),
-        PER_BROKER,
     ),
     Setting(
         "advertised.listeners",
@@ -39,8 +38,6 @@ NETWORK_SETTINGS = (
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         LOW,
         "Which security protocol each listener name speaks, as NAME:PROTOCOL pairs.",
-        None,
-        PER_BROKER,
     ),
     Setting(
         "inter.broker.listener.name",

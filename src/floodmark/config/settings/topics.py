@@ -142,6 +142,23 @@ TOPIC_SETTINGS = (
         ThrottledReplicas(),
     ),
     _topic(
+        "local.retention.bytes",
+        LONG,
+        -2,
+        "The size of a partition that stays here when the rest lies in tiered storage; -2 for "
+        "`retention.bytes`.",
+        at_least(-2),
+        "log.local.retention.bytes",
+    ),
+    _topic(
+        "local.retention.ms",
+        LONG,
+        -2,
+        "How long records stay here when older ones lie in tiered storage; -2 for `retention.ms`.",
+        at_least(-2),
+        "log.local.retention.ms",
+    ),
+    _topic(
         "max.compaction.lag.ms",
         LONG,
         LONG_MAX,
@@ -212,6 +229,27 @@ TOPIC_SETTINGS = (
         "Whether a new segment file gets its full size at once.",
         None,
         "log.preallocate",
+    ),
+    _topic(
+        "remote.log.copy.disable",
+        BOOLEAN,
+        False,
+        "Whether nothing more is copied to tiered storage.",
+        None,
+    ),
+    _topic(
+        "remote.log.delete.on.disable",
+        BOOLEAN,
+        False,
+        "Whether the copies go when tiered storage is switched off for the topic.",
+        None,
+    ),
+    _topic(
+        "remote.storage.enable",
+        BOOLEAN,
+        False,
+        "Whether old segments move to tiered storage; there is none here, so only false is taken.",
+        None,
     ),
     _topic(
         "retention.bytes",
