@@ -1,9 +1,9 @@
 """Checks the batches that an earlier run has left on the disk, before anybody relies on them.
 
 Called by Segment.headers for what verified_range.py does not cover: so fetches, coordinators that
-load, searches by time and the rebuilding of producer state stand behind it. recovery.py checks with
-it, too. Compaction checks what it copies by the checksum alone, and the first timestamp of a
-segment, which only decides when it is rolled and compacted, is read as it is.
+load, searches by time and the rebuilding of producer state stand behind it. segment_recovery.py
+checks with it, too. Compaction checks what it copies by the checksum alone, and the first timestamp
+of a segment, which only decides when it is rolled and compacted, is read as it is.
 
 The checksum covers a batch from its attributes on. In front of it lie the length, which the
 checksum gives away, and two numbers that are judged by others: the base offset by the batches
