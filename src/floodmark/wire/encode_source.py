@@ -19,6 +19,10 @@ from floodmark.wire.source import FIXED_FORMATS, Source
 
 Pending = list[tuple[str, str]]
 
+LONGEST_SHORT = 5
+"""How many numbers an array may have to be packed at once: there is a struct for each length, and
+partitions seldom have more replicas."""
+
 TEXTS_FOR_PEOPLE = "error_message"
 """Fields of this name often repeat what a client has sent, and that may be as long as a string can
 be: with a few words around it the text is longer. It is cut, and the error code arrives."""
@@ -276,11 +280,10 @@ class EncodeSource(Source):
 
     def elements(self, pending: Pending, field: Field, items: str) -> None:
         self.line(f"n = len({items})")
-        self.emit_length(pending, "array")
         if field.element in FIXED_FORMATS:
-            code = FIXED_FORMATS[field.element]
-            self.line(f"{self.append}(pack(f'>{{len({items})}}{code}', *{items}))")
+            self.numbers(pending, FIXED_FORMATS[field.element], items)
             return
+        self.emit_length(pending, "array")
         item = self.name("m")
         self.line(f"for {item} in {items}:")
         with self.block():
@@ -289,3 +292,19 @@ class EncodeSource(Source):
             else:
                 self.structure(field.element, item)
             self.flush()
+
+    def numbers(self, pending: Pending, code: str, items: str) -> None:
+        """Short arrays, such as the replicas of a partition, are packed with what stands before."""
+        length = ("B", "n + 1") if self.flexible else ("i", "n")
+        codes = "".join(code for code, _ in [*pending, length])
+        name = f"pack_{codes}_{code}".replace("?", "t")
+        self.namespace[name] = [
+            struct.Struct(f">{codes}{count}{code}").pack for count in range(LONGEST_SHORT + 1)
+        ]
+        values = [expression for _, expression in [*pending, length] if expression]
+        packed = f"{name}[n]({', '.join(values)}, *{items})"
+        self.line(f"if n <= {LONGEST_SHORT}: {self.append}({packed})")
+        self.line("else:")
+        with self.block():
+            self.emit_length(pending, "array")
+            self.line(f"{self.append}(pack(f'>{{len({items})}}{code}', *{items}))")

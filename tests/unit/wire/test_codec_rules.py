@@ -1,5 +1,6 @@
 """What encoders and decoders accept, refuse and leave alone."""
 
+import struct
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -8,6 +9,7 @@ import pytest
 
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.compiler import decode, decode_exact, encode, encode_parts, encoder
+from floodmark.wire.encode_source import LONGEST_SHORT
 from floodmark.wire.internal.classic_groups import GroupMetadataKey, OffsetCommitKey
 from floodmark.wire.internal.consumer_groups import ConsumerGroupMemberMetadataValue
 from floodmark.wire.internal.consumer_offsets import KEY_CLASSES, RecordType
@@ -22,7 +24,12 @@ from floodmark.wire.internal.framing import (
 from floodmark.wire.messages import request_class, response_class
 from floodmark.wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from floodmark.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from floodmark.wire.messages.metadata import MetadataRequest
+from floodmark.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from floodmark.wire.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -212,6 +219,25 @@ def test_records_may_be_any_kind_of_bytes_or_null(records: Any) -> None:
 def test_a_null_array_and_an_empty_array_are_told_apart() -> None:
     assert decode(MetadataRequest, encode(MetadataRequest(topics=None), 12), 12).topics is None
     assert decode(MetadataRequest, encode(MetadataRequest(topics=[]), 12), 12).topics == []
+
+
+@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize("count", [0, 1, LONGEST_SHORT, LONGEST_SHORT + 1, 130])
+def test_arrays_of_numbers_are_written_alike_whatever_their_length(
+    version: int, count: int
+) -> None:
+    partition = MetadataResponsePartition(
+        error_code=1,
+        partition_index=2,
+        replica_nodes=list(range(count)),
+        isr_nodes=[-1] * count,
+        offline_replicas=list(range(count, 0, -1)),
+    )
+    topic = MetadataResponseTopic(name="t", partitions=[partition])
+    response = MetadataResponse(topics=[topic])
+    encoded = encode(response, version)
+    assert decode_exact(MetadataResponse, encoded, version) == response
+    assert struct.pack(f">{count}i", *range(count)) in encoded
 
 
 def test_a_null_tagged_structure_is_written_as_kafka_writes_it() -> None:
