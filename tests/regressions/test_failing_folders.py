@@ -49,7 +49,7 @@ def test_partitions_of_a_folder_that_is_offline_stay_offline_until_it_is_back(tm
     with BrokerThread(tmp_path, settings) as floodmark:
         assert floodmark.broker.replicas.offline == lost
         topic = floodmark.broker.services.image.topics["t"]
-        told = [floodmark.broker.services.reachability(topic, index) for index in range(4)]
+        told = list(floodmark.broker.services.reachability(topic, range(4)))
         assert {("t", i) for i, one in enumerate(told) if one.leader_id == NO_LEADER_ID} == lost
         for index, one in enumerate(told):
             is_lost = ("t", index) in lost

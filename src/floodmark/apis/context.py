@@ -89,16 +89,27 @@ class Services:
         found = self.image.partition(topic, partition)
         return NO_LEADER if found is None else (found.leader, found.leader_epoch)
 
-    def reachability(self, topic: TopicImage, index: int) -> Reachability:
+    def reachability(self, topic: TopicImage, indexes: range) -> Iterator[Reachability]:
+        """Of these partitions. Most have leader and replicas in common with one before them."""
+        is_offline = self.replicas.is_offline
+        known: dict[tuple[int, tuple[int, ...], bool], Reachability] = {}
+        for index in indexes:
+            partition = topic.partitions[index]
+            of_this = (partition.leader, partition.replicas, is_offline((topic.name, index)))
+            found = known.get(of_this)
+            if found is None:
+                found = known[of_this] = self._reachability(*of_this)
+            yield found
+
+    def _reachability(
+        self, leader: int, replicas: tuple[int, ...], is_lost_here: bool
+    ) -> Reachability:
         """A replica is offline when its broker is gone, or its log folder on this one."""
-        partition = topic.partitions[index]
-        is_lost_here = self.replicas.is_offline((topic.name, index))
         offline = [
             replica
-            for replica in partition.replicas
+            for replica in replicas
             if not self.image.is_live(replica) or (is_lost_here and replica == self.broker_id)
         ]
-        leader = partition.leader
         if leader in offline or not self.image.is_live(leader):
             return Reachability(ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER_ID, offline)
         return Reachability(ErrorCode.NONE, leader, offline)

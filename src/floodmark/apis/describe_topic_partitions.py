@@ -77,27 +77,27 @@ def _page(
 def _topic(
     context: RequestContext, topic: TopicImage, indexes: range
 ) -> DescribeTopicPartitionsResponseTopic:
-    partitions = []
-    for index in indexes:
-        partition = topic.partitions[index]
-        reachability = context.services.reachability(topic, index)
-        partitions.append(
+    wanted = topic.partitions[indexes.start : indexes.stop]
+    reachability = context.services.reachability(topic, indexes)
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[
             DescribeTopicPartitionsResponsePartition(
-                error_code=reachability.error_code,
+                error_code=error_code,
                 partition_index=index,
-                leader_id=reachability.leader_id,
+                leader_id=leader_id,
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=list(partition.replicas),
                 isr_nodes=list(partition.isr),
                 eligible_leader_replicas=list(partition.eligible_leader_replicas),
                 last_known_elr=[],
-                offline_replicas=reachability.offline_replicas,
+                offline_replicas=offline,
             )
-        )
-    return DescribeTopicPartitionsResponseTopic(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.is_internal,
-        partitions=partitions,
+            for index, partition, (error_code, leader_id, offline) in zip(
+                indexes, wanted, reachability, strict=True
+            )
+        ],
         topic_authorized_operations=ALL_ON_TOPIC,
     )

@@ -194,24 +194,25 @@ def _asked_for(
 
 
 def _known(context: RequestContext, topic: TopicImage, operations: int) -> MetadataResponseTopic:
-    partitions = []
-    for index, partition in enumerate(topic.partitions):
-        reachability = context.services.reachability(topic, index)
-        partitions.append(
-            MetadataResponsePartition(
-                error_code=reachability.error_code,
-                partition_index=index,
-                leader_id=reachability.leader_id,
-                leader_epoch=partition.leader_epoch,
-                replica_nodes=list(partition.replicas),
-                isr_nodes=list(partition.isr),
-                offline_replicas=reachability.offline_replicas,
-            )
-        )
+    indexes = range(len(topic.partitions))
+    reachability = context.services.reachability(topic, indexes)
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=partitions,
+        partitions=[
+            MetadataResponsePartition(
+                error_code=error_code,
+                partition_index=index,
+                leader_id=leader_id,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=list(partition.replicas),
+                isr_nodes=list(partition.isr),
+                offline_replicas=offline,
+            )
+            for index, partition, (error_code, leader_id, offline) in zip(
+                indexes, topic.partitions, reachability, strict=True
+            )
+        ],
         topic_authorized_operations=operations,
     )
