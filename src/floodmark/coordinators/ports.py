@@ -28,15 +28,19 @@ class NotCoordinator(CoordinatorError):
         super().__init__(ErrorCode.NOT_COORDINATOR, text)
 
 
-class StorageFailed(CoordinatorError):
+class NotAppended(CoordinatorError):
+    """The log did not take the batch: what it was to bring about has not happened."""
+
+
+class StorageFailed(NotAppended):
     """The log folder of the partition failed; another replica will take over."""
 
     def __init__(self, text: str = "") -> None:
         super().__init__(ErrorCode.NOT_COORDINATOR, text)
 
 
-class AppendRefused(CoordinatorError):
-    """The log did not take the batch: too few replicas in sync, or larger than the topic allows."""
+class AppendRefused(NotAppended):
+    """Too few replicas are in sync, or the batch is larger than the topic allows."""
 
 
 class CoordinatorLog(Protocol):

@@ -17,7 +17,7 @@ from floodmark.coordinators.groups.client import Client
 from floodmark.coordinators.groups.records import group_metadata
 from floodmark.coordinators.groups.settings import CLASSIC_NEW_MEMBER_JOIN_TIMEOUT_MS
 from floodmark.coordinators.groups.states import ClassicState
-from floodmark.coordinators.ports import CoordinatorError
+from floodmark.coordinators.ports import CoordinatorError, NotAppended
 from floodmark.coordinators.shard import Write
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.internal.classic_groups import GroupMetadataValue
@@ -84,11 +84,15 @@ class ClassicJoin(ClassicRebalance):
         return write
 
     def _write_new_group(self, group: ClassicGroup, reply: JoinReply, now_ms: int) -> Write[None]:
-        """A group is on record from its first request on."""
+        """A group is on record from its first request on; what is not, is no group."""
 
         def done(error: CoordinatorError | None) -> None:
-            if error is not None:
-                reply(refused(client_code(error)))
+            if error is None:
+                return
+            is_current = self.groups.get(group.group_id) is group
+            if is_current and isinstance(error, NotAppended):
+                del self.groups[group.group_id]
+            reply(refused(client_code(error)))
 
         value = GroupMetadataValue(
             protocol_type="", protocol=None, leader=None, current_state_timestamp=now_ms

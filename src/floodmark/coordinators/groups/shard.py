@@ -38,7 +38,7 @@ from floodmark.coordinators.groups.records import (
 )
 from floodmark.coordinators.groups.settings import Surroundings
 from floodmark.coordinators.groups.states import ClassicState
-from floodmark.coordinators.ports import CoordinatorError
+from floodmark.coordinators.ports import CoordinatorError, NotAppended
 from floodmark.coordinators.shard import Producer, Timers, Write
 from floodmark.metadata.image import TopicImage
 from floodmark.wire.errors import ErrorCode
@@ -189,10 +189,10 @@ class GroupShard:
         write = self.classic.join(client, request, reply, now_ms)
 
         def done(error: CoordinatorError | None) -> None:
-            if error is not None:
-                self.groups[group.group_id] = group
             if write.then is not None:
                 write.then(error)
+            if isinstance(error, NotAppended):
+                self.groups[group.group_id] = group
 
         return Write(None, [*tombstones, *write.records], then=done, replay=False)
 

@@ -372,6 +372,17 @@ async def test_a_group_whose_last_record_was_not_taken_is_empty_all_the_same(
     assert bench.group(GROUP).is_empty
 
 
+async def test_a_group_whose_first_record_was_not_taken_is_not_there(bench: GroupBench) -> None:
+    bench.log.fail_with = AppendRefused(ErrorCode.NOT_ENOUGH_REPLICAS)
+    answer = now(join(bench, client=OLD_CLIENT))
+    assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert bench.group(GROUP) is None
+    bench.log.fail_with = None
+    outcome = join(bench, client=OLD_CLIENT)
+    bench.advance(3000)
+    assert len(now(outcome).members) == 1, "the one that was refused is no member"
+
+
 async def test_a_reload_finds_the_stable_group(bench: GroupBench) -> None:
     ids = stable(bench)
     before = bench.group(GROUP)
