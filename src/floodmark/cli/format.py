@@ -11,7 +11,7 @@ from struct import Struct
 import click
 
 from floodmark.client.view import TopicPartition
-from floodmark.records.record import Header, Record
+from floodmark.records.record import Header, Record, header_name_bytes
 
 Formatter = Callable[[TopicPartition, Record], bytes]
 
@@ -108,7 +108,8 @@ def _size(data: bytes | None) -> int:
 
 def _headers(headers: list[Header], null: bytes) -> bytes:
     return b",".join(
-        name.encode() + b"=" + (null if value is None else value) for name, value in headers
+        header_name_bytes(name) + b"=" + (null if value is None else value)
+        for name, value in headers
     )
 
 

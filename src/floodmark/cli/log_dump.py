@@ -11,7 +11,7 @@ from pathlib import Path
 from struct import Struct
 from typing import Any, BinaryIO
 
-from floodmark.cli.record_json import to_json
+from floodmark.cli.record_json import shown_name, to_json
 from floodmark.records.batch import (
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
@@ -156,7 +156,7 @@ def _records(batch: bytes) -> list[Entry]:
             "timestamp": record.timestamp,
             "key": to_json(record.key),
             "value": to_json(record.value),
-            "headers": [[name, to_json(value)] for name, value in record.headers],
+            "headers": [[shown_name(name), to_json(value)] for name, value in record.headers],
         }
         for record in decode_records(batch)
     ]

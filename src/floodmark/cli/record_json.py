@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import click
 
 from floodmark.client.view import TopicPartition
-from floodmark.records.record import Header, Record
+from floodmark.records.record import Header, Record, header_name_bytes
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
@@ -39,7 +39,7 @@ def record_to_json(partition: TopicPartition, record: Record) -> bytes:
         "timestamp": record.timestamp,
         "key": to_json(record.key),
         "value": to_json(record.value),
-        "headers": [[name, to_json(value)] for name, value in record.headers],
+        "headers": [[shown_name(name), to_json(value)] for name, value in record.headers],
     }
     return json.dumps(document, ensure_ascii=False).encode() + b"\n"
 
@@ -56,7 +56,7 @@ def record_to_kcat_json(partition: TopicPartition, record: Record) -> bytes:
     }
     if record.headers:
         document["headers"] = [
-            item for name, value in record.headers for item in (name, to_json(value))
+            item for name, value in record.headers for item in (shown_name(name), to_json(value))
         ]
     document["key"] = to_json(record.key)
     document["payload"] = to_json(record.value)
@@ -78,6 +78,11 @@ def record_from_json(line: bytes) -> Outgoing:
     except (ValueError, TypeError, binascii.Error) as error:
         shown = line[:60].decode(errors="replace")
         raise click.ClickException(f"not a record in JSON: {shown} ({error})") from error
+
+
+def shown_name(name: str) -> str:
+    """A header's name in JSON, which has to be text."""
+    return header_name_bytes(name).decode(errors="replace")
 
 
 def to_json(data: bytes | None) -> Any:

@@ -40,6 +40,8 @@ from floodmark.records.compression import (
 from floodmark.records.errors import CorruptRecord
 
 Header = tuple[str, bytes | None]
+"""A name that is no UTF-8 is there with surrogate escapes, as Python does with names of files:
+compaction and a topic's compression write the same bytes again."""
 
 # A 64-bit value takes at most ten groups of seven bits.
 _MAX_VARINT_SHIFT: Final = 63
@@ -55,6 +57,10 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: list[Header] = []  # noqa: RUF012 - decoding and callers always pass their own list
+
+
+def header_name_bytes(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
 
 
 def decode_records(
@@ -75,7 +81,7 @@ def decode_records(
         return _decode(
             data, header.records_count, header.base_offset, header.base_timestamp, append_time
         )
-    except (IndexError, UnicodeDecodeError) as error:
+    except IndexError as error:
         raise CorruptRecord(f"broken record in the batch at offset {header.base_offset}") from error
 
 
@@ -146,7 +152,7 @@ def _decode_headers(data: bytes, p: int, n: int, headers: list[Header]) -> int:
         size, p = _varint(data, p)
         if size < 0:
             raise CorruptRecord("a record header has no name")
-        name = data[p : p + size].decode()
+        name = data[p : p + size].decode("utf-8", "surrogateescape")
         p += size
         size, p = _varint(data, p)
         if size < 0:
@@ -272,7 +278,7 @@ def _encode(records: Sequence[Record], deltas: Sequence[int], base_timestamp: in
 def _encode_headers(headers: Sequence[Header]) -> bytes:
     parts = [encode_varint(len(headers))]
     for name, value in headers:
-        encoded_name = name.encode()
+        encoded_name = header_name_bytes(name)
         parts.append(encode_varint(len(encoded_name)))
         parts.append(encoded_name)
         if value is None:

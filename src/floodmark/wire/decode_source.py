@@ -60,10 +60,6 @@ class DecodeSource(Source):
             with self.block():
                 text = f"{cls.__name__} v{self.version} ends before its fields do"
                 self.line(f"raise DecodeError({text!r}) from None")
-            self.line("except UnicodeDecodeError as error:")
-            with self.block():
-                text = f"{cls.__name__} v{self.version} has a string that is not UTF-8: "
-                self.line(f"raise DecodeError({text!r} + str(error)) from None")
         return self.text()
 
     # Fixed-width reads
@@ -219,7 +215,9 @@ class DecodeSource(Source):
         self.line("e = p + n")
         limit = f" or n > {MAX_STRING_BYTES}" if kind == "string" else ""
         self.line(f"if n < 0 or e > end{limit}: refuse_length({name!r}, n, end - p)")
-        convert = {"string": "str(buf[p:e], 'utf-8')", "bytes": "bytes(buf[p:e])"}
+        # Bytes that are no UTF-8 become U+FFFD, as in Java: a name in Latin-1 is an invalid topic,
+        # and whatever a client keeps as the metadata of its offsets does not end its connection.
+        convert = {"string": "str(buf[p:e], 'utf-8', 'replace')", "bytes": "bytes(buf[p:e])"}
         self.line(f"{target} = {convert.get(kind, 'buf[p:e]')}")
         self.line("p = e")
 

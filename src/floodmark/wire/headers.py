@@ -71,7 +71,7 @@ def decode_request_header(buffer: Buffer) -> tuple[RequestHeader, int]:
         elif length > 0x7FFF or position > size:
             raise DecodeError(f"the client id claims {length} bytes, {size - 10} remain")
         else:
-            client_id = str(buffer[10:position], "utf-8")
+            client_id = str(buffer[10:position], "utf-8", "replace")
         if api_version >= first_flexible:
             tags = buffer[position]
             position += 1
@@ -79,8 +79,6 @@ def decode_request_header(buffer: Buffer) -> tuple[RequestHeader, int]:
                 position = skip_tags(buffer, position, tags, size)
     except IndexError:
         raise DecodeError("the request ends inside its header") from None
-    except UnicodeDecodeError:
-        raise DecodeError("the client id is not UTF-8") from None
     return RequestHeader(api_key, api_version, correlation_id, client_id), position
 
 

@@ -34,6 +34,13 @@ def test_formats_are_kcats(text: str, expected: bytes) -> None:
     assert compile_format(text)(T3, RECORD) == expected
 
 
+def test_a_header_name_that_is_no_text_is_shown_as_it_is_and_replaced_in_json() -> None:
+    record = Record(0, 0, b"k", b"v", [(b"caf\xe9".decode(errors="surrogateescape"), b"1")])
+    assert compile_format("%h")(T3, record) == b"caf\xe9=1"
+    assert json.loads(record_to_json(T3, record))["headers"] == [["caf\ufffd", "1"]]
+    assert json.loads(record_to_kcat_json(T3, record))["headers"] == ["caf\ufffd", "1"]
+
+
 def test_a_missing_key_or_value_is_empty_or_a_word() -> None:
     nothing = Record(0, 0, None, None, [])
     assert compile_format("%k|%s|%S|%K")(T3, nothing) == b"||-1|-1"

@@ -10,6 +10,7 @@ import pytest
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.compiler import decode, decode_exact, encode, encode_parts, encoder
 from floodmark.wire.encode_source import LONGEST_SHORT
+from floodmark.wire.headers import decode_request_header
 from floodmark.wire.internal.classic_groups import GroupMetadataKey, OffsetCommitKey
 from floodmark.wire.internal.consumer_groups import ConsumerGroupMemberMetadataValue
 from floodmark.wire.internal.consumer_offsets import KEY_CLASSES, RecordType
@@ -128,7 +129,6 @@ def test_a_text_for_people_that_is_too_long_is_cut_between_characters(
         (b"\xff\xff\xff\xff\x07", "claims length"),
         (b"\xff\xff\xff\xff\x7f", "exceeds an int32"),
         (b"\xff\xff\xff\xff\xff\x01", "longer than five bytes"),
-        (b"\x03\xff\xfe\x00\x01\x00", "not UTF-8"),
         (b"\x01\x00\x00", "numbers is null"),
         (b"\x01\x00\x05abc", "numbers claims length 4, 3 bytes remain"),
         (b"\x01\x00\x01\x91\x4e" + bytes(20_010), "10001 tagged fields"),
@@ -139,6 +139,12 @@ def test_a_text_for_people_that_is_too_long_is_cut_between_characters(
 def test_bytes_that_lie_are_refused_with_a_reason(data: bytes, text: str) -> None:
     with pytest.raises(DecodeError, match=text):
         decode(Thing, memoryview(data), 1)
+
+
+def test_a_string_that_is_not_utf_8_is_read_with_replacement_characters_as_in_java() -> None:
+    assert decode(Thing, b"\x03\xff\xfe\x00\x01\x00", 1).name == "\ufffd\ufffd"
+    header = bytes.fromhex("0003 0001 00000007 0003") + b"a\xff\xfe"
+    assert decode_request_header(header)[0].client_id == "a\ufffd\ufffd"
 
 
 def test_a_string_over_kafkas_limit_is_refused_even_when_the_bytes_are_there() -> None:

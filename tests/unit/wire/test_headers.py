@@ -61,7 +61,6 @@ def test_an_unknown_version_of_api_versions_is_read_like_the_newest() -> None:
         b"\0\0\0\x09\0\0\0\x01\0\x01a",
         b"\0\0\0\x09\0\0\0\x01\0\x01a\x01",
         b"\0\0\0\x09\0\0\0\x01\0\x01a\x01\x05\x7f",
-        b"\0\0\0\x09\0\0\0\x01\0\x01\xff\0",
     ],
 )
 def test_a_damaged_request_header_is_refused(data: bytes) -> None:
