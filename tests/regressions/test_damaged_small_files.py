@@ -92,6 +92,13 @@ def broken_node(file: Path) -> None:
     connection.close()
 
 
+def broken_epoch(file: Path) -> None:
+    connection = sqlite3.connect(file)
+    with connection:
+        connection.execute("UPDATE node SET data = x'7b7b' WHERE path = '/controller_epoch'")
+    connection.close()
+
+
 def misshapen_node(file: Path) -> None:
     connection = sqlite3.connect(file)
     with connection:
@@ -110,6 +117,7 @@ def misplaced(file: Path) -> None:
         (garbage, "not a database"),
         (newer, "format 99"),
         (broken_node, "a node cannot be read"),
+        (broken_epoch, "a node cannot be read"),
         (misshapen_node, "a node cannot be read"),
         (misplaced, "see that the broker may write there"),
     ],

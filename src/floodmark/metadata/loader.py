@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from floodmark.metadata import paths
@@ -30,41 +31,50 @@ class Identity(NamedTuple):
     controller_epoch_version: int | None
 
 
-async def load_identity(store: Store) -> Identity:
-    cluster_id = await store.get(paths.CLUSTER_ID)
-    epoch = await store.get(paths.CONTROLLER_EPOCH)
-    return Identity(
-        paths.decode_cluster_id(cluster_id.data) if cluster_id else None,
-        int(epoch.data) if epoch else 0,
-        epoch.version if epoch else None,
-    )
-
-
-async def load_image(store: Store) -> MetadataImage:
-    """The whole image; StoreUnavailable when a node is not what it should be."""
+@contextmanager
+def _decoding() -> Iterator[None]:
+    """StoreUnavailable when a node is not what it should be."""
     try:
-        return await _load_image(store)
+        yield
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreUnavailable("/", f"a node cannot be read: {error!r}") from error
 
 
-async def _load_image(store: Store) -> MetadataImage:
+async def load_identity(store: Store) -> Identity:
+    cluster_id = await store.get(paths.CLUSTER_ID)
+    epoch = await store.get(paths.CONTROLLER_EPOCH)
+    with _decoding():
+        return Identity(
+            paths.decode_cluster_id(cluster_id.data) if cluster_id else None,
+            int(epoch.data) if epoch else 0,
+            epoch.version if epoch else None,
+        )
+
+
+async def load_image(store: Store) -> MetadataImage:
+    """The whole image."""
     identity = await load_identity(store)
     controller = await store.get(paths.CONTROLLER)
     feature = await store.get(paths.FEATURE)
     producer_ids = await store.get(paths.PRODUCER_ID_BLOCK)
-    topics = decode_topics(await store.read_tree(paths.TOPICS))
-    return MetadataImage(
-        cluster_id=identity.cluster_id or "",
-        controller_id=paths.decode_controller(controller.data) if controller else -1,
-        controller_epoch=identity.controller_epoch,
-        brokers=decode_brokers(await store.read_tree(paths.BROKER_IDS)),
-        topics=topics,
-        topics_by_id={topic.topic_id: topic for topic in topics.values()},
-        configs=decode_configs(await store.read_tree(paths.CONFIG)),
-        features=decode_features(feature),
-        next_producer_id=paths.decode_next_producer_id(producer_ids.data) if producer_ids else 0,
-    )
+    topic_nodes = await store.read_tree(paths.TOPICS)
+    broker_nodes = await store.read_tree(paths.BROKER_IDS)
+    config_nodes = await store.read_tree(paths.CONFIG)
+    with _decoding():
+        topics = decode_topics(topic_nodes)
+        return MetadataImage(
+            cluster_id=identity.cluster_id or "",
+            controller_id=paths.decode_controller(controller.data) if controller else -1,
+            controller_epoch=identity.controller_epoch,
+            brokers=decode_brokers(broker_nodes),
+            topics=topics,
+            topics_by_id={topic.topic_id: topic for topic in topics.values()},
+            configs=decode_configs(config_nodes),
+            features=decode_features(feature),
+            next_producer_id=(
+                paths.decode_next_producer_id(producer_ids.data) if producer_ids else 0
+            ),
+        )
 
 
 def decode_topics(nodes: Mapping[str, Node]) -> dict[str, TopicImage]:
