@@ -1,7 +1,8 @@
-"""What people are told when a folder of Apache Kafka has been taken over. Called by broker.py.
+"""What people are told when a folder of Apache Kafka has been taken over.
 
-Kafka keeps the settings of topics in ZooKeeper or in `__cluster_metadata`, not beside their data:
-so those that were set are not known here, and data may expire by a default.
+Called by start_report.py. Kafka keeps the settings of topics in ZooKeeper or in
+`__cluster_metadata`, not beside their data: so those that were set are not known here, and data may
+expire by a default.
 """
 
 from __future__ import annotations

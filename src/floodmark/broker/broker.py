@@ -29,10 +29,11 @@ from floodmark.broker.new_folders import (
 )
 from floodmark.broker.partitions import Partitions
 from floodmark.broker.preload import preload
+from floodmark.broker.start_report import tell_of_start
 from floodmark.clock import Clock, SystemClock
 from floodmark.config.broker_config import BrokerConfig
 from floodmark.config.checks import connection_limits
-from floodmark.controller.service import ControllerService, StartReport
+from floodmark.controller.service import ControllerService
 from floodmark.metadata.embedded import EmbeddedStore, stored_cluster_id
 from floodmark.metadata.image import BrokerInfo, Delta, Endpoint, MetadataImage
 from floodmark.metadata.store import StoreUnavailable
@@ -157,7 +158,7 @@ class Broker:
             await self.network.close()
             await self.controller.stop()
             raise
-        self._report(report)
+        tell_of_start(report, self.controller, self._found, self.address)
         self._maintenance.start()
         self.network.start()
         self.is_serving = True
@@ -366,55 +367,6 @@ class Broker:
         except StorageError as problem:
             logger.error("%s", problem)
         self.logs.close(self.clock.now_ms(), clean=clean)
-
-    def _report(self, report: StartReport) -> None:
-        endpoints = self.controller.image.brokers[self.broker_id].endpoints
-        for listener in self.config.listeners:
-            if listener.is_loopback:
-                continue
-            logger.warning(
-                "listener %s is open to other machines, and nobody has to authenticate",
-                listener.name,
-            )
-            if listener.name in endpoints:
-                told = endpoints[listener.name]
-                logger.info(
-                    "clients are told to come to %s:%d; advertised.listeners changes that",
-                    told.host,
-                    told.port,
-                )
-        image = self.controller.image
-        adopted = [name for name in report.adopted_topics if not image.config("topic", name)]
-        if adopted:
-            from floodmark.broker.adoption_warning import adoption_warning
-
-            logger.warning(
-                "%s", adoption_warning(adopted, self.config.topic_defaults, self.address)
-            )
-        found = {(item.topic, item.partition) for item in self._found}
-        for topic, partition in report.stray_partitions:
-            if (topic, partition) in found:
-                logger.warning(
-                    "the folder of %s-%d belongs to no topic of this cluster; it is left alone",
-                    topic,
-                    partition,
-                )
-        for name in report.ignored_settings:
-            logger.warning("the stored setting %s cannot be read and has no effect", name)
-        others = {
-            replica
-            for topic in image.topics.values()
-            for partition in topic.partitions
-            if self.broker_id not in partition.replicas
-            for replica in partition.replicas
-        }
-        if others:
-            logger.error(
-                "there are partitions of broker %s, and this is broker %d, which does not serve "
-                "them. If it is the same broker, put its old id into node.id and meta.properties",
-                " and ".join(map(str, sorted(others))),
-                self.broker_id,
-            )
 
 
 def cleaner_settings(config: BrokerConfig) -> CleanerSettings:

@@ -1,0 +1,84 @@
+"""What people are told when a broker has started: what is open, found, missing or without effect.
+
+Called by broker.py.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from floodmark.controller.service import ControllerService, StartReport
+from floodmark.metadata.image import MetadataImage
+from floodmark.storage.log_dir import FoundPartition
+
+logger = logging.getLogger(__name__)
+
+
+def tell_of_start(
+    report: StartReport,
+    controller: ControllerService,
+    found: Iterable[FoundPartition],
+    address: str,
+) -> None:
+    """`found` are the folders of partitions, and `address` is where this broker listens."""
+    _tell_of_listeners(controller)
+    _tell_of_adopted(report.adopted_topics, controller, address)
+    _tell_of_strays(report.stray_partitions, found)
+    for name in report.ignored_settings:
+        logger.warning("the stored setting %s cannot be read and has no effect", name)
+    _tell_of_others(controller.image, controller.config.node_id)
+
+
+def _tell_of_listeners(controller: ControllerService) -> None:
+    endpoints = controller.image.brokers[controller.config.node_id].endpoints
+    for listener in controller.config.listeners:
+        if listener.is_loopback:
+            continue
+        logger.warning(
+            "listener %s is open to other machines, and nobody has to authenticate", listener.name
+        )
+        if listener.name in endpoints:
+            told = endpoints[listener.name]
+            logger.info(
+                "clients are told to come to %s:%d; advertised.listeners changes that",
+                told.host,
+                told.port,
+            )
+
+
+def _tell_of_adopted(topics: list[str], controller: ControllerService, address: str) -> None:
+    adopted = [name for name in topics if not controller.image.config("topic", name)]
+    if adopted:
+        from floodmark.broker.adoption_warning import adoption_warning
+
+        text = adoption_warning(adopted, controller.config.topic_defaults, address)
+        logger.warning("%s", text)
+
+
+def _tell_of_strays(strays: list[tuple[str, int]], found: Iterable[FoundPartition]) -> None:
+    there = {(item.topic, item.partition) for item in found}
+    for topic, partition in strays:
+        if (topic, partition) in there:
+            logger.warning(
+                "the folder of %s-%d belongs to no topic of this cluster; it is left alone",
+                topic,
+                partition,
+            )
+
+
+def _tell_of_others(image: MetadataImage, broker_id: int) -> None:
+    others = {
+        replica
+        for topic in image.topics.values()
+        for partition in topic.partitions
+        if broker_id not in partition.replicas
+        for replica in partition.replicas
+    }
+    if others:
+        logger.error(
+            "there are partitions of broker %s, and this is broker %d, which does not serve them. "
+            "If it is the same broker, put its old id into node.id and meta.properties",
+            " and ".join(map(str, sorted(others))),
+            broker_id,
+        )
