@@ -218,12 +218,13 @@ async def test_the_process_ends_with_its_broker_in_the_middle_of_a_job(kit: Kit)
     kit.fill()
     kit.cleaner.settings.io_bytes_per_second = 1  # this job would take hours
     cleaning = asyncio.ensure_future(kit.cleaner.clean_one())
-    while (process := kit.cleaner._process) is None:  # noqa: ASYNC110 - nobody tells of it
+    while (process := kit.cleaner._process) is None:  # nobody tells of it
+        assert not cleaning.done(), "the machine could not start a process: see the log"
         await asyncio.sleep(0.01)
     assert process.stdin is not None
     await process.stdin.drain()
     process.stdin.close()
-    assert await process.wait() == 0
+    assert await process.wait() == 0, "by itself: neither by a signal nor by an exception"
     assert await cleaning
     assert len(kit.bench.pairs()) == 100, "the log is as it was"
 
