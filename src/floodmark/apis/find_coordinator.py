@@ -13,7 +13,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from floodmark.apis.context import RequestContext
-from floodmark.coordinators.groups.java_hash import partition_for
+from floodmark.coordinators.java_hash import partition_for
 from floodmark.coordinators.ports import CoordinatorError, CoordinatorLog
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.find_coordinator import (

@@ -1,7 +1,7 @@
 """Which partition a group or a transactional id belongs to."""
 
-from floodmark.coordinators.groups import java_hash
-from floodmark.coordinators.groups.java_hash import partition_for
+from floodmark.coordinators import java_hash
+from floodmark.coordinators.java_hash import partition_for
 
 
 def test_keys_fall_where_java_puts_them() -> None:

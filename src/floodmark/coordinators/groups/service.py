@@ -19,9 +19,9 @@ from floodmark.coordinators.groups import offset_requests
 from floodmark.coordinators.groups.classic_join import leaves_room_for_id
 from floodmark.coordinators.groups.client import Client
 from floodmark.coordinators.groups.heartbeat_rules import check_heartbeat
-from floodmark.coordinators.groups.java_hash import partition_for
 from floodmark.coordinators.groups.settings import GroupSettings, Surroundings
 from floodmark.coordinators.groups.shard import GroupShard
+from floodmark.coordinators.java_hash import partition_for
 from floodmark.coordinators.ports import CoordinatorError, CoordinatorLog, NotCoordinator
 from floodmark.coordinators.runtime import CoordinatorRuntime
 from floodmark.metadata.image import Delta, MetadataImage, TopicImage

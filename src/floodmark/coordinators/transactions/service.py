@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from floodmark.clock import Clock
 from floodmark.coordinators.client_errors import client_code
-from floodmark.coordinators.groups.java_hash import partition_for
+from floodmark.coordinators.java_hash import partition_for
 from floodmark.coordinators.ports import CoordinatorError, NotCoordinator
 from floodmark.coordinators.runtime import TIMER_RETRY_MS, CoordinatorRuntime
 from floodmark.coordinators.shard import Producer, Timers, Write

@@ -8,7 +8,6 @@ from uuid import UUID
 import pytest
 
 from floodmark.coordinators.groups.client import Client
-from floodmark.coordinators.groups.java_hash import java_string_hash, partition_for
 from floodmark.coordinators.groups.records import (
     CommittedOffset,
     OffsetRecord,
@@ -16,6 +15,7 @@ from floodmark.coordinators.groups.records import (
     encode_record,
 )
 from floodmark.coordinators.groups.settings import MAX_TOMBSTONES_PER_WRITE, GroupSettings
+from floodmark.coordinators.java_hash import java_string_hash, partition_for
 from floodmark.coordinators.ports import AppendRefused
 from floodmark.coordinators.runtime import TIMER_RETRY_MS
 from floodmark.records.control import ControlType, EndTransactionMarker, encode_marker

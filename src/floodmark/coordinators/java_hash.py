@@ -1,6 +1,6 @@
 """Java's String.hashCode, which spreads groups and transactional ids over partitions. PURE.
 
-Used by the services of both coordinators.
+Used by the services of both coordinators, and by whoever tells clients where to find them.
 """
 
 from __future__ import annotations
