@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from floodmark.apis.context import RequestContext
@@ -33,8 +34,9 @@ class Route(NamedTuple):
     """What an API does with a request that it has handled, to be quicker with the next."""
 
     def answer(self, correlation_id: int, message: Any) -> Response:
-        """Only Fetch answers with pieces of files. What is ready to be sent passes."""
-        if isinstance(message, (bytes, list)):
+        """Only Fetch answers with pieces of files. What is ready to be sent passes, and None, which
+        stands for no answer."""
+        if message is None or isinstance(message, (bytes, list)):
             return message
         parts: list[Any] = [self.encode_header(correlation_id)]
         self.encode(message, parts)
@@ -42,17 +44,11 @@ class Route(NamedTuple):
 
     def outcome(self, correlation_id: int, result: Any) -> Outcome:
         """What a handler has returned, for the request channel."""
-        if isinstance(result, (self.response_class, list, bytes)):
+        if result is None or isinstance(result, (self.response_class, bytes, list)):
             return self.answer(correlation_id, result)
-        if result is None:
-            return None
-
-        def answer(message: Any) -> Response:
-            return None if message is None else self.answer(correlation_id, message)
-
-        async def finish(work: Coroutine[Any, Any, Any]) -> Response:
-            return answer(await work)
-
         if isinstance(result, (Promise, asyncio.Future)):
-            return Parked(result, answer)
-        return finish(result)
+            return Parked(result, partial(self.answer, correlation_id))
+        return self._finish(correlation_id, result)
+
+    async def _finish(self, correlation_id: int, work: Coroutine[Any, Any, Any]) -> Response:
+        return self.answer(correlation_id, await work)

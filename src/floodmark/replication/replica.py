@@ -53,7 +53,8 @@ class AppendOutcome(NamedTuple):
     error_message: str | None = None
 
 
-_outcome_of: Final[Callable[[tuple[Any, ...]], AppendOutcome]] = partial(
+# As `header_of` in `records.batch`: the class's own constructor is a function written in Python.
+_append_outcome_of: Final[Callable[[tuple[Any, ...]], AppendOutcome]] = partial(
     tuple.__new__, AppendOutcome
 )
 
@@ -79,6 +80,11 @@ class ReadOutcome(NamedTuple):
     @property
     def size_bytes(self) -> int:
         return 0 if self.records is None else self.records.size_bytes
+
+
+_read_outcome_of: Final[Callable[[tuple[Any, ...]], ReadOutcome]] = partial(
+    tuple.__new__, ReadOutcome
+)
 
 
 class Replica:
@@ -166,7 +172,7 @@ class Replica:
             base_offset, append_time_ms = repeated.base_offset, repeated.timestamp
             required_offset = repeated.last_offset + 1
         acknowledgeable = core.high_watermark if acks == ACKS_ALL else core.log_end_offset
-        return _outcome_of(
+        return _append_outcome_of(
             (
                 NO_ERROR,
                 base_offset,
@@ -249,13 +255,16 @@ class Replica:
                     fetch_offset, min(last_stable_offset, log.end_of_slice(fetch_offset, records))
                 )
             )
-        return ReadOutcome(
-            NO_ERROR,
-            high_watermark,
-            last_stable_offset,
-            log.log_start_offset,
-            records,
-            aborted,
+        return _read_outcome_of(
+            (
+                NO_ERROR,
+                high_watermark,
+                last_stable_offset,
+                log.log_start_offset,
+                records,
+                aborted,
+                None,
+            )
         )
 
     def read_for_follower(
