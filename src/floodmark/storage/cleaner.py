@@ -97,6 +97,7 @@ class LogCleaner:
         self._run_later = run_later
         self.settings = settings
         self._clean_offsets: dict[Path, dict[TopicPartition, int]] = {}
+        self._logs: set[PartitionLog] = set()
         self._uncleanable: set[PartitionLog] = set()
         self._failed: dict[PartitionLog, _Failures] = {}
         self._round = 0
@@ -125,12 +126,18 @@ class LogCleaner:
             await self._stop_process()
 
     def begin_round(self) -> None:
-        """What failed may be tried again, the sooner the less often it did."""
+        """What failed may be tried again, the sooner the less often it did.
+
+        A topic that is made anew has another log, in a folder of the same name: what is known of
+        the earlier one is forgotten.
+        """
         self._round += 1
-        # A topic that is made anew has another log, in a folder of the same name.
         logs = {log for log, _ in self._candidates()}
-        self._uncleanable &= logs
-        self._failed = {log: failures for log, failures in self._failed.items() if log in logs}
+        gone, self._logs = self._logs - logs, logs
+        self._uncleanable -= gone
+        for log in gone:
+            self._failed.pop(log, None)
+            self._clean_offsets.get(log.directory.parent, {}).pop((log.topic, log.partition), None)
 
     async def clean_one(self) -> bool:
         """Clean the dirtiest log that is due; False when there is none."""

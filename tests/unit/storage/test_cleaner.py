@@ -135,6 +135,22 @@ async def test_a_topic_made_anew_is_not_given_up_with_the_earlier_one(
     assert len(kit.bench.pairs()) == 6
 
 
+async def test_a_topic_made_anew_is_dirty_though_it_reaches_beyond_the_earlier_one(
+    kit: Kit, tmp_path: Path
+) -> None:
+    kit.cleaner.begin_round()
+    kit.fill(5)
+    assert await kit.cleaner.clean_one()
+    kit.bench.log.delete()
+    kit.bench = CompactionBench(RealFiles(), tmp_path)
+    kit.logs = [kit.bench.log]
+    kit.cleaner.begin_round()
+    kit.bench.put(("early", "1"), ("early", "2"))
+    kit.fill()
+    assert await kit.cleaner.clean_one()
+    assert len(kit.bench.pairs()) == 7
+
+
 async def test_a_log_that_cannot_be_read_does_not_keep_the_others_from_their_turn(
     kit: Kit, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
