@@ -42,6 +42,7 @@ from floodmark.metadata.image import (
 )
 from floodmark.metadata.loader import Identity, load_identity, load_image
 from floodmark.metadata.store import BadVersion, Check, Operation, Store, StoreError
+from floodmark.occurrences import Occurrences
 from floodmark.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -100,6 +101,7 @@ class ControllerService:
         self._writer: asyncio.Task[None] | None = None
         self._epoch_version = 0
         self._must_reload = False
+        self._failures = Occurrences()
 
     # -- life -----------------------------------------------------------------------------------
 
@@ -227,10 +229,7 @@ class ControllerService:
             try:
                 await self._write_batch(batch)
             except Exception as error:  # One bad batch must not end all writing.
-                is_defect = not isinstance(error, ControllerUnavailable)
-                logger.error(
-                    "a change of metadata failed: %s", error, exc_info=error if is_defect else None
-                )
+                self._tell("a change of metadata failed", error)
                 _fail(batch, error)
             finally:
                 for _ in batch:
@@ -246,7 +245,7 @@ class ControllerService:
         while position < len(batch):
             waiting = batch[position]
             position += 1
-            decision = _decide(waiting, self._view(image, config))
+            decision = self._decide(waiting, self._view(image, config))
             if decision is not None:
                 waiting.answer = decision.answer
                 operations += decision.operations
@@ -265,6 +264,21 @@ class ControllerService:
         for waiting in batch:
             if not waiting.done.done():
                 waiting.done.set_result(waiting.answer)
+
+    def _decide(self, waiting: _Waiting, view: View) -> Decision[Any] | None:
+        try:
+            return waiting.decide(view)
+        except Exception as error:  # The others in the batch are not to blame.
+            self._tell("a request to the controller failed", error)
+            _fail([waiting], error)
+            return None
+
+    def _tell(self, what: str, error: Exception) -> None:
+        times = self._failures.worth_telling(f"{what} {error!r}")
+        if times:
+            is_defect = not isinstance(error, ControllerUnavailable)
+            text = "%s (%d times by now): %s"
+            logger.error(text, what, times, error, exc_info=error if is_defect else None)
 
     async def _store_all(self, operations: list[Operation]) -> None:
         check = Check(paths.CONTROLLER_EPOCH, self._epoch_version)
@@ -338,15 +352,6 @@ class ControllerService:
             new = UUID(int=self._chance.getrandbits(128), version=4)
             if not paths.encode_id(new).startswith("-"):
                 return new
-
-
-def _decide(waiting: _Waiting, view: View) -> Decision[Any] | None:
-    try:
-        return waiting.decide(view)
-    except Exception as error:  # The others in the batch are not to blame.
-        logger.error("a request to the controller failed: %s", error, exc_info=error)
-        _fail([waiting], error)
-        return None
 
 
 def _check_same_cluster(identity: Identity, found: FoundFolder) -> None:

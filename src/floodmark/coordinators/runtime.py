@@ -19,6 +19,7 @@ from floodmark.coordinators.loading import load_log
 from floodmark.coordinators.ports import CoordinatorError, CoordinatorLog, NotCoordinator
 from floodmark.coordinators.shard import Producer, Shard, TimerOperation, Timers, Write
 from floodmark.coordinators.timers import TimerQueue
+from floodmark.occurrences import Occurrences
 from floodmark.records.compression import Compression
 from floodmark.records.entries import encode_entries
 from floodmark.records.errors import CorruptRecord
@@ -97,6 +98,7 @@ class CoordinatorRuntime(Generic[S]):
         self._timers: TimerQueue[tuple[int, str], TimerOperation] = TimerQueue()
         self._timer_handle: asyncio.TimerHandle | None = None
         self._timer_due_ms = float("inf")
+        self._refusals = Occurrences()
 
     # Partitions
 
@@ -365,10 +367,14 @@ class CoordinatorRuntime(Generic[S]):
 
     def _run_timer(self, partition: int, key: str, operation: TimerOperation) -> None:
         def failed(error: CoordinatorError) -> None:
-            if partition in self._loaded and not isinstance(error, NotCoordinator):
-                logger.warning("timer %s of %s-%d: %s", key, self.log.topic, partition, error)
-                if not self.is_scheduled(partition, key):
-                    self.schedule(partition, key, TIMER_RETRY_MS, operation)
+            if partition not in self._loaded or isinstance(error, NotCoordinator):
+                return
+            times = self._refusals.worth_telling(f"{partition} {error}")
+            if times:
+                text = "a timer of %s-%d could not write (%d times by now) and tries again: %s"
+                logger.warning(text, self.log.topic, partition, times, error)
+            if not self.is_scheduled(partition, key):
+                self.schedule(partition, key, TIMER_RETRY_MS, operation)
 
         self.submit(partition, operation, failed)
 

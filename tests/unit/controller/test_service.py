@@ -149,6 +149,15 @@ async def test_a_failed_commit_changes_nothing_and_the_next_one_works(controller
     assert answer.error_code is ErrorCode.NONE
 
 
+async def test_commits_that_fail_again_and_again_do_not_fill_the_log(controller, store, caplog):
+    store.fail_next = 20
+    for _ in range(20):
+        with pytest.raises(ControllerUnavailable):
+            await controller.create_topics([NewTopic("a")])
+    assert len(caplog.records) == 5, "at the 1st, 2nd, 4th, 8th and 16th time"
+    assert "(16 times by now): the change could not be stored" in caplog.records[-1].message
+
+
 async def test_a_deposed_controller_writes_nothing(controller, store):
     await store.multi([SetData(paths.CONTROLLER_EPOCH, b"2")])
     with pytest.raises(ControllerUnavailable) as caught:

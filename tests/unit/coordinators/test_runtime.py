@@ -233,6 +233,19 @@ async def test_a_timer_whose_append_fails_tries_again(bench: Bench) -> None:
     assert shard.values == {"a": 1}
 
 
+async def test_timers_that_are_refused_again_and_again_do_not_fill_the_log(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    shard = bench.runtime.shard(0)
+    bench.log.fail_with = AppendRefused(ErrorCode.NOT_ENOUGH_REPLICAS)
+    for name in ("s", "t"):
+        shard.timers.schedule(name, 10, increment)
+    for _ in range(100):
+        bench.advance(TIMER_RETRY_MS)
+    assert len(caplog.records) == 8, "at the 1st, 2nd, 4th ... 128th of 200 times"
+    assert "128 times by now" in caplog.records[-1].message
+
+
 async def test_a_timer_without_delay_that_sets_itself_again_leaves_time_for_others(
     bench: Bench,
 ) -> None:

@@ -16,6 +16,7 @@ from typing import Final
 from floodmark.coordinators.transactions.marker_channel import MarkerChannel
 from floodmark.coordinators.transactions.ports import NO_LEADER, Cluster, Marker, MarkerLog
 from floodmark.coordinators.transactions.transaction import TopicPartition, Transaction
+from floodmark.occurrences import Occurrences
 from floodmark.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -52,6 +53,7 @@ class MarkerWriter:
         self._sleep = sleep
         self._channels: dict[int, MarkerChannel] = {}
         self._rounds: dict[int, set[asyncio.Task[None]]] = {}
+        self._refusals = Occurrences()
 
     def write(self, log_partition: int, transaction: Transaction, coordinator_epoch: int) -> None:
         """`on_written` is called when all is done: now if nothing has to be waited for."""
@@ -101,18 +103,26 @@ class MarkerWriter:
                     )
                     return
                 if error_code not in SETTLED:
-                    logger.info(
-                        "the marker of %s for %s-%d is not written yet: %s",
-                        transaction.transactional_id,
-                        *partition,
-                        error_code.name,
-                    )
+                    self._tell_of_wait(transaction, partition, error_code)
                     open_partitions.append(partition)
             if not open_partitions:
                 self._on_written(log_partition, transaction)
                 return
             await self._sleep(RETRY_S)
             results = self._attempt(marker, open_partitions)
+
+    def _tell_of_wait(
+        self, transaction: Transaction, partition: TopicPartition, error_code: ErrorCode
+    ) -> None:
+        times = self._refusals.worth_telling(f"{partition} {error_code.name}")
+        if times:
+            logger.info(
+                "the marker of %s for %s-%d is not written yet (%d times by now): %s",
+                transaction.transactional_id,
+                *partition,
+                times,
+                error_code.name,
+            )
 
     def _attempt(self, marker: Marker, partitions: Iterable[TopicPartition]) -> Results:
         results: Results = {}

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from floodmark.coordinators.ports import CoordinatorError
+from floodmark.occurrences import Occurrences
 from floodmark.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -28,6 +29,7 @@ class ProducerIds:
         self._following = range(0)
         self._prefetch_at = 0
         self._fetching: asyncio.Task[None] | None = None
+        self._failures = Occurrences()
 
     def take(self) -> int:
         """An id nobody had. CoordinatorError when none is at hand: the client tries again."""
@@ -65,7 +67,9 @@ class ProducerIds:
         try:
             first, count = await self._allocate()
         except (OSError, CoordinatorError) as problem:
-            logger.warning("no block of producer ids: %s", problem)
+            times = self._failures.worth_telling(str(problem))
+            if times:
+                logger.warning("no block of producer ids (%d times by now): %s", times, problem)
             return
         finally:
             self._fetching = None
