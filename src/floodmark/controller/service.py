@@ -228,7 +228,7 @@ class ControllerService:
             batch = [await self._queue.get()]
             try:
                 await self._write_batch(batch)
-            except Exception as error:  # One bad batch must not end all writing.
+            except Exception as error:  # noqa: BLE001 - one bad batch must not end all writing
                 self._tell("a change of metadata failed", error)
                 _fail(batch, error)
             finally:
@@ -268,7 +268,7 @@ class ControllerService:
     def _decide(self, waiting: _Waiting, view: View) -> Decision[Any] | None:
         try:
             return waiting.decide(view)
-        except Exception as error:  # The others in the batch are not to blame.
+        except Exception as error:  # noqa: BLE001 - the others are not to blame
             self._tell("a request to the controller failed", error)
             _fail([waiting], error)
             return None
