@@ -1,6 +1,6 @@
 """The batches in a folder that is about to be taken over, before recovery has looked at it.
 
-Called by adopted_producers.py, and by identity.py where the file of leader epochs is lost.
+Called by adopted_producers.py, and by adopted_epochs.py where the file of leader epochs is lost.
 """
 
 from __future__ import annotations

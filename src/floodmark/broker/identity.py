@@ -9,21 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
 from floodmark.broker.internal_topics import internal_settings
 from floodmark.config.broker_config import BrokerConfig
 from floodmark.config.errors import ConfigError
-from floodmark.metadata.adoption import FoundFolder, FoundTopic
-from floodmark.storage import leader_epochs
-from floodmark.storage.checkpoints import (
-    CorruptCheckpoint,
-    MetaProperties,
-    encode_uuid,
-    read_pairs,
-)
+from floodmark.metadata.adoption import FoundFolder, FoundNumbers, FoundTopic
+from floodmark.storage.checkpoints import MetaProperties, encode_uuid
 from floodmark.storage.files import Files
 from floodmark.storage.log_dir import FoundPartition
 from floodmark.storage.log_manager import LogManager
@@ -88,56 +81,26 @@ def own_properties(identity: Identity) -> MetaProperties:
 def look_at_folders(
     files: Files, found: Sequence[FoundPartition], identity: Identity, config: BrokerConfig
 ) -> FoundFolder:
-    """What the log folders hold, for a metadata store that does not know them yet."""
-    latest_epochs: dict[str, dict[int, int]] = {}
+    """What the log folders hold, for a metadata store that may not know them yet."""
+    indexes: dict[str, set[int]] = {}
     topic_ids: dict[str, UUID] = {}
     for item in found:
-        folder = item.log_dir / f"{item.topic}-{item.partition}"
-        epochs = _known_epochs(files, folder)
-        latest_epochs.setdefault(item.topic, {})[item.partition] = max(epochs, default=-1)
+        indexes.setdefault(item.topic, set()).add(item.partition)
         if item.topic_id is not None:
             topic_ids[item.topic] = item.topic_id
     return FoundFolder(
         identity.cluster_id,
-        identity.node_id,
         {
             topic: FoundTopic(partitions, topic_ids.get(topic), internal_settings(topic, config))
-            for topic, partitions in latest_epochs.items()
+            for topic, partitions in indexes.items()
         },
-        lambda: _last_producer_id(files, found),
+        lambda: _look_closer(files, found),
     )
 
 
-def _last_producer_id(files: Files, found: Sequence[FoundPartition]) -> int:
+def _look_closer(files: Files, found: Sequence[FoundPartition]) -> FoundNumbers:
     """Imported here, because only the first start on a folder needs it."""
+    from floodmark.broker.adopted_epochs import last_leader_epochs
     from floodmark.broker.adopted_producers import last_producer_id
 
-    return last_producer_id(files, found)
-
-
-def _known_epochs(files: Files, folder: Path) -> list[int]:
-    """No epochs where files may not be read or are folders: such a partition is not opened."""
-    try:
-        return [epoch for epoch, _ in _epochs(files, folder)] or _epochs_in_log(files, folder)
-    except (IsADirectoryError, NotADirectoryError, PermissionError):
-        return []
-
-
-def _epochs(files: Files, folder: Path) -> list[tuple[int, int]]:
-    """The file is not synced when it is written: a torn one is made anew when the log opens."""
-    try:
-        return read_pairs(files, folder / leader_epochs.FILE_NAME) or []
-    except CorruptCheckpoint:
-        return []
-
-
-def _epochs_in_log(files: Files, folder: Path) -> list[int]:
-    """Of the last segment that has batches. Without its file, a log would be led by an epoch below
-    those that it holds. Imported here, because only then it is needed."""
-    from floodmark.broker.adopted_batches import segment_paths, sound_batches
-
-    for path in reversed(segment_paths(files, folder)):
-        epochs = [header.partition_leader_epoch for header, _ in sound_batches(files, path)]
-        if epochs:
-            return epochs
-    return []
+    return FoundNumbers(last_leader_epochs(files, found), last_producer_id(files, found))

@@ -60,13 +60,13 @@ def bootstrap(
         operations.append(Create(paths.CLUSTER_ID, paths.encode_cluster_id(cluster_id)))
         operations.append(Create(paths.FEATURE, paths.encode_features(INITIAL_FEATURES)))
         in_reign = MetadataImage(controller_id=broker.id, controller_epoch=epoch)
-        for topic in adopted_topics(found, broker.id, new_id):
+        given_out = found.look_closer()
+        for topic in adopted_topics(found.topics, given_out.leader_epochs, broker.id, new_id):
             settings = found.topics[topic.name].settings
             operations += topic_operations(in_reign, topic, settings)
             adopted.append(topic.name)
-        last_producer_id = found.last_producer_id()
-        if last_producer_id >= 0:
+        if given_out.producer_id >= 0:
             # What Kafka handed out is used up: a new producer must not be taken for an old one.
-            used = paths.encode_producer_id_block(broker.id, 0, last_producer_id)
+            used = paths.encode_producer_id_block(broker.id, 0, given_out.producer_id)
             operations.append(SetData(paths.PRODUCER_ID_BLOCK, used))
     return Bootstrap(operations, epoch, epoch_version, adopted)

@@ -6,7 +6,7 @@ store that is not new knows better than the disk: what it does not list was dele
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -18,46 +18,57 @@ NO_PRODUCER_ID = -1
 
 @dataclass(frozen=True, slots=True)
 class FoundTopic:
-    """`partitions` maps each partition found to its last leader epoch (-1 for none); `settings` are
-    those that the topic must have, whatever was set."""
+    """`settings` are those that the topic must have, whatever was set."""
 
-    partitions: Mapping[int, int]
+    partitions: Set[int]
     topic_id: UUID | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
+class FoundNumbers:
+    """What has been given out: the last leader epoch of each partition that has one, and the
+    largest producer id in the logs."""
+
+    leader_epochs: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    producer_id: int = NO_PRODUCER_ID
+
+
+@dataclass(frozen=True, slots=True)
 class FoundFolder:
-    """What the log folders of a broker say about themselves."""
+    """What the log folders of a broker say about themselves; to look closer is for a store that is
+    new."""
 
     cluster_id: str | None = None
-    node_id: int | None = None
     topics: Mapping[str, FoundTopic] = field(default_factory=dict)
-    # Asked only where a store is new: the largest producer id in the logs, -1 for none.
-    last_producer_id: Callable[[], int] = field(default=lambda: NO_PRODUCER_ID)
+    look_closer: Callable[[], FoundNumbers] = FoundNumbers
 
 
 def adopted_topics(
-    found: FoundFolder, node_id: int, new_topic_id: Callable[[], UUID]
+    topics: Mapping[str, FoundTopic],
+    leader_epochs: Mapping[tuple[str, int], int],
+    node_id: int,
+    new_topic_id: Callable[[], UUID],
 ) -> list[TopicImage]:
     """The topics as this broker alone will lead them.
 
     A leader epoch goes on above the one in the files, so that nobody takes what comes for what was.
     Partitions that lived on other brokers begin empty.
     """
-    topics = []
-    for name, topic in sorted(found.topics.items()):
-        count = max(topic.partitions) + 1 if topic.partitions else 0
-        if count == 0:
-            continue
+    adopted = []
+    for name, topic in sorted(topics.items()):
         partitions = tuple(
             PartitionImage(
-                node_id, topic.partitions.get(index, NO_EPOCH) + 1, 0, (node_id,), (node_id,)
+                node_id,
+                leader_epochs.get((name, index), NO_EPOCH) + 1,
+                0,
+                (node_id,),
+                (node_id,),
             )
-            for index in range(count)
+            for index in range(max(topic.partitions) + 1)
         )
-        topics.append(TopicImage(name, topic.topic_id or new_topic_id(), partitions))
-    return topics
+        adopted.append(TopicImage(name, topic.topic_id or new_topic_id(), partitions))
+    return adopted
 
 
 def stray_partitions(image: MetadataImage, found: FoundFolder) -> list[tuple[str, int]]:

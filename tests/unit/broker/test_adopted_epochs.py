@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from floodmark.broker.identity import Identity, look_at_folders
-from floodmark.config.broker_config import BrokerConfig
+from floodmark.broker.adopted_epochs import last_leader_epochs
 from floodmark.records.batch import read_header
 from floodmark.records.record import Record, encode_batch
 from floodmark.storage.leader_epochs import FILE_NAME
@@ -20,11 +19,9 @@ LOG_DIR = Path("/logs")
 FOLDER = LOG_DIR / "t-0"
 
 
-def latest_epoch(files: MemoryFiles) -> int:
-    found = look_at_folders(
-        files, [FoundPartition("t", 0, None, LOG_DIR)], Identity(1, "c"), BrokerConfig({})
-    )
-    return found.topics["t"].partitions[0]
+def latest_epoch(files: MemoryFiles) -> int | None:
+    found = last_leader_epochs(files, [FoundPartition("t", 0, None, LOG_DIR)])
+    return found.get(("t", 0))
 
 
 @pytest.mark.parametrize("epoch_file", ["whole", "lost", "torn"])
@@ -50,4 +47,4 @@ def test_the_latest_epoch_is_found_whatever_became_of_its_file(
 def test_an_empty_log_has_no_epoch() -> None:
     files = MemoryFiles()
     PartitionLog.open(files, FOLDER, LogConfig(), now_ms=1).close(1)
-    assert latest_epoch(files) == -1
+    assert latest_epoch(files) is None

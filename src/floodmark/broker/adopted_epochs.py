@@ -1,0 +1,51 @@
+"""The last leader epochs in a data folder, before it is taken over.
+
+Called by `identity.py` for a folder whose metadata store is new: its partitions must be led by
+epochs above these, or what comes would be taken for what was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from floodmark.broker.adopted_batches import segment_paths, sound_batches
+from floodmark.storage.checkpoints import CorruptCheckpoint, TopicPartition, read_pairs
+from floodmark.storage.files import Files
+from floodmark.storage.leader_epochs import FILE_NAME
+from floodmark.storage.log_dir import FoundPartition
+
+
+def last_leader_epochs(files: Files, found: Sequence[FoundPartition]) -> dict[TopicPartition, int]:
+    """Without those in which nobody has written."""
+    last: dict[TopicPartition, int] = {}
+    for item in found:
+        epochs = _epochs(files, item.log_dir / f"{item.topic}-{item.partition}")
+        if epochs:
+            last[item.topic, item.partition] = max(epochs)
+    return last
+
+
+def _epochs(files: Files, folder: Path) -> list[int]:
+    """None where files may not be read or are folders: such a partition is not opened."""
+    try:
+        return _in_checkpoint(files, folder) or _in_log(files, folder)
+    except (IsADirectoryError, NotADirectoryError, PermissionError):
+        return []
+
+
+def _in_checkpoint(files: Files, folder: Path) -> list[int]:
+    """The file is not synced when it is written: a torn one is made anew when the log opens."""
+    try:
+        return [leader_epoch for leader_epoch, _ in read_pairs(files, folder / FILE_NAME) or ()]
+    except CorruptCheckpoint:
+        return []
+
+
+def _in_log(files: Files, folder: Path) -> list[int]:
+    """Of the last segment that has batches."""
+    for path in reversed(segment_paths(files, folder)):
+        epochs = [header.partition_leader_epoch for header, _ in sound_batches(files, path)]
+        if epochs:
+            return epochs
+    return []
