@@ -5,7 +5,9 @@ PYTEST := $(BIN)/pytest
 
 .PHONY: setup run test test-clients test-conformance test-crash check soak bench bench-coordinators bench-spark demo test-spark wheel conformance fuzz clean
 
+# Bytecode, too: where Python may not write it by itself, every start would compile anew (a third of it).
 setup: .venv/ready
+	@$(BIN)/python -m compileall -q src
 
 # $(call install,EXTRAS): the package itself, editable, with these extras.
 comma := ,
