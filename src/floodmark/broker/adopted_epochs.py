@@ -20,7 +20,7 @@ def last_leader_epochs(files: Files, found: Sequence[FoundPartition]) -> dict[To
     """Without those in which nobody has written."""
     last: dict[TopicPartition, int] = {}
     for item in found:
-        epochs = _epochs(files, item.log_dir / f"{item.topic}-{item.partition}")
+        epochs = _epochs(files, item.folder)
         if epochs:
             last[item.topic, item.partition] = max(epochs)
     return last

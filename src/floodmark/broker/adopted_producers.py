@@ -30,11 +30,10 @@ def last_producer_id(files: Files, found: Sequence[FoundPartition]) -> int:
     """-1 when no producer with an id has written."""
     last = -1
     for item in found:
-        folder = item.log_dir / f"{item.topic}-{item.partition}"
-        ids = chain([last], _in_snapshots(files, folder), _in_last_segment(files, folder))
+        ids = chain([last], _in_snapshots(files, item.folder), _in_last_segment(files, item.folder))
         last = max(ids)
         if item.topic == TRANSACTION_STATE_TOPIC:
-            last = max(chain([last], _of_transactions(files, folder)))
+            last = max(chain([last], _of_transactions(files, item.folder)))
     return last
 
 

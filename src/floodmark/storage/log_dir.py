@@ -33,6 +33,10 @@ class FoundPartition:
     topic_id: UUID | None
     log_dir: Path
 
+    @property
+    def folder(self) -> Path:
+        return self.log_dir / f"{self.topic}-{self.partition}"
+
 
 @dataclass(slots=True)
 class LogDir:
@@ -58,6 +62,30 @@ class LogDir:
     def names(self, key: TopicPartition) -> list[str]:
         """The checkpoint files that name a log."""
         return [name for name, offsets in self.checkpoints.items() if key in offsets]
+
+    def folder_of(self, key: TopicPartition) -> Path:
+        return self.path / f"{key[0]}-{key[1]}"
+
+    def tell_of_loss(self, key: TopicPartition) -> None:
+        """The folder of a log is gone: what the checkpoints know of it."""
+        # A log that is not old may never have been synced, but it has been read.
+        names = (checkpoints.RECOVERY_POINTS, checkpoints.HIGH_WATERMARKS)
+        end_offset = max(self.offset_in(name, key) or 0 for name in names)
+        if end_offset:
+            _log.error(
+                "%s is missing; it held the offsets up to %d or more. The partition begins anew: "
+                "to have its records again, stop the broker and bring the folder back",
+                self.folder_of(key),
+                end_offset,
+            )
+
+    def has_unrecovered(self, files: Files, is_open: Container[TopicPartition]) -> bool:
+        """Whether a log that the last stop has left torn could not be opened in this run, perhaps
+        because the disk was full: after a clean stop nobody would recover it."""
+        if self.clean:
+            return False
+        named = self.checkpoints[checkpoints.RECOVERY_POINTS].keys() - self.gone
+        return any(key not in is_open and files.exists(self.folder_of(key)) for key in named)
 
     def keep_lock(self, files: Files) -> None:
         """Somebody may have removed the lock file, and then a second broker can start here.

@@ -104,18 +104,17 @@ class LogManager:
         """Rename folders of topics that are no more: the broker was killed between the deletion and
         the renaming of its folders. Kafka's suffix, and as with Kafka nobody removes them."""
         for item in strays:
-            name = f"{item.topic}-{item.partition}"
-            target = item.log_dir / name_aside(name, STRAY_SUFFIX)
+            target = item.log_dir / name_aside(item.folder.name, STRAY_SUFFIX)
             try:
-                self._files.rename(item.log_dir / name, target)
+                self._files.rename(item.folder, target)
             except OSError as error:
-                self._mark_offline(item.log_dir, f"{name}: {error}")
+                self._mark_offline(item.log_dir, f"{item.folder.name}: {error}")
             else:
                 self._is_gone((item.topic, item.partition), self.dirs[item.log_dir])
                 _log.warning(
                     "%s belonged to a topic that has been deleted: it is now %s, to be removed "
                     "when nobody misses it",
-                    item.log_dir / name,
+                    item.folder,
                     target.name,
                 )
 
@@ -178,7 +177,7 @@ class LogManager:
         recovery_point = log_dir.offset_in(checkpoints.RECOVERY_POINTS, key)
         return PartitionLog.open(
             self._files,
-            log_dir.path / f"{key[0]}-{key[1]}",
+            log_dir.folder_of(key),
             config,
             now_ms=now_ms,
             # A clean stop lists all logs that were open. One that was not may never have been
@@ -244,7 +243,8 @@ class LogManager:
                 )
             else:
                 if not is_new:
-                    self._tell_of_loss(key)
+                    for known in self.dirs.values():
+                        known.tell_of_loss(key)
                 log_dir = self._emptiest_dir()
                 log = self._create(key, config, now_ms, log_dir)
             self._logs[key] = log
@@ -265,7 +265,7 @@ class LogManager:
         What an earlier topic of the name has left there is no log of a new topic.
         """
         for log_dir in list(self.dirs.values()):
-            directory = log_dir.path / f"{key[0]}-{key[1]}"
+            directory = log_dir.folder_of(key)
             try:
                 if not self._files.exists(directory):
                     continue
@@ -291,24 +291,11 @@ class LogManager:
         self._forget_offsets(key, log_dir)
         return PartitionLog.open(
             self._files,
-            log_dir.path / f"{key[0]}-{key[1]}",
+            log_dir.folder_of(key),
             config,
             now_ms=now_ms,
             producer_expiration_ms=self._producer_expiration_ms,
         )
-
-    def _tell_of_loss(self, key: TopicPartition) -> None:
-        for log_dir in self.dirs.values():
-            # A log that is not old may never have been synced, but it has been read.
-            names = (checkpoints.RECOVERY_POINTS, checkpoints.HIGH_WATERMARKS)
-            end_offset = max(log_dir.offset_in(name, key) or 0 for name in names)
-            if end_offset:
-                _log.error(
-                    "%s is missing; it held the offsets up to %d or more. The partition begins "
-                    "anew: to have its records again, stop the broker and bring the folder back",
-                    log_dir.path / f"{key[0]}-{key[1]}",
-                    end_offset,
-                )
 
     def _forget_offsets(self, key: TopicPartition, log_dir: LogDir) -> None:
         """Before a new log gets the name of an earlier one: after a crash its records would be
@@ -474,7 +461,11 @@ class LogManager:
                 failed.add(log.directory.parent)
                 _log.error("%s", error)
         for path, log_dir in self.dirs.items():
-            if clean and path not in failed and not self._has_unrecovered(log_dir):
+            if (
+                clean
+                and path not in failed
+                and not log_dir.has_unrecovered(self._files, self._logs)
+            ):
                 self._mark_clean(path, broker_epoch)
             elif log_dir.clean and not self._logs_opened:
                 # A start that came to nothing, perhaps because its port was taken.
@@ -482,17 +473,6 @@ class LogManager:
             log_dir.lock.close()
         self._logs.clear()
         self.dirs.clear()
-
-    def _has_unrecovered(self, log_dir: LogDir) -> bool:
-        """Whether a log that the last stop has left torn could not be opened in this run, perhaps
-        because the disk was full: after a clean stop nobody would recover it."""
-        if log_dir.clean:
-            return False
-        named = log_dir.checkpoints[checkpoints.RECOVERY_POINTS].keys() - log_dir.gone
-        return any(
-            self._files.exists(log_dir.path / f"{topic}-{partition}")
-            for topic, partition in named - self._logs.keys()
-        )
 
     def _mark_clean(self, path: Path, broker_epoch: int) -> None:
         try:
