@@ -16,7 +16,7 @@ from floodmark.network.transfer import Answer
 from floodmark.promise import Promise
 from floodmark.replication.fetch_sessions import FetchPlan, FetchTarget, PartitionKey, Topic
 from floodmark.replication.fetching import FetchLimits, ReplicaKey
-from floodmark.replication.replica import Isolation, ReadOutcome
+from floodmark.replication.replica import ISOLATIONS, ReadOutcome
 from floodmark.storage.transaction_index import AbortedTransaction as AbortedInLog
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 from floodmark.wire.messages.fetch import (
@@ -49,6 +49,8 @@ Fetched: TypeAlias = FetchResponse | Answer
 
 
 def handle(context: RequestContext, request: FetchRequest) -> Fetched | Promise[Fetched]:
+    if request.isolation_level not in ISOLATIONS:
+        return _refused(context, request)
     plan = _plan(context, request)
     if plan.error_code is not NO_ERROR:
         return FetchResponse(error_code=plan.error_code)
@@ -59,6 +61,23 @@ def handle(context: RequestContext, request: FetchRequest) -> Fetched | Promise[
     if isinstance(outcomes, list):
         return _answer(context, read, outcomes)
     return outcomes.map(lambda later: _answer(context, read, later))
+
+
+def _refused(context: RequestContext, request: FetchRequest) -> FetchResponse:
+    """Of a request that means nothing. Old answers have no room for an error but in partitions."""
+    error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+    responses = [
+        FetchableTopicResponse(
+            topic=topic.topic,
+            partitions=[
+                PartitionData(partition_index=partition.partition, error_code=error_code)
+                for partition in topic.partitions
+            ],
+        )
+        for topic in request.topics
+        if context.api_version < TOPIC_IDS_SINCE
+    ]
+    return FetchResponse(error_code=error_code, responses=responses)
 
 
 def _plan(context: RequestContext, request: FetchRequest) -> FetchPlan:
@@ -121,7 +140,7 @@ def _limits(context: RequestContext, request: FetchRequest) -> FetchLimits:
         request.min_bytes,
         min(request.max_bytes, context.services.fetch_max_bytes),
         request.max_wait_ms,
-        Isolation.READ_COMMITTED if request.isolation_level == 1 else Isolation.READ_UNCOMMITTED,
+        ISOLATIONS[request.isolation_level],
         is_follower=replica_id >= 0,
     )
 

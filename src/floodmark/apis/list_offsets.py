@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from floodmark.apis.context import RequestContext
 from floodmark.records.errors import CorruptRecord
-from floodmark.replication.replica import Isolation, Replica
+from floodmark.replication.replica import ISOLATIONS, Replica
 from floodmark.storage.errors import StorageError
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.list_offsets import (
@@ -35,7 +35,6 @@ EARLIEST_PENDING_UPLOAD = -6
 CONSUMER_REPLICA_ID = -1
 DEBUG_REPLICA_ID = -2
 
-ISOLATION_LEVELS = frozenset(Isolation)
 LEADER_EPOCH_SINCE = 4
 NEEDS_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
@@ -48,7 +47,7 @@ class Found(NamedTuple):
 
 def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """A partition that is asked for twice has no answer: which of the two would it be?"""
-    if request.isolation_level not in ISOLATION_LEVELS:
+    if request.isolation_level not in ISOLATIONS:
         return _refuse_all(request, ErrorCode.UNKNOWN_SERVER_ERROR)
     asked = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
     by_topic: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
@@ -104,7 +103,7 @@ def _partition(
     if fenced is not ErrorCode.NONE:
         return refuse(fenced)
     end_offset = replica.readable_end(
-        Isolation(request.isolation_level), is_follower=request.replica_id != CONSUMER_REPLICA_ID
+        ISOLATIONS[request.isolation_level], is_follower=request.replica_id != CONSUMER_REPLICA_ID
     )
     try:
         found = _find(replica, wanted.timestamp, end_offset)

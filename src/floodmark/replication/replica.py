@@ -33,6 +33,9 @@ class Isolation(IntEnum):
     READ_COMMITTED = 1
 
 
+ISOLATIONS: Final = {int(isolation): isolation for isolation in Isolation}
+"""By the numbers that clients send."""
+
 _READ_COMMITTED = Isolation.READ_COMMITTED
 
 
