@@ -63,12 +63,17 @@ class LogReader:
             if available <= 0:
                 return None
             size_bytes = min(available, max_bytes)
-            if size_bytes < available and min_one_batch:
-                size_bytes = min(available, max(size_bytes, segment.batch_size_at(start)))
-            elif size_bytes == available and segment is segments.active:
-                self.remember_tail(end_offset, start + size_bytes)
-            if size_bytes <= 0:
+            if size_bytes <= 0 and not min_one_batch:
                 return None
+            if size_bytes < available:
+                first_batch_bytes = min(available, segment.batch_size_at(start))
+                if size_bytes < first_batch_bytes:
+                    if not min_one_batch:
+                        # A piece of one batch and nothing else fails Java's consumer.
+                        return None
+                    size_bytes = first_batch_bytes
+            elif segment is segments.active:
+                self.remember_tail(end_offset, start + size_bytes)
             if start < segment.verified.trusted_from:
                 size_bytes = self._checked_end(segment, start, start + size_bytes) - start
             return FileSlice(segment.file, start, size_bytes)

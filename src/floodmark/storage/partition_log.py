@@ -284,8 +284,8 @@ class PartitionLog:
     ) -> FileSlice | None:
         """Batches from the one that holds this offset, up to max_bytes, never past end_offset.
 
-        The last batch may be cut, as Kafka does; the first is whole if min_one_batch. None when
-        there is nothing.
+        The last batch may be cut, as Kafka does, but never the first: if that is larger than
+        max_bytes it comes whole with min_one_batch, else not at all. None when there is nothing.
         """
         log_end_offset = self.log_end_offset
         if offset < self.log_start_offset or offset > log_end_offset:

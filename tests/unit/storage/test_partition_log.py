@@ -96,9 +96,22 @@ def test_the_first_batch_is_whole_however_small_the_limit(tmp_path: Path) -> Non
     found = log.read(3, 1, end_offset=20)
     assert found is not None
     assert [record.offset for record in decode_records(found.read())] == list(range(10))
-    cut = log.read(3, 1, end_offset=20, min_one_batch=False)
-    assert cut is not None
-    assert cut.size_bytes == 1
+    log.close(NOW_MS)
+
+
+def test_a_batch_that_does_not_fit_is_left_out_and_only_one_behind_it_is_cut(
+    tmp_path: Path,
+) -> None:
+    # Java's consumer fails on records of which not a single batch is whole.
+    log = open_log(tmp_path)
+    append(log, 10)
+    append(log, 10)
+    size_bytes = log.size_bytes // 2
+    for limit in (0, 1, size_bytes - 1):
+        assert log.read(3, limit, end_offset=20, min_one_batch=False) is None
+    for limit in (size_bytes, size_bytes + 1):
+        found = log.read(3, limit, end_offset=20, min_one_batch=False)
+        assert found is not None and found.size_bytes == limit
     log.close(NOW_MS)
 
 
