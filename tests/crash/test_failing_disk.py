@@ -113,9 +113,10 @@ def test_what_passes_costs_nothing(tmp_path: Path, rule: str) -> None:
     ("rule", "configs"),
     [
         (f"write {errno.EIO} 100 /{FAILING}/{TOPIC}-", TOPIC_CONFIGS),
+        (f"write {errno.EROFS} 100 /{FAILING}/{TOPIC}-", TOPIC_CONFIGS),
         (f"sync {errno.EIO} 100 /{FAILING}/{TOPIC}-", FLUSHED),
     ],
-    ids=["write-error", "sync-error"],
+    ids=["write-error", "read-only", "sync-error"],
 )
 def test_an_error_takes_the_folder_and_nothing_else(
     tmp_path: Path, rule: str, configs: dict[str, str]
