@@ -120,6 +120,32 @@ def test_an_index_that_cannot_be_read_later_costs_its_partition_and_no_other(
         assert floodmark.call(fetch(floodmark, "t")) is ErrorCode.NONE
 
 
+@pytest.mark.parametrize("names", [".log", "*"], ids=["log", "all"])
+def test_an_old_segment_that_somebody_has_removed_costs_its_readers_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, names: str
+) -> None:
+    filled(tmp_path)
+    with BrokerThread(tmp_path) as floodmark:
+        for path in (tmp_path / "t-0").glob(FIRST_SEGMENT + names):
+            path.unlink()
+        assert floodmark.call(fetch(floodmark, "t")) is ErrorCode.CORRUPT_MESSAGE
+        assert floodmark.call(append(floodmark, "t")) is ErrorCode.NONE
+        assert not (tmp_path / "t-0" / f"{FIRST_SEGMENT}.log").exists()
+    assert f"{FIRST_SEGMENT}.log is gone" in caplog.text
+
+
+def test_a_folder_that_somebody_has_removed_costs_its_partition_and_no_other(
+    tmp_path: Path,
+) -> None:
+    with BrokerThread(tmp_path) as floodmark:
+        for topic in ("t", "u"):
+            floodmark.create_topic(topic)
+        shutil.rmtree(tmp_path / "t-0")
+        assert floodmark.call(append(floodmark, "t")) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert floodmark.broker.replicas.offline == {("t", 0)}
+        assert floodmark.call(append(floodmark, "u")) is ErrorCode.NONE
+
+
 def test_partitions_that_are_tried_again_leave_no_folders_behind(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -100,8 +100,8 @@ _FULL_DISK: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_MORE_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
 # Somebody has put something else where a file or a folder of ours belongs: the disk is sound.
 _MISPLACED: Final = frozenset({errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ELOOP})
-# Perhaps a broker ran here as another user once.
-_FORBIDDEN: Final = frozenset({errno.EACCES, errno.EPERM})
+# Perhaps a broker ran here as another user once, or somebody has removed the file.
+_NOT_TO_BE_HAD: Final = frozenset({errno.EACCES, errno.EPERM, errno.ENOENT})
 
 
 def storage_failure(error: OSError, log_dir: Path, what: str) -> StorageError:
@@ -110,7 +110,9 @@ def storage_failure(error: OSError, log_dir: Path, what: str) -> StorageError:
         return DiskFull(f"{log_dir}: {what}: no space left on the disk")
     if error.errno in _NO_MORE_FILES:
         return TooManyFiles(f"{log_dir}: {what}: raise the limit of open files (ulimit -n)")
-    if error.errno in _MISPLACED or (error.errno in _FORBIDDEN and _in_partition(error, log_dir)):
+    if error.errno in _MISPLACED or (
+        error.errno in _NOT_TO_BE_HAD and _in_partition(error, log_dir)
+    ):
         return StorageError(f"{log_dir}: {what}: {error}")
     return LogDirFailure(log_dir, f"{what}: {error}")
 

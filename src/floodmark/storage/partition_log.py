@@ -304,6 +304,9 @@ class PartitionLog:
         except OSError as error:
             if self.sync.is_closed:
                 raise LogClosed(f"{self.directory.name} is closed") from error
+            if isinstance(error, FileNotFoundError):
+                # Somebody has removed an old segment: damage, which costs those who read it.
+                raise CorruptRecord(f"{error.filename} is gone") from error
             raise storage_failure(error, self.directory.parent, self.directory.name) from error
 
     def offset_for_timestamp(self, timestamp: int, end_offset: int) -> TimestampedOffset | None:

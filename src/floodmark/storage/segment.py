@@ -131,7 +131,8 @@ class Segment:
         segment._indexes_loaded = True
         segment._max_timestamp = NO_TIMESTAMP
         try:
-            segment.file.truncate(0)
+            segment._file = files.open(segment.path)
+            segment._file.truncate(0)
             segment.offset_index.create()
             segment.time_index.create()
             # A leftover of a crash would list aborts that are not in this segment.
@@ -161,9 +162,9 @@ class Segment:
     @property
     def file(self) -> File:
         """The log file, opened when first used: old segments hold no descriptor until they are
-        read."""
+        read. Never made anew: what somebody has removed is lost, not empty."""
         if self._file is None:
-            self._file = self._files.open(self.path)
+            self._file = self._files.open(self.path, create=False)
         return self._file
 
     def is_of(self, records: FileSlice) -> bool:
