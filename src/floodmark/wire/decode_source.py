@@ -11,7 +11,9 @@ from typing import Any
 
 from floodmark.wire.primitives import (
     MAX_ARRAY_LENGTH,
+    MAX_BYTES_TO_GROW,
     MAX_STRING_BYTES,
+    check_growth,
     finish_varint,
     read_tag,
     refuse_length,
@@ -31,6 +33,7 @@ class DecodeSource(Source):
         self.namespace.update(
             DecodeError=DecodeError,
             ZERO_UUID=ZERO_UUID,
+            check_growth=check_growth,
             finish_varint=finish_varint,
             new=object.__new__,
             read_tag=read_tag,
@@ -219,6 +222,8 @@ class DecodeSource(Source):
         # and whatever a client keeps as the metadata of its offsets does not end its connection.
         convert = {"string": "str(buf[p:e], 'utf-8', 'replace')", "bytes": "bytes(buf[p:e])"}
         self.line(f"{target} = {convert.get(kind, 'buf[p:e]')}")
+        if kind == "string":
+            self.line(f"if n > {MAX_BYTES_TO_GROW}: check_growth({name!r}, {target})")
         self.line("p = e")
 
     def array(self, field: Field, target: str, nullable: bool) -> None:

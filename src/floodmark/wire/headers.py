@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from floodmark.wire.api_keys import FIRST_FLEXIBLE_VERSION, NEVER_FLEXIBLE, ApiKey
 from floodmark.wire.compiler import Buffer
-from floodmark.wire.primitives import skip_tags
+from floodmark.wire.primitives import MAX_BYTES_TO_GROW, check_growth, skip_tags
 from floodmark.wire.schema import DecodeError, EncodeError
 
 # Plain ints, because looking up an enum's member costs more than the rest of the comparison.
@@ -72,6 +72,8 @@ def decode_request_header(buffer: Buffer) -> tuple[RequestHeader, int]:
             raise DecodeError(f"the client id claims {length} bytes, {size - 10} remain")
         else:
             client_id = str(buffer[10:position], "utf-8", "replace")
+            if length > MAX_BYTES_TO_GROW:
+                check_growth("the client id", client_id)
         if api_version >= first_flexible:
             tags = buffer[position]
             position += 1

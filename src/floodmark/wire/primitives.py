@@ -18,6 +18,9 @@ MAX_TAGGED_FIELDS = 10_000
 MAX_STRING_BYTES = 32767
 """Kafka's limit for strings in every encoding, because the old one had an int16 length."""
 
+MAX_BYTES_TO_GROW = MAX_STRING_BYTES // 3
+"""No string up to this length becomes too long by replacement characters."""
+
 MAX_VARINT = 0x7FFFFFFF
 """Lengths, counts and tags are Java ints."""
 
@@ -119,6 +122,14 @@ def refuse_length(name: str, length: int, remaining: int) -> None:
     if length < 0:
         raise DecodeError(f"{name} is null or has the negative length {length}")
     raise DecodeError(f"{name} claims length {length}, {remaining} bytes remain")
+
+
+def check_growth(name: str, text: str) -> None:
+    """A byte that is no UTF-8 has become three: what is too long by that could neither be answered
+    nor kept."""
+    length = len(text.encode())
+    if length > MAX_STRING_BYTES:
+        raise DecodeError(f"{name} is no UTF-8 and has {length} bytes with replacement characters")
 
 
 def part_size(part: Any) -> int:

@@ -1,6 +1,7 @@
 """What encoders and decoders accept, refuse and leave alone."""
 
 import struct
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -139,6 +140,22 @@ def test_a_text_for_people_that_is_too_long_is_cut_between_characters(
 def test_bytes_that_lie_are_refused_with_a_reason(data: bytes, text: str) -> None:
     with pytest.raises(DecodeError, match=text):
         decode(Thing, memoryview(data), 1)
+
+
+def test_a_string_that_replacement_characters_make_too_long_is_refused() -> None:
+    """It could not be answered or kept: a string has 32,767 bytes."""
+
+    def thing(name: bytes) -> bytes:
+        return encode(Thing(name="?" * len(name)), 1).replace(b"?" * len(name), name)
+
+    longest = b"\xff" * (32767 // 3)
+    assert len(decode(Thing, thing(longest), 1).name.encode()) == 32766
+    with pytest.raises(DecodeError, match="replacement characters"):
+        decode(Thing, thing(longest + b"\xff"), 1)
+    for size, is_refused in ((len(longest), False), (len(longest) + 1, True)):
+        header = bytes.fromhex("0003 0001 00000007") + size.to_bytes(2, "big") + b"\xff" * size
+        with pytest.raises(DecodeError) if is_refused else nullcontext():
+            decode_request_header(header)
 
 
 def test_a_string_that_is_not_utf_8_is_read_with_replacement_characters_as_in_java() -> None:
