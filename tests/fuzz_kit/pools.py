@@ -122,6 +122,7 @@ NUMBER_POOLS: dict[str, tuple[int, ...]] = {
     "replicas": (1, 1, 1, 2, -1),
     "acks": (*(-1, 0, 1) * 3, 2),
     "DeleteRecordsPartition.offset": (-1, 0, 1, 2, 3, -2, 2**63 - 1, -(2**63)),
+    "isolation_level": (*(0, 1) * 4, 2, -1),
     "session_id": (0, 0, 0, 5, -1),
     "session_epoch": (-1, -1, 0, 0, 1, 2),
     "session_timeout_ms": (*(6000,) * 12, -1, 0, 2**31 - 1),
