@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from floodmark.records.batch import BatchHeader
+from floodmark.records.batch import NO_TIMESTAMP, BatchHeader
 from floodmark.records.record import decode_records
 from floodmark.storage.leader_epochs import LeaderEpochs
 from floodmark.storage.segment import Segment
@@ -122,10 +122,16 @@ class LogSegments:
         return None
 
     def find_largest_timestamp(self, first_offset: int) -> TimestampedOffset | None:
-        newest = max(self.all, key=lambda segment: segment.largest_timestamp)
-        if newest.largest_timestamp < 0:
-            return None
-        return _first_since(newest, newest.largest_timestamp, first_offset)
+        """Of the first record that has it, among those at or after first_offset."""
+        largest = NO_TIMESTAMP
+        found_in = None
+        for segment in self.holding(first_offset):
+            timestamp = segment.largest_timestamp
+            if timestamp > largest and segment.base_offset < first_offset:
+                timestamp = _largest_since(segment, first_offset)
+            if timestamp > largest:
+                largest, found_in = timestamp, segment
+        return None if found_in is None else _first_since(found_in, largest, first_offset)
 
     def aborted_transactions(self, first_offset: int, end_offset: int) -> list[AbortedTransaction]:
         found: list[AbortedTransaction] = []
@@ -133,6 +139,19 @@ class LogSegments:
             if segment.transaction_index.collect(first_offset, end_offset, found):
                 break
         return found
+
+
+def _largest_since(segment: Segment, first_offset: int) -> int:
+    """Of the records that DeleteRecords has left at the end of a segment."""
+    largest = NO_TIMESTAMP
+    for position, header in segment.headers(segment.position_of(first_offset), segment.size_bytes):
+        timestamp = header.max_timestamp
+        if timestamp > largest and header.base_offset < first_offset:
+            records = decode_records(segment.file.pread(header.size_bytes, position))
+            left = (record.timestamp for record in records if record.offset >= first_offset)
+            timestamp = max(left, default=NO_TIMESTAMP)
+        largest = max(largest, timestamp)
+    return largest
 
 
 def _first_since(segment: Segment, timestamp: int, first_offset: int) -> TimestampedOffset | None:

@@ -62,6 +62,22 @@ def test_the_first_record_at_or_after_a_time_is_found(restart: bool | None) -> N
     assert log.offset_for_timestamp(0, 0) is None
 
 
+@pytest.mark.parametrize("segment_bytes", [400, 1 << 20])
+def test_the_largest_time_is_that_of_a_record_which_can_still_be_read(segment_bytes: int) -> None:
+    log = open_log(MemoryFiles(), segment_bytes=segment_bytes, index_interval_bytes=100)
+    times = [(i * 37) % 400 for i in range(120)]
+    for slot in range(0, 120, 3):
+        append(log, *times[slot : slot + 3])
+    for start in range(120):
+        log.advance_log_start(start)
+        newest = max(times[start:])
+        found = log.max_timestamp_offset(120)
+        assert found is not None
+        assert found[:2] == (newest, times.index(newest, start))
+    log.advance_log_start(120)
+    assert log.max_timestamp_offset(120) is None
+
+
 def test_an_empty_log_has_no_record_by_time() -> None:
     log = open_log(MemoryFiles())
     assert log.offset_for_timestamp(0, 10) is None
