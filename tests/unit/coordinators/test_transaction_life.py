@@ -107,7 +107,7 @@ async def test_forgetting_that_the_log_refuses_is_not_tried_again_at_once(
     bench.log.fail_with = None
     bench.advance(0)
     assert len(bench.all_transactions()) == 2
-    bench.advance(TIMER_RETRY_MS)
+    bench.advance(bench.limits.expire_interval_ms)
     bench.advance(0)
     assert bench.all_transactions() == []
 

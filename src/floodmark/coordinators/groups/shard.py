@@ -351,8 +351,9 @@ class GroupShard:
         self.timers.schedule(_EXPIRY_KEY, delay_ms, lambda _, now_ms: self._expire(now_ms))
 
     def _expire(self, now_ms: int) -> Write[None]:
-        """What the log refuses is tried again by the runtime, not at once."""
+        """The next turn is set first, whatever becomes of this one, and comes at once only when the
+        log has taken what there was."""
+        self._schedule_expiry(self.surroundings.settings.offsets_retention_check_interval_ms)
         records, is_complete = expire_groups(self, now_ms)
-        interval_ms = self.surroundings.settings.offsets_retention_check_interval_ms
-        delay_ms = interval_ms if is_complete else 0
-        return Write(None, records, applied=lambda: self._schedule_expiry(delay_ms), atomic=False)
+        go_on = None if is_complete else lambda: self._schedule_expiry(0)
+        return Write(None, records, applied=go_on, atomic=False)

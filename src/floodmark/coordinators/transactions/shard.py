@@ -200,20 +200,18 @@ class TransactionShard:
         return Write(None, fenced, then=self._when_prepared(fenced), atomic=False)
 
     def remove_expired(self, now_ms: int) -> Write[None]:
-        """What the log refuses is tried again by the runtime, not at once."""
+        """The next turn is set first, whatever becomes of this one, and comes at once only when the
+        log has taken what there was."""
+        self._schedule_expire(self._limits.expire_interval_ms)
         expiration_ms = self._limits.expiration_ms
         expired = [
             Tombstone(transaction.transactional_id)
             for transaction in self._transactions.values()
             if transaction.is_expired(now_ms, expiration_ms)
         ]
-        delay_ms = 0 if len(expired) > MAX_TOMBSTONES else self._limits.expire_interval_ms
-        return Write(
-            None,
-            expired[:MAX_TOMBSTONES],
-            applied=lambda: self._schedule_expire(delay_ms),
-            atomic=False,
-        )
+        is_complete = len(expired) <= MAX_TOMBSTONES
+        go_on = None if is_complete else lambda: self._schedule_expire(0)
+        return Write(None, expired[:MAX_TOMBSTONES], applied=go_on, atomic=False)
 
     # The shard's life
 

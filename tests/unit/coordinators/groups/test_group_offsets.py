@@ -17,7 +17,6 @@ from floodmark.coordinators.groups.records import (
 from floodmark.coordinators.groups.settings import MAX_TOMBSTONES_PER_WRITE, GroupSettings
 from floodmark.coordinators.java_hash import java_string_hash, partition_for
 from floodmark.coordinators.ports import AppendRefused
-from floodmark.coordinators.runtime import TIMER_RETRY_MS
 from floodmark.records.control import ControlType, EndTransactionMarker, encode_marker
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.internal.classic_groups import OffsetCommitKey, OffsetCommitValue
@@ -332,7 +331,7 @@ async def test_expiry_that_the_log_refuses_is_not_tried_again_at_once(bench: Gro
     bench.log.fail_with = None
     bench.service.runtime.run_timers()
     assert fetch(bench).committed_offset == 1
-    bench.clock.advance(TIMER_RETRY_MS)
+    bench.clock.advance(bench.settings.offsets_retention_check_interval_ms)
     bench.service.runtime.run_timers()
     assert fetch(bench).committed_offset == -1
 
