@@ -17,6 +17,7 @@ from floodmark.client.admin_types import (
     ConfigResource,
     ConfigSource,
     ResourceConfig,
+    ResourceOutcome,
     ResourceType,
 )
 
@@ -116,12 +117,14 @@ def describe(
 @click.option("--add-config", multiple=True, metavar="NAME=VALUE,...", help="Set; [a,b] for lists.")
 @click.option("--delete-config", multiple=True, metavar="NAME,...", help="Back to the default.")
 @click.option("--validate-only", is_flag=True, help="Only say whether it would work.")
+@output_option
 @admin_option
 def alter(
     assignments: tuple[str, ...],
     add_config: tuple[str, ...],
     delete_config: tuple[str, ...],
     validate_only: bool,
+    output: str,
     admin: Admin,
     **entity: Any,
 ) -> None:
@@ -137,22 +140,25 @@ def alter(
     if not changes:
         raise click.UsageError("say what to change: NAME=VALUE, --add-config or --delete-config")
 
-    async def work() -> None:
+    async def work() -> list[ResourceOutcome]:
         async with admin:
-            outcomes = await admin.incremental_alter_configs(
+            return await admin.incremental_alter_configs(
                 dict.fromkeys(resources, changes), validate_only=validate_only
             )
-            for outcome in outcomes:
-                if outcome.error is not None:
-                    raise failure(
-                        outcome.error,
-                        f"the settings of {_title(outcome.resource)} stay as they are",
-                    )
 
-    run_client(work())
-    for resource in resources:
+    outcomes = run_client(work())
+    if output == JSON:
+        print_json([_outcome_json(outcome) for outcome in outcomes])
+    else:
         verb = "could be altered" if validate_only else "altered"
-        click.echo(f"settings of {_title(resource)} {verb}")
+        for outcome in outcomes:
+            if outcome.error is None:
+                click.echo(f"settings of {_title(outcome.resource)} {verb}")
+    for outcome in outcomes:
+        if outcome.error is not None:
+            raise failure(
+                outcome.error, f"the settings of {_title(outcome.resource)} stay as they are"
+            )
 
 
 def _split_pair_list(texts: tuple[str, ...] | list[str]) -> list[tuple[str, str]]:
@@ -209,6 +215,14 @@ def _print_resource(item: ResourceConfig, *, show_all: bool) -> None:
         for entry in shown
     ]
     print_table(("NAME", "VALUE", "SOURCE", "READ-ONLY"), rows)
+
+
+def _outcome_json(outcome: ResourceOutcome) -> dict[str, Any]:
+    return {
+        "type": outcome.resource.type.name.lower(),
+        "name": outcome.resource.name,
+        "error": outcome.error.code.name if outcome.error else None,
+    }
 
 
 def _resource_json(item: ResourceConfig, *, show_all: bool) -> dict[str, Any]:

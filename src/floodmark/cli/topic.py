@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -157,12 +157,14 @@ def describe(
 @click.option("--partitions", type=int, help="Grow to this number of partitions.")
 @click.option("--config", "configs", multiple=True, metavar="NAME=VALUE", help="Change a setting.")
 @click.option("--delete-config", multiple=True, metavar="NAME", help="Back to the default.")
+@output_option
 @admin_option
 def alter(
     names: list[str],
     partitions: int | None,
     configs: tuple[str, ...],
     delete_config: tuple[str, ...],
+    output: str,
     admin: Admin,
 ) -> None:
     """Change settings of topics, or their number of partitions."""
@@ -172,41 +174,52 @@ def alter(
     if not changes and partitions is None:
         raise click.UsageError("say what to change: --config, --delete-config or --partitions")
 
-    async def work() -> None:
+    async def work() -> list[TopicOutcome]:
+        outcomes = {name: TopicOutcome(name) for name in names}
         async with admin:
             if changes:
                 resources = {ConfigResource.topic(name): changes for name in names}
-                for outcome in await admin.incremental_alter_configs(resources):
-                    if outcome.error is not None:
-                        name = outcome.resource.name
-                        raise failure(outcome.error, f"topic {name} was not altered")
-            if partitions is not None:
-                _raise_for(await admin.add_partitions(dict.fromkeys(names, partitions)), "altered")
+                for altered in await admin.incremental_alter_configs(resources):
+                    name = altered.resource.name
+                    outcomes[name] = TopicOutcome(name, altered.error)
+            to_grow = [name for name, outcome in outcomes.items() if outcome.error is None]
+            if partitions is not None and to_grow:
+                grown = await admin.add_partitions(dict.fromkeys(to_grow, partitions))
+                outcomes.update((outcome.name, outcome) for outcome in grown)
+        return list(outcomes.values())
 
-    run_client(work())
-    for name in names:
-        click.echo(f"topic {name} altered")
+    _report(
+        output,
+        run_client(work()),
+        done=lambda outcome: f"topic {outcome.name} altered",
+        failed=lambda name: f"topic {name} was not altered",
+    )
 
 
 @topic.command("add-partitions")
 @topic_names
 @click.option("--partitions", type=int, required=True, help="The new number in all.")
+@output_option
 @admin_option
 def add_partitions(
     names: list[str],
     partitions: int,
+    output: str,
     admin: Admin,
 ) -> None:
     """Grow topics to a number of partitions; they can never shrink."""
     require(names, "topic")
 
-    async def work() -> None:
+    async def work() -> list[TopicOutcome]:
         async with admin:
-            _raise_for(await admin.add_partitions(dict.fromkeys(names, partitions)), "grown")
+            return await admin.add_partitions(dict.fromkeys(names, partitions))
 
-    run_client(work())
-    for name in names:
-        click.echo(f"topic {name} has {_count(partitions, 'partition')} now")
+    _report(
+        output,
+        run_client(work()),
+        done=lambda outcome: f"topic {outcome.name} has {_count(partitions, 'partition')} now",
+        failed=lambda name: f"topic {name} was not grown",
+    )
 
 
 @topic.command()
@@ -258,12 +271,6 @@ def _report(output: str, outcomes: Sequence[Any], *, done: Any, failed: Any) -> 
         failure(outcome.error, failed(outcome.name)).show()
     if errors:
         raise failure(errors[-1].error, failed(errors[-1].name))
-
-
-def _raise_for(outcomes: Iterable[TopicOutcome], verb: str) -> None:
-    for outcome in outcomes:
-        if outcome.error is not None:
-            raise failure(outcome.error, f"topic {outcome.name} was not {verb}")
 
 
 def _parse_assignment(text: str | None) -> dict[int, list[int]]:

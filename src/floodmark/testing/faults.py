@@ -63,6 +63,8 @@ class Faults(FaultSwitch):
 
     def delay(self, api: ApiKey | str, delay_s: float, *, times: int = 1) -> None:
         """The next requests are handled only after a while. They do not hold up other clients."""
+        if delay_s < 0:
+            raise ValueError(f"a delay cannot be negative: {delay_s}")
 
         def wait(route: Route, request: Any, handle: Handle) -> Any:
             return asyncio.get_running_loop().create_task(_handle_later(delay_s, handle))

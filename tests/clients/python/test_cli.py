@@ -58,6 +58,25 @@ def test_a_topic_from_creation_to_deletion(broker: Broker, topic: str) -> None:
     floodmark(broker, "topic", "delete", topic, "--if-exists")
 
 
+def test_changes_tell_machines_what_became_of_each_topic(broker: Broker, topic: str) -> None:
+    floodmark(broker, "topic", "create", topic)
+    done, failed = {"topic": topic, "error": None}, "UNKNOWN_TOPIC_OR_PARTITION"
+    missing = {"topic": f"{topic}-missing", "error": failed}
+    for change in (
+        ("alter", "--config", "retention.ms=888"),
+        ("alter", "--config", "retention.ms=888", "--partitions", "2"),
+        ("add-partitions", "--partitions", "3"),
+    ):
+        told = floodmark(broker, "topic", *change, topic, missing["topic"], "-o", "json", code=1)
+        assert json.loads(told.stdout) == [done, missing]
+        assert failed.encode() in told.stderr
+    both = ("config", "alter", "--topic", topic, "-o", "json")
+    told = floodmark(broker, *both, "retention.ms=777")
+    assert json.loads(told.stdout) == [{"type": "topic", "name": topic, "error": None}]
+    told = floodmark(broker, *both, "retention.ms=soon", code=1)
+    assert json.loads(told.stdout) == [{"type": "topic", "name": topic, "error": "INVALID_CONFIG"}]
+
+
 def _only(listed: list[dict[str, object]], topic: str) -> dict[str, object]:
     (found,) = [item for item in listed if item["topic"] == topic]
     return found

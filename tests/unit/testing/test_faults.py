@@ -89,5 +89,7 @@ def test_mistakes_in_the_test_are_told_at_once() -> None:
     faults = Faults()
     with pytest.raises(ValueError, match="is no ApiKey"):
         faults.drop("NO_SUCH_API")
+    with pytest.raises(ValueError, match="cannot be negative"):
+        faults.delay("FETCH", -1)
     with pytest.raises(ValueError, match="at least once"):
         faults.drop("FETCH", times=0)
