@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from floodmark.cli.console_properties import console_formatter
 from floodmark.cli.format import FORMAT_HELP, Formatter, compile_format
 from floodmark.cli.options import client_options, pairs
 from floodmark.cli.output import JSON
@@ -31,7 +32,15 @@ from floodmark.clock import SystemClock
 @click.option("--group", help="As a member of this group: on from where it stands, and commit.")
 @click.option("--max-messages", "-n", type=click.IntRange(1), help="Stop after so many.")
 @click.option("--timeout-ms", type=int, help="Stop when nothing came for so long.")
-@click.option("--format", "-F", "format_text", default="%s\\n", help=FORMAT_HELP)
+@click.option("--format", "-F", "format_text", help=FORMAT_HELP)
+@click.option(
+    "--property",
+    "--formatter-property",
+    "formatter_properties",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="As of Kafka's console consumer: print.key=true, key.separator=: and the like.",
+)
 @click.option("-o", "--output", type=click.Choice(["text", JSON]), default="text")
 @click.option(
     "--isolation-level", type=click.Choice(["read_uncommitted", "read_committed"]), default=None
@@ -58,7 +67,8 @@ def consume(
     group: str | None,
     max_messages: int | None,
     timeout_ms: int | None,
-    format_text: str,
+    format_text: str | None,
+    formatter_properties: tuple[str, ...],
     output: str,
     isolation_level: str | None,
     properties: tuple[str, ...],
@@ -88,7 +98,7 @@ def consume(
         if from_beginning:
             overrides["auto.offset.reset"] = "earliest"
     settings = client_settings(ConsumerSettings, command_config, overrides)
-    formatter: Formatter = record_to_json if output == JSON else compile_format(format_text)
+    formatter = _formatter(output, format_text, formatter_properties)
     plan = ReadPlan(
         topics,
         None if group is not None else start or StartAt(Origin.END),
@@ -99,6 +109,14 @@ def consume(
         last=last,
     )
     run_client(_consume(bootstrap_server, settings, plan, formatter))
+
+
+def _formatter(output: str, format_text: str | None, properties: tuple[str, ...]) -> Formatter:
+    if sum((output == JSON, format_text is not None, bool(properties))) > 1:
+        raise click.UsageError("--output json, --format and --property exclude each other")
+    if properties:
+        return console_formatter(properties)
+    return record_to_json if output == JSON else compile_format(format_text or "%s\\n")
 
 
 async def _consume(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import click
 
+from floodmark.cli.console_properties import ConsoleReader
 from floodmark.cli.format import unescape
 from floodmark.cli.lines import read_pieces
 from floodmark.cli.options import client_options, pairs
@@ -38,6 +39,14 @@ from floodmark.client.settings import COMPRESSION_TYPES, ProducerSettings
 @click.option("--json", "as_json", is_flag=True, help="Lines as `consume -o json` prints them.")
 @click.option("--delimiter", "-D", default="\\n", help="What separates records.  [newline]")
 @click.option("--null-marker", help="A key or value of exactly this text is null.")
+@click.option(
+    "--property",
+    "--reader-property",
+    "reader_properties",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="As of Kafka's console producer: parse.key=true, key.separator=: and the like.",
+)
 @click.option("--max-messages", "-n", type=int, help="Stop after so many.")
 @click.option(
     "--producer-property",
@@ -62,6 +71,7 @@ def produce(
     as_json: bool,
     delimiter: str,
     null_marker: str | None,
+    reader_properties: tuple[str, ...],
     max_messages: int | None,
     properties: tuple[str, ...],
     bootstrap_server: str,
@@ -77,7 +87,14 @@ def produce(
     settings = client_settings(ProducerSettings, command_config, overrides)
     cut_at = unescape(delimiter)
     parse: Callable[[bytes], Outgoing] = record_from_json
-    if not as_json:
+    if reader_properties:
+        if as_json or key or key_separator or headers or null_marker:
+            raise click.UsageError(
+                "--property says itself how lines are read: leave out --json, --key, "
+                "--key-separator, --header and --null-marker"
+            )
+        parse = ConsoleReader.from_properties(reader_properties)
+    elif not as_json:
         parse = LineParser(
             key_separator=None if key_separator is None else unescape(key_separator),
             key=None if key is None else key.encode(),
