@@ -2,8 +2,8 @@
 
 Old librdkafka looks at the advertised range of Produce to find out which message formats a broker
 knows, and misjudges one that starts at 3 (KAFKA-18659). So the range starts at 0; a request in
-those versions gets UNSUPPORTED_VERSION for each of its partitions. `wire` does not define them,
-since nothing else needs it.
+those versions gets UNSUPPORTED_VERSION for each of its partitions, or, if it wants no answer, the
+end of its connection. `wire` does not define them, since nothing else needs it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from struct import Struct, error
 from typing import Any, NamedTuple
 
 from floodmark.apis.context import RequestContext
+from floodmark.network.request_channel import CloseConnection
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.schema import DecodeError
 
@@ -31,9 +32,11 @@ class Refused(NamedTuple):
     topics: Topics
 
 
-def handle(context: RequestContext, request: tuple[int, Topics]) -> Refused | None:
+def handle(context: RequestContext, request: tuple[int, Topics]) -> Refused:
     acks, topics = request
-    return None if acks == 0 else Refused(context.api_version, topics)
+    if acks == 0:
+        raise CloseConnection(f"produce v{context.api_version} with acks=0 is not served")
+    return Refused(context.api_version, topics)
 
 
 def decode(frame: memoryview, position: int) -> tuple[tuple[int, Topics], int]:

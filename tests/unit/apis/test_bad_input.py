@@ -35,7 +35,7 @@ from fuzz_kit.raw_client import RawClient, request_bytes
 
 HEADER_BYTES = 61
 FRAME_LIMIT = 100 * 1024 * 1024
-METADATA_KEY, API_VERSIONS_KEY = 3, 18
+PRODUCE_KEY, METADATA_KEY, API_VERSIONS_KEY = 0, 3, 18
 
 
 def batch(
@@ -167,6 +167,16 @@ def test_an_unanswered_produce_that_fails_ends_its_connection(
     client.send_frame(request_bytes(produce_request("no-such-topic", bytes(batch()), acks=0), 9))
     assert client.is_closed()
     assert "produce with acks=0" in caplog.text
+
+
+def test_an_unanswered_produce_of_an_old_version_ends_its_connection(
+    client: RawClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    # What it brought is not stored, and its sender must not believe that it was.
+    no_acks_and_no_topics = struct.pack(">hii", 0, 1000, 0)
+    client.send_frame(header(PRODUCE_KEY, 2) + no_acks_and_no_topics)
+    assert client.is_closed()
+    assert "produce v2 with acks=0" in caplog.text
 
 
 def test_an_unknown_version_of_api_versions_is_answered_with_the_ranges(client: RawClient) -> None:
