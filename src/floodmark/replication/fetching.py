@@ -22,6 +22,7 @@ Targets: TypeAlias = Sequence[tuple[ReplicaKey | None, FetchTarget]]
 """What is asked for; a target whose topic id is unknown comes without a key."""
 
 ENDS_THE_WAIT = -1
+_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class FetchLimits(NamedTuple):
@@ -83,13 +84,20 @@ class Fetch:
         }
 
     def is_enough(self, outcomes: list[ReadOutcome]) -> bool:
-        """An error or a divergence is answered at once: the client has to act on it."""
+        """An error or a divergence is answered at once: the client has to act on it. But what does
+        not exist waits with the others, as in Kafka: a consumer may ask for it again and again."""
         size_bytes = 0
+        unknown = 0
         for outcome in outcomes:
-            if outcome.error_code is not NO_ERROR or outcome.divergence is not None:
+            if outcome.error_code is not NO_ERROR:
+                if outcome.error_code not in _UNKNOWN:
+                    return True
+                unknown += 1
+            elif outcome.divergence is not None:
                 return True
-            size_bytes += outcome.size_bytes
-        return size_bytes >= self._limits.min_bytes
+            else:
+                size_bytes += outcome.size_bytes
+        return size_bytes >= self._limits.min_bytes or unknown == len(outcomes)
 
     def available_bytes(self, key: ReplicaKey) -> int:
         """How much of a partition could be read now; ENDS_THE_WAIT when the answer is due, however

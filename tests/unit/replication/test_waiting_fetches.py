@@ -112,6 +112,16 @@ async def test_at_the_deadline_comes_what_has_grown_meanwhile(bench: Bench) -> N
     assert sizes(await waiting) == [0, len(BATCH)]
 
 
+async def test_a_partition_that_does_not_exist_keeps_no_other_from_waiting(bench: Bench) -> None:
+    # Java's consumer goes on asking for a deleted topic; answered at once, it asks without end.
+    waiting = bench.fetch({0: 0, 99: 0})
+    bench.append(0)
+    missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [outcome.error_code for outcome in await waiting] == [ErrorCode.NONE, missing]
+    with pytest.raises(AssertionError, match="did not wait"):
+        bench.fetch({99: 0, 98: 0})
+
+
 async def test_a_partition_that_is_taken_away_ends_the_wait_with_its_error(bench: Bench) -> None:
     waiting = bench.fetch({0: 0, 1: 0})
     bench.replicas.remove(("t", 1))
