@@ -15,31 +15,32 @@
 #include <unistd.h>
 
 static void count_hit(void) {
-    int hits = syscall(SYS_open, getenv("FAILING_DISK_HITS"), O_WRONLY | O_CREAT | O_APPEND, 0644);
+    const char *path = getenv("FAILING_DISK_HITS");
+    int hits = syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND, 0644);
     syscall(SYS_write, hits, "!", 1);
     syscall(SYS_close, hits);
 }
 
 /* The errno with which this call on this file is to fail, or 0. */
 static int failure_of(const char *call, int number) {
-    char link[64], path[4096], rules[1024], rule_call[16], piece[256];
+    char link[64], path[4096], rules[1024], rule_call[16], piece[256], *rest;
     int error;
     double percent;
 
     snprintf(link, sizeof link, "/proc/self/fd/%d", number);
-    long length = syscall(SYS_readlink, link, path, sizeof path - 1);
+    long length = syscall(SYS_readlinkat, AT_FDCWD, link, path, sizeof path - 1);
     if (length <= 0 || path[0] != '/')
         return 0;
     path[length] = 0;
 
-    int file = syscall(SYS_open, getenv("FAILING_DISK_RULES"), O_RDONLY);
+    int file = syscall(SYS_openat, AT_FDCWD, getenv("FAILING_DISK_RULES"), O_RDONLY);
     if (file < 0)
         return 0;
     length = syscall(SYS_read, file, rules, sizeof rules - 1);
     syscall(SYS_close, file);
     rules[length > 0 ? length : 0] = 0;
 
-    for (char *line = strtok(rules, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+    for (char *line = strtok_r(rules, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         if (sscanf(line, "%15s %d %lf %255s", rule_call, &error, &percent, piece) == 4 &&
             strcmp(rule_call, call) == 0 && strstr(path, piece) != NULL &&
             drand48() * 100 < percent) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,19 @@ def test_an_old_segment_that_somebody_has_removed_costs_its_readers_alone(
         assert floodmark.call(append(floodmark, "t")) is ErrorCode.NONE
         assert not (tmp_path / "t-0" / f"{FIRST_SEGMENT}.log").exists()
     assert f"{FIRST_SEGMENT}.log is gone" in caplog.text
+
+
+@pytest.mark.parametrize("names", [".log", "*"], ids=["log", "all"])
+def test_retention_takes_a_segment_that_somebody_has_removed(tmp_path: Path, names: str) -> None:
+    filled(tmp_path)
+    with BrokerThread(tmp_path) as floodmark:
+        for path in (tmp_path / "t-0").glob(FIRST_SEGMENT + names):
+            path.unlink()
+        replica = floodmark.broker.replicas.find(("t", 0))
+        assert replica is not None
+        replica.log.config = replace(replica.log.config, retention_bytes=1)
+        floodmark.call(floodmark.broker._maintenance.retain())
+        assert replica.log.segments[0].base_offset > 0
 
 
 def test_a_folder_that_somebody_has_removed_costs_its_partition_and_no_other(

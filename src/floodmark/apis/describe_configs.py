@@ -33,7 +33,7 @@ RESOURCE_TYPES = frozenset(ResourceType)
 def handle(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     for resource in request.resources:
         if resource.resource_type not in RESOURCE_TYPES:
-            # Kafka refuses the others with it. The name stays out of so many answers.
+            # Kafka refuses the others with it.
             return _refuse_all(request, f"Unexpected resource type {resource.resource_type}")
     return DescribeConfigsResponse(
         results=[_describe(context, request, resource) for resource in request.resources]

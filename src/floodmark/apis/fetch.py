@@ -16,7 +16,7 @@ from floodmark.network.transfer import Answer
 from floodmark.promise import Promise
 from floodmark.replication.fetch_sessions import FetchPlan, FetchTarget, PartitionKey, Topic
 from floodmark.replication.fetching import FetchLimits, ReplicaKey
-from floodmark.replication.replica import ISOLATIONS, ReadOutcome
+from floodmark.replication.replica import ISOLATIONS, NO_OFFSET, ReadOutcome
 from floodmark.storage.transaction_index import AbortedTransaction as AbortedInLog
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 from floodmark.wire.messages.fetch import (
@@ -70,14 +70,19 @@ def _refused(context: RequestContext, request: FetchRequest) -> FetchResponse:
         FetchableTopicResponse(
             topic=topic.topic,
             partitions=[
-                PartitionData(partition_index=partition.partition, error_code=error_code)
+                PartitionData(
+                    partition_index=partition.partition,
+                    error_code=error_code,
+                    high_watermark=NO_OFFSET,
+                    records=b"",
+                )
                 for partition in topic.partitions
             ],
         )
         for topic in request.topics
         if context.api_version < TOPIC_IDS_SINCE
     ]
-    return FetchResponse(error_code=error_code, responses=responses)
+    return FetchResponse(error_code=error_code, session_id=request.session_id, responses=responses)
 
 
 def _plan(context: RequestContext, request: FetchRequest) -> FetchPlan:

@@ -26,7 +26,7 @@ def tell_of_start(
     _tell_of_adopted(report.adopted_topics, controller, address)
     _tell_of_strays(report.stray_partitions, found)
     for name in report.ignored_settings:
-        logger.warning("the stored setting %s cannot be read and has no effect", name)
+        logger.warning("the stored setting %s is not taken and has no effect: delete it", name)
     _tell_of_others(controller.image, controller.config.node_id)
 
 

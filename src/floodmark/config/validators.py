@@ -67,7 +67,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """A list whose repeats count once; of `choices` only, when there are any."""
+    """A list, of `choices` only when there are any."""
 
     choices: tuple[str, ...] = ()
     allow_empty: bool = True

@@ -98,7 +98,9 @@ class LogDir:
         lock = None if files.exists(path) else files.lock(path)
         if lock is None:
             raise LogDirFailure(
-                self.path, f"{LOCK_FILE} was replaced: another broker uses this folder, or has"
+                self.path,
+                f"{LOCK_FILE} was replaced, by another broker perhaps: "
+                "stop all that use this folder, and start one of them again",
             )
         _log.warning("%s was removed, and is made anew: a broker needs it while it runs", path)
         self.lock.close()

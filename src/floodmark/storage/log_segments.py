@@ -123,15 +123,19 @@ class LogSegments:
 
     def find_largest_timestamp(self, first_offset: int) -> TimestampedOffset | None:
         """Of the first record that has it, among those at or after first_offset."""
-        largest = NO_TIMESTAMP
-        found_in = None
+        largest: TimestampedOffset | None = None
         for segment in self.holding(first_offset):
             timestamp = segment.largest_timestamp
-            if timestamp > largest and segment.base_offset < first_offset:
+            if largest is not None and timestamp <= largest.timestamp:
+                continue
+            found = _first_since(segment, timestamp, first_offset)
+            if found is None:
+                # It was that of a record which DeleteRecords has taken.
                 timestamp = _largest_since(segment, first_offset)
-            if timestamp > largest:
-                largest, found_in = timestamp, segment
-        return None if found_in is None else _first_since(found_in, largest, first_offset)
+                if largest is None or timestamp > largest.timestamp:
+                    found = _first_since(segment, timestamp, first_offset)
+            largest = found or largest
+        return largest
 
     def aborted_transactions(self, first_offset: int, end_offset: int) -> list[AbortedTransaction]:
         found: list[AbortedTransaction] = []

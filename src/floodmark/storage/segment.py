@@ -339,8 +339,12 @@ class Segment:
 
     def retention_timestamp(self) -> int:
         """What retention by time looks at: the newest record, else the age of the file."""
-        newest = self.largest_timestamp
-        return newest if newest >= 0 else self._files.modified_ms(self.path)
+        try:
+            newest = self.largest_timestamp
+            return newest if newest >= 0 else self._files.modified_ms(self.path)
+        except FileNotFoundError:
+            # Somebody has removed it: nothing is left to be kept.
+            return 0
 
     # -- reading
 

@@ -196,7 +196,7 @@ async def test_a_folder_of_apache_kafka_is_adopted(store):
     assert image.topics["orders"].topic_id == UUID(int=9)
     first, *others = (partition.leader_epoch for partition in image.topics["orders"].partitions)
     assert first > 4
-    assert len(others) == 2
+    assert [epoch >= 0 for epoch in others] == [True, True]
     assert await load_image(store) == image
     await controller.stop()
 
