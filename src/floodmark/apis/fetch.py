@@ -7,16 +7,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
 from floodmark.apis.context import RequestContext
-from floodmark.apis.fetch_answer import answer_of_one
+from floodmark.apis.fetch_answer import Form, form_of
 from floodmark.network.transfer import Answer
 from floodmark.promise import Promise
 from floodmark.replication.fetch_sessions import FetchPlan, FetchTarget, PartitionKey, Topic
 from floodmark.replication.fetching import FetchLimits, ReplicaKey
-from floodmark.replication.replica import ISOLATIONS, NO_OFFSET, ReadOutcome
+from floodmark.replication.replica import ISOLATIONS, NO_OFFSET, Isolation, ReadOutcome
 from floodmark.storage.transaction_index import AbortedTransaction as AbortedInLog
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 from floodmark.wire.messages.fetch import (
@@ -43,6 +44,9 @@ class _Read(NamedTuple):
     plan: FetchPlan
     targets: list[tuple[ReplicaKey | None, FetchTarget]]
     is_follower: bool
+    names_aborted: bool
+    form: Form | None = None
+    """Of the answer to a fetch of one partition that waits."""
 
 
 Fetched: TypeAlias = FetchResponse | Answer
@@ -56,11 +60,21 @@ def handle(context: RequestContext, request: FetchRequest) -> Fetched | Promise[
         return FetchResponse(error_code=plan.error_code)
     limits = _limits(context, request)
     targets = _with_keys(context, plan.targets)
-    read = _Read(plan, targets, limits.is_follower)
+    names_aborted = limits.isolation is Isolation.READ_COMMITTED and not limits.is_follower
+    read = _Read(plan, targets, limits.is_follower, names_aborted)
     outcomes = context.services.replicas.fetch(targets, limits)
     if isinstance(outcomes, list):
         return _answer(context, read, outcomes)
-    return outcomes.map(lambda later: _answer(context, read, later))
+    if len(targets) == 1:
+        # Now, while nobody waits for us.
+        read = read._replace(form=_form(context, read, targets[0][1]))
+    return outcomes.map(partial(_answer, context, read))
+
+
+def _form(context: RequestContext, read: _Read, target: FetchTarget) -> Form | None:
+    return form_of(
+        context, read.plan.session_id, target.topic, target.partition, read.names_aborted
+    )
 
 
 def _refused(context: RequestContext, request: FetchRequest) -> FetchResponse:
@@ -167,7 +181,8 @@ def _answer(context: RequestContext, read: _Read, outcomes: list[ReadOutcome]) -
     plan.sent(served)
     if len(told) == 1:
         _, target, outcome = told[0]
-        answer = answer_of_one(context, plan.session_id, target.topic, target.partition, outcome)
+        form = read.form or _form(context, read, target)
+        answer = None if form is None else form.filled_in(outcome)
         if answer is not None:
             return answer
     responses = []

@@ -38,44 +38,56 @@ class _Known(NamedTuple):
     """What follows the records."""
 
 
+class Form(NamedTuple):
+    """An answer that lacks only offsets and records: all that can be done before they are there,
+    for who waits for them."""
+
+    correlation_id: int
+    is_flexible: bool
+    known: _Known
+
+    def filled_in(self, outcome: ReadOutcome) -> Answer | None:
+        """The whole answer; None for what has to be built: an error, no records, aborted
+        transactions."""
+        records = outcome.records
+        if records is None or outcome.aborted:
+            return None
+        _, template, back = self.known
+        start = template.pack(
+            self.correlation_id,
+            template.front,
+            outcome.high_watermark,
+            outcome.last_stable_offset,
+            outcome.log_start_offset,
+            template.back,
+        )
+        length = encode_bytes_length(records.size_bytes, self.is_flexible)
+        if records.data is not None:
+            return b"".join((start, length, records.data, back))
+        return [start + length, records, back]
+
+
 _Kind: TypeAlias = tuple[int, Topic, int, bool]
 """What the answers of one template have in common, besides the session: version, topic, partition,
 and whether they name aborted transactions."""
 
 
-def answer_of_one(
-    context: RequestContext, session_id: int, topic: Topic, partition: int, outcome: ReadOutcome
-) -> Answer | None:
-    """The whole answer; None for what has to be built: an error, no records, aborted transactions,
-    an old version, one partition too many."""
-    records = outcome.records
-    if (
-        records is None
-        or outcome.aborted
-        or outcome.divergence is not None
-        or context.api_version < FIRST_VERSION
-    ):
+def form_of(
+    context: RequestContext, session_id: int, topic: Topic, partition: int, names_aborted: bool
+) -> Form | None:
+    """What the answers of a connection for this partition have in common; None for an old version,
+    and for one partition too many."""
+    version = context.api_version
+    if version < FIRST_VERSION:
         return None
     answers = context.peer.answers
-    kind = (context.api_version, topic, partition, outcome.aborted is not None)
+    kind = (version, topic, partition, names_aborted)
     known = answers.get(kind)
     if known is None or known.session_id != session_id:
         if known is None and len(answers) >= MOST_PARTITIONS:
             return None
         known = answers[kind] = _learn(kind, session_id)
-    template = known.template
-    start = template.pack(
-        context.correlation_id,
-        template.front,
-        outcome.high_watermark,
-        outcome.last_stable_offset,
-        outcome.log_start_offset,
-        template.back,
-    )
-    length = encode_bytes_length(records.size_bytes, context.api_version >= _FIRST_FLEXIBLE)
-    if records.data is not None:
-        return b"".join((start, length, records.data, known.back))
-    return [start + length, records, known.back]
+    return Form(context.correlation_id, version >= _FIRST_FLEXIBLE, known)
 
 
 def _learn(kind: _Kind, session_id: int) -> _Known:

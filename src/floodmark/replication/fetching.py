@@ -63,6 +63,9 @@ class Fetch:
 
     def read(self) -> list[ReadOutcome]:
         """The outcomes in the order of the targets."""
+        targets = self._targets
+        if len(targets) == 1:
+            return [self._read_one(*targets[0], self._limits.max_bytes, True)]
         return self._read(repeat(None))
 
     def read_again(
@@ -95,8 +98,8 @@ class Fetch:
                 unknown += 1
             elif outcome.divergence is not None:
                 return True
-            else:
-                size_bytes += outcome.size_bytes
+            elif outcome.records is not None:
+                size_bytes += outcome.records.size_bytes
         return size_bytes >= self._limits.min_bytes or unknown == len(outcomes)
 
     def available_bytes(self, key: ReplicaKey) -> int:

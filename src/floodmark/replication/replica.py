@@ -223,7 +223,7 @@ class Replica:
         last_fetched_epoch: int = -1,
     ) -> ReadOutcome:
         core, log = self.core, self.log
-        if not core.is_leader:
+        if core.leadership.leader != core.broker_id:
             return ReadOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         high_watermark = core.high_watermark
         last_stable_offset = log.last_stable_offset(high_watermark)
