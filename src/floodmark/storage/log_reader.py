@@ -142,6 +142,7 @@ class LogReader:
 
     def remember_tail(self, offset: int, position: int) -> None:
         """Those who read to the end come back for what follows: spare them the search."""
+        self._segments.active.is_read_to_its_end = True
         tail = self._tail_positions
         if offset not in tail and len(tail) >= _TAIL_POSITIONS_KEPT:
             del tail[next(iter(tail))]

@@ -60,6 +60,7 @@ class Segment:
         "created_ms",
         "directory",
         "is_full",
+        "is_read_to_its_end",
         "leader_epochs",
         "offset_index",
         "offset_limit",
@@ -83,10 +84,12 @@ class Segment:
         self.path = segment_path(directory, base_offset, ".log" + mark)
         self._file: File | None = None
         self.size_bytes = 0
-        # The last batch, if it is small and was appended just now: those who wait for it at the end
-        # of the log are many, and a read takes as long as all the rest of the search.
+        # The last batch, if it is small, was appended just now, and somebody has read to the end of
+        # the log before: those who wait for it there are many, and a read takes as long as all the
+        # rest of the search.
         self.tail = b""
         self.tail_offset = 0
+        self.is_read_to_its_end = False
         self.created_ms = 0
         self._index_interval_bytes = config.index_interval_bytes
         self._bytes_since_entry = 0
@@ -185,8 +188,10 @@ class Segment:
         memory."""
         (self._file or self.file).append(buffer)
         self.note(last_offset, max_timestamp, size_bytes)
-        if size_bytes <= TAIL_BYTES:
-            self.tail, self.tail_offset = bytes(buffer), base_offset
+        if self.is_read_to_its_end:
+            self.is_read_to_its_end = False
+            if size_bytes <= TAIL_BYTES:
+                self.tail, self.tail_offset = bytes(buffer), base_offset
 
     def note(self, last_offset: int, max_timestamp: int, size_bytes: int) -> None:
         """Account for a batch just written: size, largest timestamp and, now and then, an index

@@ -314,9 +314,10 @@ def test_what_was_at_the_end_before_a_truncation_is_forgotten() -> None:
     assert read_end(log, 1) == log.active.file.pread(1 << 20, log.active.size_bytes // 2)
 
 
-def test_the_batch_that_was_appended_last_need_not_be_read() -> None:
+def test_the_batch_that_is_waited_for_need_not_be_read() -> None:
     log = open_log(MemoryFiles())
     append(log, 1)
+    assert log.read(1, 1 << 20, end_offset=1) is None, "somebody waits at the end"
     append(log, 2, 3)
     found = log.read(1, 1 << 20, end_offset=3)
     assert found is not None and found.data is not None
@@ -331,3 +332,17 @@ def test_the_batch_that_was_appended_last_need_not_be_read() -> None:
     append(log, 4)
     again = log.read(1, 1 << 20, end_offset=2)
     assert again is not None and decode_records(again.read())[0].timestamp == 4
+
+
+def test_of_a_log_that_nobody_follows_no_batch_is_kept_in_memory() -> None:
+    log = open_log(MemoryFiles())
+    assert log.read(0, 1 << 20, end_offset=0) is None
+    append(log, 1)
+    append(log, 2)
+    assert log.active.tail == b""
+    found = log.read(1, 1 << 20, end_offset=2)
+    assert found is not None and found.data is None
+    assert [record.timestamp for record in decode_records(found.read())] == [2]
+    append(log, 3)
+    followed = log.read(2, 1 << 20, end_offset=3)
+    assert followed is not None and followed.data is not None, "the one before was read"
