@@ -81,9 +81,10 @@ class FrameBuffer:
     def release(self) -> None:
         """The frame handed out last is done with: its bytes may be overwritten. Where nothing else
         has come, `end` is 0 again."""
-        self._start = self.held_end if self.held_end != self.end else 0
-        if not self._start:
-            self.end = 0
+        if self.held_end == self.end:
+            self._start = self.end = 0
+        else:
+            self._start = self.held_end
         self.held_end = 0
 
     def shrink(self) -> None:
