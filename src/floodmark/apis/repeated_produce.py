@@ -23,7 +23,7 @@ from floodmark.apis.produce import append
 from floodmark.apis.route import Route
 from floodmark.apis.transactional_produce import topic_name
 from floodmark.network.request_channel import Outcome
-from floodmark.replication.replica import AppendOutcome, Replica
+from floodmark.replication.replica import NO_TIMESTAMP, AppendOutcome, Replica
 from floodmark.wire.api_keys import FIRST_FLEXIBLE_VERSION
 from floodmark.wire.compiler import encode_parts
 from floodmark.wire.errors import NO_ERROR
@@ -116,9 +116,13 @@ class RepeatedProduces:
         if not replica.is_here:
             return None
         outcome = self._replicas.append_to(replica, frame[start:end], known.acks)
-        error_code, base_offset, append_time_ms, start_offset, _, is_pending, _, _ = outcome
-        if error_code is not NO_ERROR or is_pending:
-            return self._answer_in_full(frame, replica.key, outcome)
+        if type(outcome) is int:
+            base_offset, append_time_ms = outcome, NO_TIMESTAMP
+            start_offset = replica.log.log_start_offset
+        else:
+            error_code, base_offset, append_time_ms, start_offset, _, is_pending, _, _ = outcome
+            if error_code is not NO_ERROR or is_pending:
+                return self._answer_in_full(frame, replica.key, outcome)
         return answer.pack(
             correlation_id, answer.front, base_offset, append_time_ms, start_offset, answer.back
         )

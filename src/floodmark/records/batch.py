@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from enum import IntEnum
 from functools import partial
 from struct import Struct
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from fastcrc import crc32
 
@@ -124,6 +124,12 @@ def add_sequence(sequence: int, increment: int) -> int:
     """Sequences wrap from 2^31 - 1 to 0."""
     return (sequence + increment) & 0x7FFFFFFF
 
+
+HeaderFields: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
+"""The same as it was unpacked, without the names: where every produce passes, giving names to what
+is looked at once takes longer than the look. Every header is one of these."""
+
+ATTRIBUTES: Final = BatchHeader._fields.index("attributes")
 
 # Makes a header of the fields as they were unpacked. `BatchHeader._make` does the same through a
 # function written in Python, which takes as long as the unpacking.

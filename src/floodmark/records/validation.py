@@ -26,6 +26,7 @@ from floodmark.records.batch import (
     TRANSACTIONAL_BIT,
     BatchHeader,
     Buffer,
+    HeaderFields,
     TimestampType,
     header_of,
     restamp,
@@ -73,13 +74,13 @@ class ProduceRules:
         object.__setattr__(self, "is_plain", is_plain)
 
 
-def validate_produce(buffer: memoryview, rules: ProduceRules, now_ms: int) -> BatchHeader:
+def validate_produce(buffer: memoryview, rules: ProduceRules, now_ms: int) -> HeaderFields:
     """The header of the one batch that a client sent for a partition, or InvalidBatch with Kafka's
     error code."""
     size_bytes = len(buffer)
     if size_bytes < HEADER_BYTES:
         _refuse_short(buffer)
-    fields = HEADER.unpack_from(buffer)
+    fields: HeaderFields = HEADER.unpack_from(buffer)
     (
         _,
         length,
@@ -95,7 +96,6 @@ def validate_produce(buffer: memoryview, rules: ProduceRules, now_ms: int) -> Ba
         base_sequence,
         count,
     ) = fields
-    header = header_of(fields)
     # Every produce passes here: one expression for a header with nothing remarkable in it. When
     # there is, the checks say whether it is an error, and which.
     if not (
@@ -108,21 +108,23 @@ def validate_produce(buffer: memoryview, rules: ProduceRules, now_ms: int) -> Ba
         and (producer_id == NO_PRODUCER_ID or (producer_epoch >= 0 and base_sequence >= 0))
         and max_timestamp - now_ms <= rules.timestamp_after_max_ms
     ):
+        header = header_of(fields)
         _check_shape(header, size_bytes, rules)
         _check_header(header)
         _check_timestamps(header, rules, now_ms)
     if crc32.iscsi(buffer[CRC_START:]) != crc:
         raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, "the batch does not match its checksum")
     if rules.needs_records:
-        _check_records(buffer, header, rules, now_ms)
-    return header
+        _check_records(buffer, header_of(fields), rules, now_ms)
+    return fields
 
 
 def fit_to_topic(
-    buffer: memoryview, header: BatchHeader, rules: ProduceRules, now_ms: int
+    buffer: memoryview, fields: HeaderFields, rules: ProduceRules, now_ms: int
 ) -> tuple[memoryview, BatchHeader]:
     """Give a valid batch the topic's compression and timestamp type. Where the rules are plain
     there is nothing to fit."""
+    header = header_of(fields)
     if rules.compression is not None and rules.compression != header.attributes & _COMPRESSION_MASK:
         buffer, header = _recompress(buffer, header, rules)
     if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:

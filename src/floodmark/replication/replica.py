@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
-from floodmark.records.batch import TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT
+from floodmark.records.batch import ATTRIBUTES, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT
 from floodmark.records.errors import InvalidBatch
 from floodmark.records.validation import ProduceRules, fit_to_topic, validate_produce
 from floodmark.replication.follower import FollowerFetch
@@ -56,10 +56,10 @@ class AppendOutcome(NamedTuple):
     error_message: str | None = None
 
 
-# As `header_of` in `records.batch`: the class's own constructor is a function written in Python.
-_append_outcome_of: Final[Callable[[tuple[Any, ...]], AppendOutcome]] = partial(
-    tuple.__new__, AppendOutcome
-)
+Appended: TypeAlias = int | AppendOutcome
+"""The base offset alone, where all went as it mostly does: at the end of the log, with the
+producer's time, to be acknowledged now. To name what is always the same takes as long as to check
+the batch. `Replica.in_full` names it for who wants it."""
 
 
 class Divergence(NamedTuple):
@@ -138,9 +138,7 @@ class Replica:
             self.core.appended(self.log.log_end_offset)
         return True
 
-    def append(
-        self, batch: memoryview, acks: int, now_ms: int, in_transaction: bool
-    ) -> AppendOutcome:
+    def append(self, batch: memoryview, acks: int, now_ms: int, in_transaction: bool) -> Appended:
         """Appends what was sent, and writes its offset and leader epoch into it. A refusal is an
         outcome, a failing disk raises StorageError."""
         core, log, rules = self.core, self.log, self.rules
@@ -155,9 +153,9 @@ class Replica:
             header = validate_produce(batch, rules, now_ms)
             if not rules.is_plain:
                 batch, header = fit_to_topic(batch, header, rules, now_ms)
-                if header.attributes & TIMESTAMP_TYPE_BIT:
+                if header[ATTRIBUTES] & TIMESTAMP_TYPE_BIT:
                     append_time_ms = now_ms
-            if header.attributes & TRANSACTIONAL_BIT and not in_transaction:
+            if header[ATTRIBUTES] & TRANSACTIONAL_BIT and not in_transaction:
                 return AppendOutcome(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
             repeated = log.append(batch, header, leadership.leader_epoch, now_ms)
         except InvalidBatch as problem:
@@ -168,24 +166,31 @@ class Replica:
             )
         except AppendRefused as problem:
             return AppendOutcome(problem.error_code, error_message=str(problem))
-        required_offset = log.log_end_offset
         if repeated is None:
             self.appended()
+            required_offset = log.log_end_offset
+            acknowledgeable = core.high_watermark if acks == ACKS_ALL else core.log_end_offset
+            if acknowledgeable >= required_offset and append_time_ms == NO_TIMESTAMP:
+                return base_offset
         else:
             base_offset, append_time_ms = repeated.base_offset, repeated.timestamp
             required_offset = repeated.last_offset + 1
-        acknowledgeable = core.high_watermark if acks == ACKS_ALL else core.log_end_offset
-        return _append_outcome_of(
-            (
-                NO_ERROR,
-                base_offset,
-                append_time_ms,
-                log.log_start_offset,
-                required_offset,
-                acknowledgeable < required_offset,
-                (),
-                None,
-            )
+        return AppendOutcome(
+            NO_ERROR,
+            base_offset,
+            append_time_ms,
+            log.log_start_offset,
+            required_offset,
+            not self.is_acknowledgeable(required_offset, acks),
+        )
+
+    def in_full(self, outcome: Appended) -> AppendOutcome:
+        """What became of an append that was made just now."""
+        if not isinstance(outcome, int):
+            return outcome
+        log = self.log
+        return AppendOutcome(
+            NO_ERROR, outcome, NO_TIMESTAMP, log.log_start_offset, log.log_end_offset
         )
 
     def appended(self) -> None:

@@ -20,7 +20,7 @@ from floodmark.records.errors import CorruptRecord
 from floodmark.replication.fetching import Fetch, FetchLimits, ReplicaKey, Targets
 from floodmark.replication.flusher import Flusher
 from floodmark.replication.purgatory import Purgatory
-from floodmark.replication.replica import AppendOutcome, ReadOutcome, Replica
+from floodmark.replication.replica import Appended, AppendOutcome, ReadOutcome, Replica
 from floodmark.replication.waiting import WaitingFetch, WaitingFetchOfOne, WaitingProduce
 from floodmark.storage.errors import DiskFull, StorageError, TooManyFiles
 from floodmark.wire.errors import NO_ERROR, ErrorCode
@@ -116,7 +116,7 @@ class ReplicaManager:
         replica = self._replicas.get(key)
         if replica is None:
             return AppendOutcome(self.missing(key))
-        return self.append_to(replica, writable(records), acks, in_transaction)
+        return replica.in_full(self.append_to(replica, writable(records), acks, in_transaction))
 
     def append_to(
         self,
@@ -124,7 +124,7 @@ class ReplicaManager:
         batch: memoryview,
         acks: int,
         in_transaction: bool = False,
-    ) -> AppendOutcome:
+    ) -> Appended:
         """To a partition that is here."""
         key = replica.key
         try:
@@ -132,7 +132,9 @@ class ReplicaManager:
         except (StorageError, OSError) as problem:
             self.disk_failed(replica, problem)
             return AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR, error_message=str(problem))
-        if outcome.error_code is not NO_ERROR:
+        if type(outcome) is int:
+            self.fetches.check(key)
+        elif outcome.error_code is not NO_ERROR:
             self._tell_refusal(key, outcome)
         elif replica.flush_due_offset is not None:
             self._flusher.request(replica)

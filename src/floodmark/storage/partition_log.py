@@ -21,8 +21,10 @@ from floodmark.records.batch import (
     NO_TIMESTAMP,
     BatchHeader,
     Buffer,
+    HeaderFields,
     WritableBuffer,
     crc_ok,
+    header_of,
     iter_headers,
 )
 from floodmark.records.control import EndTransactionMarker, decode_marker
@@ -156,7 +158,7 @@ class PartitionLog:
     def append(
         self,
         buffer: WritableBuffer,
-        header: BatchHeader,
+        fields: HeaderFields,
         leader_epoch: int,
         now_ms: int,
         *,
@@ -169,10 +171,11 @@ class PartitionLog:
         Raises AppendRefused for what the producer's state forbids, and StorageError when the disk
         refuses; the log is then as it was.
         """
-        producer_id = header.producer_id
+        _, length, _, _, _, attributes, last_delta, _, max_timestamp, producer_id, _, _, _ = fields
         marker: EndTransactionMarker | None = None
         if producer_id != NO_PRODUCER_ID:
-            if header.attributes & CONTROL_BIT:
+            header = header_of(fields)
+            if attributes & CONTROL_BIT:
                 marker = decode_marker(buffer)
                 if marker is not None:
                     self.producers.check_marker(header, marker, transaction_version)
@@ -181,8 +184,7 @@ class PartitionLog:
                 if stored is not None:
                     return stored
         base_offset = self.log_end_offset
-        last_offset = base_offset + header.last_offset_delta
-        max_timestamp, batch_length = header.max_timestamp, header.batch_length
+        last_offset = base_offset + last_delta
         size_bytes = len(buffer)
         segment = self._segments.active
         if not segment.has_room(size_bytes, last_offset, max_timestamp, now_ms, self.config):
@@ -190,7 +192,7 @@ class PartitionLog:
         try:
             if leader_epoch != self.leader_epochs.latest_written:
                 self.leader_epochs.assign(leader_epoch, base_offset)
-            _FRONT.pack_into(buffer, 0, base_offset, batch_length, leader_epoch)
+            _FRONT.pack_into(buffer, 0, base_offset, length, leader_epoch)
             segment.append(buffer, base_offset, last_offset, max_timestamp, size_bytes)
         except OSError as error:
             raise self._failed(error, segment) from error

@@ -179,9 +179,9 @@ class SimulatedBroker:
     # Leading
 
     def _append(self, source: int, produce: Produce) -> None:
-        outcome = self.replica.append(
-            memoryview(bytearray(produce.batch)), produce.acks, self.clock.now_ms(), False
-        )
+        batch = memoryview(bytearray(produce.batch))
+        appended = self.replica.append(batch, produce.acks, self.clock.now_ms(), False)
+        outcome = self.replica.in_full(appended)
         self.produces.check(KEY)
         promise: Promise[dict[ReplicaKey, AppendOutcome]] = Promise()
         outcomes = {KEY: outcome}
