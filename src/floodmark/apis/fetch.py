@@ -179,7 +179,7 @@ def _answer(context: RequestContext, read: _Read, outcomes: list[ReadOutcome]) -
             continue
         told.append((key, target, outcome))
     plan.sent(served)
-    if len(told) == 1:
+    if len(told) == 1 and told[0][2].records is not None:
         _, target, outcome = told[0]
         form = read.form or _form(context, read, target)
         answer = None if form is None else form.filled_in(outcome)

@@ -47,8 +47,7 @@ class Form(NamedTuple):
     known: _Known
 
     def filled_in(self, outcome: ReadOutcome) -> Answer | None:
-        """The whole answer; None for what has to be built: an error, no records, aborted
-        transactions."""
+        """The whole answer; None for what has to be built: no records, or aborted transactions."""
         records = outcome.records
         if records is None or outcome.aborted:
             return None

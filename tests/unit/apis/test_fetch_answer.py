@@ -13,6 +13,7 @@ from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from floodmark.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from fuzz_kit.raw_client import RawClient, request_bytes
+from kit.waiting import wait_for
 
 BY_ID_SINCE = 13
 NO_SESSION = -1
@@ -38,7 +39,9 @@ def topic_id(floodmark: BrokerThread, topic: str = "t") -> UUID:
     return floodmark.broker.services.image.topics[topic].topic_id
 
 
-def fetch_of(floodmark: BrokerThread, offsets: dict[int, int], **more: Any) -> FetchRequest:
+def fetch_of(
+    floodmark: BrokerThread, offsets: dict[int, int], max_wait_ms: int = 0, **more: Any
+) -> FetchRequest:
     topic = FetchTopic(
         topic="t",
         topic_id=topic_id(floodmark),
@@ -48,7 +51,9 @@ def fetch_of(floodmark: BrokerThread, offsets: dict[int, int], **more: Any) -> F
         ],
     )
     more.setdefault("session_epoch", NO_SESSION)
-    return FetchRequest(max_wait_ms=0, max_bytes=1 << 20, topics=[topic], **more)
+    return FetchRequest(
+        max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1 << 20, topics=[topic], **more
+    )
 
 
 def frames(client: RawClient, requests: list[bytes]) -> list[bytes]:
@@ -76,6 +81,23 @@ def test_they_are_the_bytes_that_building_gives(
     assert frames(client, requests) == filled
     monkeypatch.setattr(fetch, "form_of", lambda *_: None)
     assert frames(client, requests) == filled
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+@pytest.mark.parametrize("isolation", [0, 1])
+def test_who_has_waited_gets_the_bytes_that_who_comes_later_gets(
+    floodmark: BrokerThread, client: RawClient, version: int, isolation: int
+) -> None:
+    waiting = floodmark.broker.services.replicas.fetches
+    with RawClient(floodmark.bootstrap_servers) as producer:
+        for offset, value in enumerate([b"first", b"x" * 200, b"y" * 20_000]):
+            wanted = fetch_of(floodmark, {0: offset}, 30_000, isolation_level=isolation)
+            request = request_bytes(wanted, version)
+            client.send_frame(request)
+            wait_for(lambda: len(waiting) == 1)
+            produce(producer, value)
+            waited = client.read_frame()
+            assert frames(client, [request]) == [waited]
 
 
 def test_they_carry_the_session_of_the_request(floodmark: BrokerThread, client: RawClient) -> None:
