@@ -116,7 +116,7 @@ class RepeatedProduces:
         if not replica.is_here:
             return None
         outcome = self._replicas.append_to(replica, frame[start:end], known.acks)
-        if type(outcome) is int:
+        if isinstance(outcome, int):
             base_offset, append_time_ms = outcome, NO_TIMESTAMP
             start_offset = replica.log.log_start_offset
         else:
