@@ -132,9 +132,7 @@ class ReplicaManager:
         except (StorageError, OSError) as problem:
             self.disk_failed(replica, problem)
             return AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR, error_message=str(problem))
-        if isinstance(outcome, int):
-            self.fetches.check(key)
-        elif outcome.error_code is not NO_ERROR:
+        if not isinstance(outcome, int) and outcome.error_code is not NO_ERROR:
             self._tell_refusal(key, outcome)
         elif replica.flush_due_offset is not None:
             self._flusher.request(replica)
