@@ -17,7 +17,8 @@ from kit.tools import require_tool
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """The broker under test, ours unless FLOODMARK_TEST_TARGET says kafka."""
-    with broker_under_test(tmp_path_factory.mktemp("broker")) as running:
+    settings = {"log.retention.ms": "-1"}  # records are dated as a test needs them
+    with broker_under_test(tmp_path_factory.mktemp("broker"), settings) as running:
         yield running
 
 

@@ -144,7 +144,7 @@ async def test_offsets_records_producers_and_folders_can_be_looked_at(
 ) -> None:
     partition = TopicPartition(topic, 0)
     async with Admin(broker.bootstrap) as admin:
-        await admin.create_topic(NewTopic(topic, 1))
+        await admin.create_topic(NewTopic(topic, 1, configs={"retention.ms": "-1"}))
         async with Producer(admin.cluster) as producer:
             for number in range(10):
                 await producer.send(topic, b"x", timestamp_ms=5_000 + number)
