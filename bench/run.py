@@ -17,8 +17,9 @@ from report import Results, Section, markdown, print_progress, write_section
 from servers import TARGETS, Server, Settings, running
 
 # What a round wrote is to be gone before the next: when a virtual machine has used up the pages
-# that its host has given it, each new one costs both brokers several times as much.
-SETTINGS = {"log.segment.delete.delay.ms": "1000"}
+# that its host has given it, each new one costs both brokers several times as much. Kafka deletes
+# nothing at all until the initial delay is over.
+SETTINGS = {"log.segment.delete.delay.ms": "1000", "log.initial.task.delay.ms": "100"}
 FILES_GONE_AFTER_S = 1.5
 SECTION = Section(
     "## The broker",

@@ -26,13 +26,9 @@ def _prepare_floodmark(folder: Path, settings: Settings) -> tuple[list[str], int
 
 
 def _prepare_kafka(folder: Path, settings: Settings) -> tuple[list[str], int]:
-    apart = {
-        # It is frozen while the other is measured, which its controller must not take for its end.
-        "broker.session.timeout.ms": "3600000",
-        # Else it deletes nothing for 30 s, and takes the pages that the other has warmed.
-        "log.initial.task.delay.ms": "100",
-    }
-    return prepare_kraft(folder, {**(settings or {}), **apart})
+    # It is frozen while the other is measured, which its controller must not take for its end.
+    patience = {"broker.session.timeout.ms": "3600000"}
+    return prepare_kraft(folder, {**(settings or {}), **patience})
 
 
 # Prepared (formatted, where it must be) in a folder; gives the start command and the port.

@@ -72,6 +72,7 @@ class Maintenance:
         self._intervals_ms["log.flush.scheduler.interval.ms"] = min(
             self._intervals_ms["log.flush.scheduler.interval.ms"], FLUSH_CHECK_INTERVAL_MS
         )
+        self._initial_delay_ms = config.get_int("log.initial.task.delay.ms")
 
     def start(self) -> None:
         for name, job in self._jobs:
@@ -84,8 +85,11 @@ class Maintenance:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _repeat(self, job: Callable[[], Awaitable[None]], interval_ms: int) -> None:
+        # A broker that runs for minutes at a time must come to its retention, too.
+        delay_ms = min(interval_ms, self._initial_delay_ms)
         while True:
-            await asyncio.sleep(interval_ms / 1000)
+            await asyncio.sleep(delay_ms / 1000)
+            delay_ms = interval_ms
             try:
                 await job()
             except LogDirFailure as problem:

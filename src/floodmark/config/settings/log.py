@@ -138,6 +138,15 @@ LOG_SETTINGS = (
         at_least(1),
     ),
     Setting(
+        "log.initial.task.delay.ms",
+        LONG,
+        30000,
+        LOW,
+        "How long after its start the broker looks after its logs for the first time (retention, "
+        "checkpoints), where that is sooner than the interval of the task.",
+        at_least(0),
+    ),
+    Setting(
         "log.cleanup.policy",
         LIST,
         ("delete",),
