@@ -13,6 +13,7 @@ from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
+from uuid import UUID
 
 from floodmark.broker.deferred import Deferred
 from floodmark.clock import Clock
@@ -60,15 +61,25 @@ class Partitions:
         self._closed = False
         # With whether they were new: those may be made while a log folder is offline.
         self._unopened: dict[tuple[str, int], bool] = {}
+        # Topics that are gone from the image and not yet from the disk.
+        self._deleted: set[UUID] = set()
 
     def log_config(self, image: MetadataImage, topic: str) -> LogConfig:
         return log_config_from(self._topic_config(image, topic))
 
     async def apply(self, image: MetadataImage, delta: Delta, *, at_start: bool) -> None:
         """At the start the delta goes from nothing to the image, and nothing in it is new."""
+        deleted = {topic.topic_id for topic in delta.deleted_topics}
+        self._deleted |= deleted
+        # Before anything waits: the name may lead to another topic by now, whose records must not
+        # go into a log that is about to be removed.
+        for topic in delta.deleted_topics:
+            for index in range(len(topic.partitions)):
+                self._replicas.remove((topic.name, index))
         async with self._applying:
             if not self._closed:
                 await self._apply(image, delta, at_start)
+        self._deleted -= deleted
 
     async def close(self) -> None:
         """Waits for what is being opened; nothing is opened afterwards."""
@@ -177,6 +188,8 @@ class Partitions:
         is_new: bool,
     ) -> None:
         key = (topic.name, index)
+        if topic.topic_id in self._deleted:
+            return
         if isinstance(opened, StorageError):
             self._not_opened(key, opened, is_new)
             return
@@ -249,8 +262,9 @@ class Partitions:
     async def _delete(self, topic: str, indexes: list[int]) -> None:
         """The folders are renamed at once and removed later, both off the loop."""
         for some in _portions(indexes):
-            removed = [self._replicas.remove((topic, index)) for index in some]
-            logs = [replica.log for replica in removed if replica is not None]
+            for index in some:
+                self._replicas.remove((topic, index))
+            logs = [log for index in some if (log := self._logs.get(topic, index)) is not None]
             if logs:
                 for log, outcome in await self._in_thread(partial(self._rename, logs)):
                     self._renamed(log, outcome)
