@@ -43,7 +43,10 @@ def _chain(outcome: asyncio.Future[T], convert: Callable[[T], R]) -> asyncio.Fut
         elif (problem := finished.exception()) is not None:
             response.set_exception(problem)
         else:
-            response.set_result(convert(finished.result()))
+            try:
+                response.set_result(convert(finished.result()))
+            except Exception as defect:  # noqa: BLE001 - the supervisor of requests waits for it
+                response.set_exception(defect)
 
     outcome.add_done_callback(done)
     return response

@@ -17,6 +17,8 @@ from floodmark.apis.context import RequestContext
 from floodmark.apis.transactional_produce import is_closed, topic_name, verify_transaction
 from floodmark.network.request_channel import CloseConnection
 from floodmark.promise import Promise
+from floodmark.records.batch import COMPRESSION_MASK, HEADER_BYTES, read_header
+from floodmark.records.compression import Compression
 from floodmark.replication.replica import AppendOutcome
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 from floodmark.wire.messages.produce import (
@@ -28,6 +30,7 @@ from floodmark.wire.messages.produce import (
     TopicProduceResponse,
 )
 
+ZSTD_SINCE = 7
 CURRENT_LEADER_SINCE = 10
 VALID_ACKS = (-1, 0, 1)
 
@@ -68,6 +71,9 @@ def append(context: RequestContext, request: ProduceRequest, decided: Outcomes) 
         for partition in topic.partition_data:
             if name is None:
                 outcome = AppendOutcome(ErrorCode.UNKNOWN_TOPIC_ID)
+            elif context.api_version < ZSTD_SINCE and _is_zstd(partition.records):
+                text = f"Produce v{context.api_version} knows no zstd, v{ZSTD_SINCE} does"
+                outcome = AppendOutcome(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, error_message=text)
             elif acks not in VALID_ACKS:
                 outcome = AppendOutcome(ErrorCode.INVALID_REQUIRED_ACKS)
             elif is_closed(context, name):
@@ -108,6 +114,12 @@ def append(context: RequestContext, request: ProduceRequest, decided: Outcomes) 
 
     waiting = {key: outcome for key, (outcome, _) in pending.items()}
     return replicas.acknowledged(waiting, acks, request.timeout_ms).map(settle)
+
+
+def _is_zstd(records: memoryview | bytes | None) -> bool:
+    if records is None or len(records) < HEADER_BYTES:
+        return False
+    return read_header(records).attributes & COMPRESSION_MASK == Compression.ZSTD
 
 
 def _refuse(

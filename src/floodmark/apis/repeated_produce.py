@@ -46,8 +46,8 @@ MOST_LENGTHS = 8
 MOST_FRONT_BYTES = 1024
 """What is remembered of a request; an ordinary one has a tenth of it."""
 
-FIRST_VERSION = 5
-"""Older answers have two offsets."""
+FIRST_VERSION = 7
+"""Answers before v5 have two offsets, and zstd is refused before v7: old clients are few."""
 
 _AFTER_CORRELATION_ID = 8
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import combinations
 
 import click
 
@@ -52,6 +53,7 @@ class ConsoleReader:
     @classmethod
     def from_properties(cls, texts: Iterable[str]) -> ConsoleReader:
         values = _parse(texts, _OF_LINES, "--reader-property")
+        _refuse_equal_marks(values)
         return cls(
             unescape(values["key.separator"]) if _is_true(values["parse.key"]) else None,
             unescape(values["headers.delimiter"]) if _is_true(values["parse.headers"]) else None,
@@ -84,10 +86,17 @@ class ConsoleReader:
 
     def _headers(self, text: bytes) -> list[Header]:
         headers: list[Header] = []
-        for pair in text.split(self.headers_separator):
+        pairs = text.split(self.headers_separator)
+        while len(pairs) > 1 and not pairs[-1]:
+            pairs.pop()
+        for pair in pairs:
             name, found, value = pair.partition(self.headers_key_separator)
             if not found and not self.ignore_error:
                 raise click.ClickException(f"no header key separator found in {_shown(pair)}")
+            if name == self.null_marker:
+                raise click.ClickException(
+                    f"the header {_shown(pair)} has the null marker as its key"
+                )
             decoded = name.decode("utf-8", "surrogateescape")
             headers.append((decoded, self._or_null(value) if found else None))
         return headers
@@ -146,6 +155,17 @@ def _parse(texts: Iterable[str], known: dict[str, str], option: str) -> dict[str
             )
         values[name] = value
     return values
+
+
+def _refuse_equal_marks(values: dict[str, str]) -> None:
+    """Of two that are the same, one would never be found."""
+    of_headers = ("headers.delimiter", "headers.separator", "headers.key.separator")
+    pairs = list(combinations(of_headers, 2))
+    if values["null.marker"]:
+        pairs += [("null.marker", name) for name in ("key.separator", *of_headers)]
+    for first, second in pairs:
+        if values[first] == values[second]:
+            raise click.UsageError(f"{first} and {second} may not be equal")
 
 
 def _is_true(text: str) -> bool:

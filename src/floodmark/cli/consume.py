@@ -116,7 +116,9 @@ def _formatter(output: str, format_text: str | None, properties: tuple[str, ...]
         raise click.UsageError("--output json, --format and --property exclude each other")
     if properties:
         return console_formatter(properties)
-    return record_to_json if output == JSON else compile_format(format_text or "%s\\n")
+    if output == JSON:
+        return record_to_json
+    return compile_format("%s\\n" if format_text is None else format_text)
 
 
 async def _consume(

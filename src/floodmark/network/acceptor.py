@@ -185,6 +185,8 @@ class Acceptor:
             return
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # A peer that lost its power while its request waits would never be missed.
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         processor = self._processors[self._accepted % len(self._processors)]
         local = client.getsockname()
         peer = Peer(

@@ -57,12 +57,12 @@ class Connection(asyncio.BufferedProtocol):
         "_channel",
         "_frames",
         "_outbox",
-        "_paused_reading",
         "_paused_writing",
         "_processor",
         "_transport",
         "_unsubmitted",
         "is_active",
+        "is_paused_reading",
         "last_active_ms",
         "peer",
     )
@@ -81,7 +81,8 @@ class Connection(asyncio.BufferedProtocol):
         self._frames = FrameBuffer(max_frame_bytes)
         self._transport: asyncio.Transport | None = None
         self._outbox = Outbox(client)
-        self._paused_reading = False
+        # Whether nothing is received at present, not even the end of the connection.
+        self.is_paused_reading = False
         self._paused_writing = False
         self._unsubmitted: memoryview | None = None
         self._abandon: Callable[[], None] | None = None
@@ -221,7 +222,7 @@ class Connection(asyncio.BufferedProtocol):
                 frames.release()
                 self.is_active = True
                 if not frames.end:
-                    if self._paused_reading:
+                    if self.is_paused_reading:
                         self._resume_reading()
                     break
                 if outbox.size_bytes > SMALL_BYTES:
@@ -268,11 +269,12 @@ class Connection(asyncio.BufferedProtocol):
         self._pause_reading()
 
     def _pause_reading(self) -> None:
-        if not self._paused_reading and self._transport is not None:
+        if not self.is_paused_reading and self._transport is not None:
             self._transport.pause_reading()
-            self._paused_reading = True
+            self.is_paused_reading = True
+            self.is_active = True
 
     def _resume_reading(self) -> None:
-        if self._paused_reading and self._transport is not None:
+        if self.is_paused_reading and self._transport is not None:
             self._transport.resume_reading()
-            self._paused_reading = False
+            self.is_paused_reading = False

@@ -89,11 +89,12 @@ class Processor:
     def sweep(self) -> None:
         """Closes connections idle beyond `connections.max.idle.ms`; shrinks the quiet ones.
 
-        A connection whose request is under way (a long poll, say) is not idle.
+        A connection whose request is under way (a long poll, say) is not idle, as long as we would
+        notice that the peer leaves.
         """
         now_ms = self.clock.monotonic_ms()
         for connection in list(self.connections):
-            if connection.is_muted:
+            if connection.is_muted and not connection.is_paused_reading:
                 continue
             if connection.is_active:
                 connection.is_active = False

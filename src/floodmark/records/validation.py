@@ -13,6 +13,7 @@ from typing import Final, NoReturn
 from fastcrc import crc32
 
 from floodmark.records.batch import (
+    COMPRESSION_MASK,
     CONTROL_BIT,
     CRC_START,
     HEADER,
@@ -37,7 +38,6 @@ from floodmark.records.record import Record, decode_records, encode_batch
 from floodmark.wire.errors import ErrorCode
 
 NO_LIMIT_MS: Final = (1 << 63) - 1
-_COMPRESSION_MASK: Final = 0x07
 _LAST_COMPRESSION: Final = int(Compression.ZSTD)
 
 
@@ -125,7 +125,7 @@ def fit_to_topic(
     """Give a valid batch the topic's compression and timestamp type. Where the rules are plain
     there is nothing to fit."""
     header = header_of(fields)
-    if rules.compression is not None and rules.compression != header.attributes & _COMPRESSION_MASK:
+    if rules.compression is not None and rules.compression != header.attributes & COMPRESSION_MASK:
         buffer, header = _recompress(buffer, header, rules)
     if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:
         header = restamp(buffer, 0, header, timestamp_ms=now_ms)
@@ -177,9 +177,9 @@ def _check_header(header: BatchHeader) -> None:
         )
     if attributes & CONTROL_BIT:
         raise InvalidBatch(ErrorCode.INVALID_RECORD, "clients may not write control records")
-    if attributes & _COMPRESSION_MASK > Compression.ZSTD:
+    if attributes & COMPRESSION_MASK > Compression.ZSTD:
         raise InvalidBatch(
-            ErrorCode.CORRUPT_MESSAGE, f"unknown compression {attributes & _COMPRESSION_MASK}"
+            ErrorCode.CORRUPT_MESSAGE, f"unknown compression {attributes & COMPRESSION_MASK}"
         )
     if header.producer_id != NO_PRODUCER_ID:
         if header.base_sequence < 0 or header.producer_epoch < 0:

@@ -219,6 +219,19 @@ def test_a_bad_batch_gets_kafkas_error_code_and_the_connection_goes_on(
     assert produce(client, floodmark_topic, bytes(batch())) is ErrorCode.NONE
 
 
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [(6, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (7, ErrorCode.NONE)],
+)
+def test_zstd_is_refused_in_versions_that_do_not_know_it(
+    client: RawClient, floodmark_topic: str, version: int, expected: ErrorCode
+) -> None:
+    records = encode_batch([Record(0, 1, None, b"v", [])], compression=Compression.ZSTD)
+    for _ in range(2):
+        answer = client.ask(produce_request(floodmark_topic, bytes(records)), version)
+        assert answer.responses[0].partition_responses[0].error_code == expected
+
+
 def test_a_gap_in_a_producers_sequence_is_refused(client: RawClient, floodmark_topic: str) -> None:
     first, gap = (bytes(batch(producer_id=5, base_sequence=number)) for number in (0, 7))
     assert produce(client, floodmark_topic, first) is ErrorCode.NONE

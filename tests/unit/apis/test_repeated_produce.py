@@ -60,7 +60,7 @@ def refuse_to_decode(floodmark: BrokerThread, version: int) -> None:
     floodmark.call(plug())
 
 
-@pytest.mark.parametrize("version", range(5, 13))
+@pytest.mark.parametrize("version", range(7, 13))
 @pytest.mark.parametrize("acks", [1, -1])
 def test_the_second_request_to_a_partition_is_not_decoded(
     floodmark: BrokerThread, client: RawClient, version: int, acks: int

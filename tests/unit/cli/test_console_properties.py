@@ -38,11 +38,42 @@ def test_lines_are_read_as_by_the_console_producer(
 
 @pytest.mark.parametrize(
     ("properties", "line"),
-    [(["parse.key=true"], b"v"), (["parse.headers=true"], b"v"), (["parse.headers=true"], b"a\tv")],
+    [
+        (["parse.key=true"], b"v"),
+        (["parse.headers=true"], b"v"),
+        (["parse.headers=true"], b"a\tv"),
+        (["parse.headers=true"], b"\tv"),
+    ],
 )
 def test_a_line_without_its_marks_is_refused(properties: list[str], line: bytes) -> None:
     with pytest.raises(click.ClickException, match="found in"):
         ConsoleReader.from_properties(properties)(line)
+
+
+def test_a_separator_behind_the_last_header_is_passed_over() -> None:
+    outgoing = ConsoleReader.from_properties(["parse.headers=true"])(b"a:1,,\tv")
+    assert outgoing.headers == [("a", b"1")]
+
+
+def test_a_header_cannot_have_the_null_marker_as_its_key() -> None:
+    reader = ConsoleReader.from_properties(["parse.headers=true", "null.marker=N"])
+    with pytest.raises(click.ClickException, match="null marker"):
+        reader(b"N:1\tv")
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        ["headers.separator=:"],
+        ["headers.delimiter=,"],
+        ["headers.key.separator=\\t"],
+        ["null.marker=;", "key.separator=;"],
+        ["null.marker=,"],
+    ],
+)
+def test_two_marks_that_are_the_same_are_refused(properties: list[str]) -> None:
+    with pytest.raises(click.UsageError, match="may not be equal"):
+        ConsoleReader.from_properties(properties)
 
 
 @pytest.mark.parametrize(

@@ -421,6 +421,25 @@ async def test_idle_connections_are_closed_and_waiting_ones_are_not(ports: Ports
     assert await read_frame(busy_reader) == b"late"
 
 
+async def test_a_waiting_connection_that_cannot_be_seen_to_leave_is_closed_in_the_end(
+    ports: Ports,
+) -> None:
+    waiting: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    server = ports.serve(lambda _, frame: Parked(waiting, lambda body: [body]), max_idle_ms=1000)
+    reader, writer = await ports.connect(server)
+    writer.write(framed(b"x") + bytes(1 << 20))
+    connections = [processor.connections for processor in server.processors]
+    await until(lambda: any(one.is_paused_reading for some in connections for one in some))
+    for advance_ms in (600, 600):
+        for processor in server.processors:
+            processor.sweep()
+        assert server.limits.total == 1
+        ports.clock.advance(advance_ms)
+    for processor in server.processors:
+        processor.sweep()
+    assert await is_closed(reader)
+
+
 async def test_new_connections_go_round_robin_to_the_processors(ports: Ports) -> None:
     server = ports.serve(echo, network_threads=3)
     for _ in range(6):
