@@ -124,10 +124,12 @@ class LogSegments:
     def find_largest_timestamp(self, first_offset: int) -> TimestampedOffset | None:
         """Of the first record that has it, among those at or after first_offset."""
         largest: TimestampedOffset | None = None
-        for segment in self.holding(first_offset):
+        segments = self.holding(first_offset)
+        # Of those with the same the earlier one stays in front.
+        for segment in sorted(segments, key=lambda one: one.largest_timestamp, reverse=True):
             timestamp = segment.largest_timestamp
             if largest is not None and timestamp <= largest.timestamp:
-                continue
+                break
             found = _first_since(segment, timestamp, first_offset)
             if found is None:
                 # It was that of a record which DeleteRecords has taken.

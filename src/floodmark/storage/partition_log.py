@@ -483,7 +483,9 @@ class PartitionLog:
         if first_offset > self.log_start_offset:
             self.log_start_offset = first_offset
             self._forget_old_epochs()
-        self._snapshots.keep_from(first_offset)
+        with contextlib.suppress(OSError):
+            # Those that stay are removed by the next start.
+            self._snapshots.keep_from(first_offset)
         return detached
 
     def retire(self, segments: list[Segment]) -> RetiredSegments:

@@ -107,7 +107,6 @@ class _Opening:
         self._leader_epochs = LeaderEpochs(files, directory)
         self._epochs_known = self._leader_epochs.load()
         self._end_offset = self._start_offset
-        self._end_is_known = self._clean
         self._end_is_damaged = False
         # Where a batch without records stands for the end of the log, which is lost.
         self._lost_from: int | None = None
@@ -146,19 +145,19 @@ class _Opening:
             if damage.offset < self._recovery_point:
                 _log.error("%s", damage)
                 self._end_offset = damage.offset
-                self._end_is_known = self._end_is_damaged = True
+                self._end_is_damaged = True
                 return
             _log.warning("%s: recovering the last segment: %s", self._directory.name, damage)
             within = segments[-1].base_offset + 1
-            self._recover(within, within)
+            self._recover(within, max(within, self._recovery_point))
             self._end_offset = segments[-1].next_offset()
 
     def replace_lost_end(self) -> None:
-        """All below the recovery point was on the disk as it should be, and a clean stop leaves
-        nothing above it: so the end is known, though the way to it is not. An offset that was given
-        to a record is never given to another."""
+        """All below the recovery point was on the disk as it should be: so the log reached up to
+        there, though the way is not known. An offset that was given to a record is never given to
+        another."""
         lost_from = self._end_offset
-        if not self._end_is_known or lost_from >= self._recovery_point:
+        if lost_from >= self._recovery_point:
             return
         _log.error(
             "%s: the offsets from %d up to %d are lost or damaged on the disk",

@@ -55,7 +55,7 @@ def _too_large(log: PartitionLog, deletable: int) -> int:
         return 0
     surplus_bytes = log.size_bytes - log.config.retention_bytes
     count = 0
-    while count < deletable and surplus_bytes >= log.segments[count].size_bytes > 0:
+    while count < deletable and 0 < surplus_bytes >= log.segments[count].size_bytes:
         surplus_bytes -= log.segments[count].size_bytes
         count += 1
     return count

@@ -348,6 +348,9 @@ class Segment:
             newest = self.largest_timestamp
             return newest if newest >= 0 else self._files.modified_ms(self.path)
         except FileNotFoundError:
+            if not self._files.is_dir(self.directory):
+                # Moved away, perhaps for a moment: nothing can be said of what is in it.
+                raise
             # Somebody has removed it: nothing is left to be kept.
             return 0
 

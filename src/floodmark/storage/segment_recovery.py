@@ -11,6 +11,7 @@ import zlib
 from typing import Final
 
 from floodmark.storage.errors import UnsupportedLogFormat
+from floodmark.storage.files import File
 from floodmark.storage.index_file import CorruptIndex
 from floodmark.storage.leader_epochs import LeaderEpochs
 from floodmark.storage.producer_replay import replay_batch
@@ -139,9 +140,19 @@ def refuse_old_format(segment: Segment, position: int) -> None:
     crc = int.from_bytes(front[12:16], "big")
     if length < _OLD_MESSAGE_MIN_BYTES:
         return
-    body = segment.file.pread(min(length - 4, _CHUNK_BYTES), position + 16)
-    if zlib.crc32(body) == crc:
+    if _crc32(segment.file, position + 16, position + 12 + length) == crc:
         raise UnsupportedLogFormat(
             f"{segment.path} holds messages in the format of Kafka 0.10 or older; let Kafka 3.x "
             "rewrite the topic, or move the folder away"
         )
+
+
+def _crc32(file: File, position: int, end_position: int) -> int:
+    crc = 0
+    while position < end_position:
+        chunk = file.pread(min(end_position - position, _CHUNK_BYTES), position)
+        if not chunk:
+            break
+        crc = zlib.crc32(chunk, crc)
+        position += len(chunk)
+    return crc

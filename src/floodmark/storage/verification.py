@@ -107,7 +107,8 @@ def next_whole_batch(
     to begin, because the data of records may look like batches.
 
     That is where the damaged one's own length leads, and where the index points: `indexed` has
-    positions with the last offsets of their batches.
+    positions with the last offsets of their batches. Somebody has to vouch for its offset, too,
+    which no checksum covers: the damage may reach into it.
     """
     walk = BatchWalk(segment, end_position)
     front = walk.header_at(position)
@@ -116,7 +117,8 @@ def next_whole_batch(
         if follower == end_position and segment.offset_limit is not None:
             return follower, segment.offset_limit
         header = walk.whole_at(follower)
-        if header is not None and header.base_offset > offset:
+        expected_offset = offset + front.last_offset_delta + 1
+        if header is not None and walk.is_believable(follower, header, offset, expected_offset):
             return follower, header.base_offset
     for entry_position, last_offset in indexed:
         if entry_position <= position or last_offset <= offset:
@@ -203,6 +205,27 @@ class BatchWalk:
             return f"the batch has the leader epoch {header.partition_leader_epoch}"
         return header
 
+    def is_believable(
+        self, position: int, header: BatchHeader, damaged_offset: int, expected_offset: int
+    ) -> bool:
+        """The offset of the whole batch behind a damaged one: it is what the damaged one lets
+        expect, or lies between that one and what comes next."""
+        if header.last_offset - self._segment.base_offset > MAX_RELATIVE_OFFSET:
+            return False
+        if header.base_offset == expected_offset > damaged_offset:
+            return True
+        limit = self._limit_behind(position, header)
+        return (
+            limit is not None and damaged_offset < header.base_offset < header.next_offset <= limit
+        )
+
+    def _limit_behind(self, position: int, header: BatchHeader) -> int | None:
+        """The offset that a batch must end at or before, if anything behind it says so."""
+        follower = self.header_at(position + header.size_bytes)
+        if follower is not None and follower.magic == MAGIC:
+            return follower.base_offset
+        return self._segment.offset_limit
+
     def _offset_fits(self, position: int, header: BatchHeader, base_offset: int) -> bool:
         if header.base_offset == base_offset:
             return True
@@ -213,12 +236,7 @@ class BatchWalk:
             return False
         # A hole in front of it: compaction's work if it leaves room for what comes next, but an
         # offset that a flipped bit has raised stands in the way of that.
-        follower = self.header_at(position + header.size_bytes)
-        limit = (
-            follower.base_offset
-            if follower is not None and follower.magic == MAGIC
-            else self._segment.offset_limit
-        )
+        limit = self._limit_behind(position, header)
         if limit is None:
             return self._holes_at_end
         if header.next_offset > limit:
