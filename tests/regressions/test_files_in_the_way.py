@@ -148,6 +148,30 @@ def test_retention_takes_a_segment_that_somebody_has_removed(tmp_path: Path, nam
         assert replica.log.segments[0].base_offset > 0
 
 
+def test_retention_lets_a_folder_be_that_was_moved_away_for_a_moment(tmp_path: Path) -> None:
+    filled(tmp_path)
+    with BrokerThread(tmp_path) as floodmark:
+        replica = floodmark.broker.replicas.find(("t", 0))
+        assert replica is not None
+        replica.log.config = replace(replica.log.config, retention_ms=1_000_000_000_000_000)
+        (tmp_path / "t-0").rename(tmp_path / "aside")
+        floodmark.call(floodmark.broker._maintenance.retain())
+        (tmp_path / "aside").rename(tmp_path / "t-0")
+        assert replica.log.segments[0].base_offset == replica.log.log_start_offset == 0
+
+
+def test_a_sync_in_a_removed_folder_costs_its_partition_and_no_other(tmp_path: Path) -> None:
+    filled(tmp_path)
+    with BrokerThread(tmp_path) as floodmark:
+        for topic in ("t", "u"):
+            assert floodmark.call(append(floodmark, topic)) is ErrorCode.NONE
+            floodmark.call(roll(floodmark, topic))
+        shutil.rmtree(tmp_path / "t-0")
+        floodmark.call(floodmark.broker._maintenance.flush())
+        assert served(floodmark) == {"u"}
+        assert floodmark.call(append(floodmark, "u")) is ErrorCode.NONE
+
+
 def test_a_folder_that_somebody_has_removed_costs_its_partition_and_no_other(
     tmp_path: Path,
 ) -> None:

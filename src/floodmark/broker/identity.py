@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
@@ -20,6 +21,7 @@ from floodmark.storage.checkpoints import MetaProperties, encode_uuid
 from floodmark.storage.files import Files
 from floodmark.storage.log_dir import FoundPartition
 from floodmark.storage.log_manager import LogManager
+from floodmark.storage.segment_files import has_segments
 
 DEFAULT_NODE_ID = 1
 ZOOKEEPER_FORM = 0
@@ -85,6 +87,9 @@ def look_at_folders(
     indexes: dict[str, set[int]] = {}
     topic_ids: dict[str, UUID] = {}
     for item in found:
+        if item.topic_id is None and not _holds_a_log(files, item.folder):
+            # `backup-20260101`, say: it would have twenty million partitions.
+            continue
         indexes.setdefault(item.topic, set()).add(item.partition)
         if item.topic_id is not None:
             topic_ids[item.topic] = item.topic_id
@@ -96,6 +101,14 @@ def look_at_folders(
         },
         lambda: _look_closer(files, found),
     )
+
+
+def _holds_a_log(files: Files, folder: Path) -> bool:
+    try:
+        return has_segments(files, folder)
+    except OSError:
+        # What may not be looked at is told of when it is opened.
+        return True
 
 
 def _look_closer(files: Files, found: Sequence[FoundPartition]) -> FoundNumbers:

@@ -109,12 +109,21 @@ class Maintenance:
         them, one after the other."""
         now_ms = self._clock.now_ms()
         for replica in self._replicas.replicas:
-            if replica.log.flush_due(now_ms):
-                with self._trouble_of(replica):
+            with self._durability_of(replica):
+                if replica.log.flush_due(now_ms):
                     await self._in_thread(partial(replica.log.fsync, now_ms))
-            elif replica.log.names_due(now_ms):
-                with self._trouble_of(replica):
+                elif replica.log.names_due(now_ms):
                     await self._in_thread(replica.log.sync_names)
+
+    @contextmanager
+    def _durability_of(self, replica: Replica) -> Iterator[None]:
+        """What cannot be synced may not be acknowledged any longer."""
+        try:
+            yield
+        except LogClosed:
+            pass  # deleted in the meantime, and its files with it
+        except StorageError as problem:
+            self._replicas.disk_failed(replica, problem)
 
     async def retain(self) -> None:
         async for replica in self._in_slices():

@@ -15,8 +15,9 @@ _MAX_NAME_BYTES: Final = 255
 
 def parse_directory_name(name: str) -> tuple[str, int]:
     """Topic and partition of a folder `{topic}-{partition}`; ValueError for other names."""
-    topic, separator, partition = name.rpartition("-")
-    if not separator or not topic or not partition.isdigit():
+    topic, _, partition = name.rpartition("-")
+    # Not `t-00`: that would be a second folder of one partition.
+    if not topic or not partition.isdecimal() or str(int(partition)) != partition:
         raise ValueError(f"{name!r} is not the folder of a partition")
     return topic, int(partition)
 

@@ -62,6 +62,7 @@ class LogManager:
         self.offline_dirs: dict[Path, str] = {}
         # In which a log was given up: at the stop they get no mark of a clean one.
         self._with_lost_logs: set[Path] = set()
+        self._failed: set[TopicPartition] = set()
         # As of the last run; replication starts from these.
         self.high_watermarks: dict[TopicPartition, int] = {}
 
@@ -181,8 +182,8 @@ class LogManager:
             config,
             now_ms=now_ms,
             # A clean stop lists all logs that were open. One that was not may never have been
-            # recovered.
-            clean=log_dir.clean and recovery_point is not None,
+            # recovered, and one that has failed since was not closed as it should be.
+            clean=log_dir.clean and recovery_point is not None and key not in self._failed,
             recovery_point=recovery_point or 0,
             log_start_offset=log_dir.offset_in(checkpoints.LOG_START_OFFSETS, key) or 0,
             producer_expiration_ms=self._producer_expiration_ms,
@@ -404,14 +405,20 @@ class LogManager:
                 by_dir = offsets.get(log.directory.parent)
                 if by_dir is not None and value is not None:
                     by_dir[key] = value
+            problems: list[StorageError] = []
             for path, by_partition in offsets.items():
                 log_dir = self.dirs.get(path)
                 try:
                     if log_dir is not None:
                         log_dir.keep_lock(self._files)
                         log_dir.write_checkpoint(self._files, name, by_partition, open_logs)
+                except StorageError as problem:
+                    problems.append(problem)
                 except OSError as error:
-                    raise storage_failure(error, path, name) from error
+                    problems.append(storage_failure(error, path, name))
+            if problems:
+                # The others have theirs.
+                raise problems[0]
 
     def _value_in(self, name: str, log: PartitionLog) -> int | None:
         if name == checkpoints.RECOVERY_POINTS:
@@ -437,6 +444,7 @@ class LogManager:
         log = self._logs.pop((topic, partition), None)
         if log is not None:
             self._with_lost_logs.add(log.directory.parent)
+            self._failed.add((topic, partition))
             log.close(0, clean=False)
 
     def _mark_offline(self, path: Path, reason: str) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from floodmark.storage.errors import LogDirFailure, TooManyFiles, storage_failure
+from floodmark.storage.errors import LogDirFailure, StorageError, TooManyFiles, storage_failure
 from floodmark.storage.files import Files
 from floodmark.storage.leader_epochs import LeaderEpochs
 from floodmark.storage.log_config import LogConfig
@@ -152,13 +152,7 @@ class LogSync:
                     # The folder has been renamed meanwhile, to be removed.
                     return log_end_offset
                 self._finished[:0] = finished
-                failure = storage_failure(error, self._directory.parent, "fsync")
-                if isinstance(failure, TooManyFiles):
-                    # A file that had to be opened for it was not: no fsync has failed.
-                    raise failure from error
-                # After a failed fsync the kernel may have dropped the pages: nothing can be
-                # promised about this folder until it is recovered from what is on the disk.
-                raise LogDirFailure(self._directory.parent, f"fsync: {error}") from error
+                raise self._failed(error) from error
             with self._guard:
                 if truncations == self._truncations and log_end_offset > self.recovery_point:
                     self.recovery_point = log_end_offset
@@ -190,7 +184,16 @@ class LogSync:
                     self._sync_names(self._names_changed)
             except OSError as error:
                 if not self.is_closed:
-                    raise LogDirFailure(self._directory.parent, f"fsync: {error}") from error
+                    raise self._failed(error) from error
+
+    def _failed(self, error: OSError) -> StorageError:
+        failure = storage_failure(error, self._directory.parent, "fsync")
+        if error.filename is not None or isinstance(failure, TooManyFiles):
+            # Something could not be opened: no fsync has failed.
+            return failure
+        # After a failed fsync the kernel may have dropped the pages: nothing can be promised about
+        # this folder until it is recovered from what is on the disk.
+        return LogDirFailure(self._directory.parent, f"fsync: {error}")
 
     def _sync_names(self, names_changed: int) -> None:
         self._files.fsync_dir(self._directory)

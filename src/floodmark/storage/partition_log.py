@@ -500,10 +500,11 @@ class PartitionLog:
             with self.sync.using_files():
                 self._check_open()
                 self.sync.forget(segments)
+                self._snapshots.fsync_newest()
                 return RetiredSegments(self._files, segments)
         except OSError as error:
             self._check_open()
-            raise LogDirFailure(self.directory.parent, f"deletion: {error}") from error
+            raise storage_failure(error, self.directory.parent, "deletion") from error
 
     def _check_open(self) -> None:
         if self.sync.is_closed:

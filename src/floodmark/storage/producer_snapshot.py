@@ -7,6 +7,7 @@ partition_log.py.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from struct import Struct
 from typing import Final
@@ -34,10 +35,12 @@ def snapshot_path(directory: Path, offset: int) -> Path:
 
 def snapshot_offsets(files: Files, directory: Path) -> list[int]:
     """The offsets of all snapshots of a partition, ascending."""
+    names = (name for name in files.listdir(directory) if name.endswith(SUFFIX))
+    offsets = {name: name.removesuffix(SUFFIX) for name in names}
     return sorted(
-        int(name.removesuffix(SUFFIX))
-        for name in files.listdir(directory)
-        if name.endswith(SUFFIX) and name.removesuffix(SUFFIX).isdigit()
+        int(offset)
+        for name, offset in offsets.items()
+        if offset.isdecimal() and name == snapshot_path(directory, int(offset)).name
     )
 
 
@@ -107,6 +110,19 @@ class ProducerSnapshots:
         data = encode_snapshot(producers.entries.values())
         self._files.write_file_atomic(snapshot_path(self._directory, offset), data, sync=False)
         self._offsets.append(offset)
+
+    def fsync_newest(self) -> None:
+        """Before batches go that it stands for; blocks, and is called from a thread. Where somebody
+        has removed it there is nothing to sync."""
+        if not self._offsets:
+            return
+        with suppress(FileNotFoundError):
+            file = self._files.open(snapshot_path(self._directory, self._offsets[-1]), create=False)
+            try:
+                file.fsync()
+            finally:
+                file.close()
+            self._files.fsync_dir(self._directory)
 
     def keep_between(self, log_start_offset: int, log_end_offset: int) -> None:
         """After a truncation: the others tell of what is gone."""

@@ -20,6 +20,7 @@ from floodmark.records.batch import (
     check_shape,
     header_of,
 )
+from floodmark.records.errors import CorruptRecord
 from floodmark.storage.files import Buffer, File, Files, FileSlice
 from floodmark.storage.index_file import CorruptIndex
 from floodmark.storage.leader_epochs import LeaderEpochs
@@ -277,12 +278,25 @@ class Segment:
         try:
             self.offset_index.load(self.size_bytes)
             self.time_index.load()
+            self._refuse_emptied_indexes()
         except CorruptIndex:
             self.rebuild_indexes()
             return
         self._max_timestamp, self._max_timestamp_offset = self.time_index.last_entry()
         self.is_full = self.offset_index.is_full or self.time_index.is_full
         self._indexes_loaded = True
+
+    def _refuse_emptied_indexes(self) -> None:
+        """Files that are empty or full of zeros, as a power loss may leave them, look like those of
+        a segment that needs no entries."""
+        if self.time_index.last_entry()[0] < self.first_timestamp:
+            raise CorruptIndex(f"{self.path.name}: the time index ends before its first batch")
+        if len(self.offset_index) or self.size_bytes <= self._index_interval_bytes:
+            return
+        with contextlib.suppress(CorruptRecord):
+            for position, _ in self.unchecked_headers(0, self.size_bytes):
+                if position > self._index_interval_bytes:
+                    raise CorruptIndex(f"{self.path.name}: the offset index has no entries")
 
     def rebuild_indexes(self) -> None:
         """Make offset and time index anew from the batches; damaged ones have no part in it."""

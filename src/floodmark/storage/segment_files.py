@@ -37,6 +37,10 @@ def base_offsets_in(files: Files, directory: Path) -> list[int]:
     return sorted(map(int, logs))
 
 
+def has_segments(files: Files, directory: Path) -> bool:
+    return bool(_files_and_logs(files, directory)[1])
+
+
 def tell_of_lost_segments(files: Files, directory: Path) -> None:
     """An index between two segments had one of its own. Retention takes only the first ones, and
     after a crash only the last may be unfinished."""

@@ -44,3 +44,20 @@ def test_a_folder_without_an_id_that_nobody_knows_is_left_alone(tmp_path: Path) 
         pass
     assert (tmp_path / "other-0").is_dir()
     assert not list(tmp_path.glob("*-stray"))
+
+
+def test_a_folder_that_is_none_of_a_log_is_not_taken_for_a_topic(tmp_path: Path) -> None:
+    (tmp_path / "backup-20260101").mkdir()
+    (tmp_path / "backup-20260101" / "notes.log").write_text("not a segment")
+    with BrokerThread(tmp_path) as floodmark:
+        assert not floodmark.broker.services.image.topics
+
+
+def test_a_second_spelling_of_a_partition_is_left_alone(tmp_path: Path) -> None:
+    with BrokerThread(tmp_path) as floodmark:
+        floodmark.create_topic("t")
+    (tmp_path / "t-00").mkdir()
+    (tmp_path / "t-0" / "0.snapshot").write_bytes(b"of somebody else")
+    with BrokerThread(tmp_path) as floodmark:
+        assert floodmark.call(append(floodmark)) == (ErrorCode.NONE, 0)
+    assert (tmp_path / "t-00").is_dir()

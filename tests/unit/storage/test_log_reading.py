@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from floodmark.records.batch import iter_headers, read_header
+from floodmark.records.batch import HEADER_BYTES, iter_headers, read_header
 from floodmark.records.record import Record, decode_records, encode_batch
 from floodmark.storage.errors import OffsetOutOfRange, OffsetsOutOfOrder, StorageError
 from floodmark.storage.log_config import LogConfig, log_config_from, produce_rules_from
@@ -76,6 +76,17 @@ def test_the_largest_time_is_that_of_a_record_which_can_still_be_read(segment_by
         assert found[:2] == (newest, times.index(newest, start))
     log.advance_log_start(120)
     assert log.max_timestamp_offset(120) is None
+
+
+def test_the_largest_time_is_looked_for_where_it_is() -> None:
+    files = MemoryFiles()
+    log = open_log(files, segment_bytes=400)
+    for number in range(40):
+        append(log, NOW_MS + number)
+    log.close(NOW_MS)
+    files.flip_bit(log.segments[0].path, HEADER_BYTES + 1)
+    again = open_log(files, segment_bytes=400)
+    assert again.max_timestamp_offset(40) == (NOW_MS + 39, 39, 0)
 
 
 def test_an_empty_log_has_no_record_by_time() -> None:

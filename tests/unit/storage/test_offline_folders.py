@@ -10,8 +10,13 @@ import pytest
 
 from floodmark.records.batch import read_header
 from floodmark.records.record import Record, encode_batch
-from floodmark.storage.checkpoints import CLEAN_SHUTDOWN, META_PROPERTIES
-from floodmark.storage.errors import StorageError
+from floodmark.storage.checkpoints import (
+    CLEAN_SHUTDOWN,
+    LOG_START_OFFSETS,
+    META_PROPERTIES,
+    read_offsets,
+)
+from floodmark.storage.errors import DiskFull, StorageError
 from floodmark.storage.files import Buffer
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.log_manager import LogManager
@@ -144,3 +149,13 @@ def test_a_disk_that_is_full_at_the_stop_costs_only_its_own_folder_the_clean_mar
     logs = started(files)
     assert opened(logs, 1, is_new=False).log_end_offset == 2
     logs.close(NOW_MS)
+
+
+def test_a_full_folder_does_not_keep_the_others_from_their_checkpoints() -> None:
+    files = filled()
+    logs = started(files)
+    opened(logs, 1, is_new=False).advance_log_start(1)
+    files.full_folders.add(A)
+    with pytest.raises(DiskFull):
+        logs.checkpoint_log_start_offsets()
+    assert read_offsets(files, B / LOG_START_OFFSETS) == {("t", 1): 1}

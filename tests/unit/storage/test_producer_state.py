@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from typing import NamedTuple
 
 import pytest
@@ -339,3 +340,30 @@ def test_a_follower_keeps_the_same_state_as_its_leader() -> None:
     assert encode_snapshot(follower.log.producers.entries.values()) == encode_snapshot(
         leader.log.producers.entries.values()
     )
+
+
+def test_retention_takes_no_batch_whose_producer_a_power_loss_would_forget() -> None:
+    it = Log(segment_bytes=300, retention_ms=1)
+    it.files.fsync_dir(Path("/"))  # the log folder's own name
+    for sequence in range(4):
+        it.send(sequence)
+    it.log.fsync()
+    retired = apply_retention(it.log, NOW_MS + 10, it.log.log_end_offset)
+    assert retired is not None
+    it.log.fsync()
+    retired.remove()
+    recovery_point, log_start_offset = it.log.recovery_point, it.log.log_start_offset
+    assert log_start_offset == 4
+    disk = it.files
+    for seed in range(100):
+        it.files = disk.crash(Random(seed))
+        it.log = PartitionLog.open(
+            it.files,
+            Path("/logs/t-0"),
+            it.config,
+            now_ms=NOW_MS,
+            clean=False,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+        )
+        assert it.send(3).duplicate

@@ -1,0 +1,50 @@
+"""Index files that are empty, full of zeros or gone: they are made anew before they lead anybody
+astray, or retention takes what is new."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from floodmark.records.batch import read_header
+from floodmark.records.record import Record, encode_batch
+from floodmark.storage.log_config import LogConfig
+from floodmark.storage.partition_log import PartitionLog
+from floodmark.storage.retention import segments_due
+from floodmark.testing.memory_files import MemoryFiles
+
+NOW_MS = 1_700_000_000_000
+FOLDER = Path("/logs/t-0")
+CONFIG = LogConfig(segment_bytes=2_000, index_interval_bytes=300, retention_ms=3_600_000)
+BATCHES = 60
+
+
+def written() -> MemoryFiles:
+    files = MemoryFiles()
+    log = PartitionLog.open(files, FOLDER, CONFIG, now_ms=NOW_MS)
+    for number in range(BATCHES):
+        batch = encode_batch([Record(0, NOW_MS + number, b"k", b"v" * 40, [])])
+        log.append(batch, read_header(batch), 0, NOW_MS)
+    log.close(NOW_MS)
+    return files
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("damage", ["emptied", "zeroed", "removed"])
+def test_they_are_made_anew(suffix: str, damage: str) -> None:
+    files = written()
+    whole = {path: data for path, data in files.tree() if path.suffix == suffix}
+    assert all(whole.values())
+    for path, data in whole.items():
+        files.remove(path)
+        if damage != "removed":
+            files.open(path).append(b"" if damage == "emptied" else bytes(len(data)))
+    log = PartitionLog.open(files, FOLDER, CONFIG, now_ms=NOW_MS, recovery_point=BATCHES)
+    assert segments_due(log, NOW_MS + 60_000, BATCHES) == 0
+    found = log.offset_for_timestamp(NOW_MS + 2, BATCHES)
+    assert found is not None
+    assert found.offset == 2
+    for segment in log.segments:
+        segment.load_indexes()
+    assert {path: data for path, data in files.tree() if path.suffix == suffix} == whole
