@@ -16,11 +16,6 @@ from floodmark.storage.files import Files
 _CHUNK_BYTES: Final = 1 << 20
 
 
-def segment_paths(files: Files, folder: Path) -> list[Path]:
-    """In the order of their offsets."""
-    return sorted(folder / name for name in files.listdir(folder) if name.endswith(".log"))
-
-
 def sound_batches(files: Files, path: Path) -> Iterator[tuple[BatchHeader, memoryview]]:
     """Those that match their checksums, with their bytes; up to the first whose length is broken,
     because nothing says where the next one begins."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from floodmark.broker.adopted_batches import segment_paths, sound_batches
+from floodmark.broker.adopted_batches import sound_batches
 from floodmark.storage.checkpoints import CorruptCheckpoint, TopicPartition, read_pairs
 from floodmark.storage.files import Files
 from floodmark.storage.leader_epochs import FILE_NAME
 from floodmark.storage.log_dir import FoundPartition
+from floodmark.storage.segment_files import log_paths
 
 
 def last_leader_epochs(files: Files, found: Sequence[FoundPartition]) -> dict[TopicPartition, int]:
@@ -44,7 +45,7 @@ def _in_checkpoint(files: Files, folder: Path) -> list[int]:
 
 def _in_log(files: Files, folder: Path) -> list[int]:
     """Of the last segment that has batches."""
-    for path in reversed(segment_paths(files, folder)):
+    for path in reversed(log_paths(files, folder)):
         epochs = [header.partition_leader_epoch for header, _ in sound_batches(files, path)]
         if epochs:
             return epochs

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-from floodmark.broker.adopted_batches import segment_paths, sound_batches
+from floodmark.broker.adopted_batches import sound_batches
 from floodmark.metadata.image import TRANSACTION_STATE_TOPIC
 from floodmark.records.record import decode_records
 from floodmark.storage.files import Files
@@ -21,6 +21,7 @@ from floodmark.storage.producer_snapshot import (
     snapshot_offsets,
     snapshot_path,
 )
+from floodmark.storage.segment_files import log_paths
 
 # A value of __transaction_state begins with its version and the producer id.
 _PRODUCER_ID = slice(2, 10)
@@ -48,14 +49,14 @@ def _in_snapshots(files: Files, folder: Path) -> Iterator[int]:
 
 def _in_last_segment(files: Files, folder: Path) -> Iterator[int]:
     """What came after the last snapshot, if the broker was not stopped in order."""
-    segments = segment_paths(files, folder)
+    segments = log_paths(files, folder)
     if segments and max(snapshot_offsets(files, folder), default=0) <= int(segments[-1].stem):
         yield from (header.producer_id for header, _ in sound_batches(files, segments[-1]))
 
 
 def _of_transactions(files: Files, folder: Path) -> Iterator[int]:
     """Those of transactional ids, which may have written nothing for long."""
-    for path in segment_paths(files, folder):
+    for path in log_paths(files, folder):
         for header, batch in sound_batches(files, path):
             if header.is_control:
                 continue

@@ -21,7 +21,7 @@ from floodmark.storage.checkpoints import MetaProperties, encode_uuid
 from floodmark.storage.files import Files
 from floodmark.storage.log_dir import FoundPartition
 from floodmark.storage.log_manager import LogManager
-from floodmark.storage.segment_files import has_segments
+from floodmark.storage.segment_files import log_paths
 
 DEFAULT_NODE_ID = 1
 ZOOKEEPER_FORM = 0
@@ -84,12 +84,11 @@ def look_at_folders(
     files: Files, found: Sequence[FoundPartition], identity: Identity, config: BrokerConfig
 ) -> FoundFolder:
     """What the log folders hold, for a metadata store that may not know them yet."""
+    # Not `backup-20260101`, say: it would have twenty million partitions.
+    logs = [one for one in found if one.topic_id is not None or _holds_a_log(files, one.folder)]
     indexes: dict[str, set[int]] = {}
     topic_ids: dict[str, UUID] = {}
-    for item in found:
-        if item.topic_id is None and not _holds_a_log(files, item.folder):
-            # `backup-20260101`, say: it would have twenty million partitions.
-            continue
+    for item in logs:
         indexes.setdefault(item.topic, set()).add(item.partition)
         if item.topic_id is not None:
             topic_ids[item.topic] = item.topic_id
@@ -99,13 +98,13 @@ def look_at_folders(
             topic: FoundTopic(partitions, topic_ids.get(topic), internal_settings(topic, config))
             for topic, partitions in indexes.items()
         },
-        lambda: _look_closer(files, found),
+        lambda: _look_closer(files, logs),
     )
 
 
 def _holds_a_log(files: Files, folder: Path) -> bool:
     try:
-        return has_segments(files, folder)
+        return bool(log_paths(files, folder))
     except OSError:
         # What may not be looked at is told of when it is opened.
         return True

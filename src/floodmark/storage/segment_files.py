@@ -37,8 +37,10 @@ def base_offsets_in(files: Files, directory: Path) -> list[int]:
     return sorted(map(int, logs))
 
 
-def has_segments(files: Files, directory: Path) -> bool:
-    return bool(_files_and_logs(files, directory)[1])
+def log_paths(files: Files, directory: Path) -> list[Path]:
+    """The log files of the segments, in the order of their offsets."""
+    _, logs = _files_and_logs(files, directory)
+    return [directory / f"{stem}.log" for stem in sorted(logs)]
 
 
 def tell_of_lost_segments(files: Files, directory: Path) -> None:
