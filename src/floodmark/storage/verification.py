@@ -20,7 +20,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from fastcrc import crc32
+
 from floodmark.records.batch import (
+    CRC_START,
     HEADER,
     HEADER_BYTES,
     MAGIC,
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
     from floodmark.storage.segment import Segment
 
 _CHUNK_BYTES: Final = 1 << 18
+# Hardly any batch is larger; who claims to be is looked at piece by piece.
+_LARGE_BYTES: Final = 1 << 24
 # How many index entries may fail to vouch for a place before it is looked for otherwise, and how
 # far the batches may reach that came in together: Kafka's followers fetch a mebibyte by default.
 _ENTRIES_TRIED: Final = 4
@@ -182,12 +187,17 @@ class BatchWalk:
 
     def check(self, position: int, base_offset: int) -> BatchHeader:
         """The header of the batch at this position, which is what was written."""
+        segment = self._segment
+        known = segment.verified.damaged.get((position, base_offset))
+        if known is not None:
+            raise DamagedBatch(segment.path, position, base_offset, *known)
         found = self.examine(position, base_offset)
         if not isinstance(found, str):
             return found
-        segment = self._segment
         indexed = segment.offset_index.entries_after(position)
         after = next_whole_batch(segment, position, self._end, base_offset, indexed)
+        if after is not None:
+            segment.verified.damaged[position, base_offset] = found, after
         raise DamagedBatch(segment.path, position, base_offset, found, after)
 
     def examine(self, position: int, base_offset: int) -> BatchHeader | str:
@@ -278,8 +288,22 @@ class BatchWalk:
     def _is_whole(self, position: int, header: BatchHeader) -> bool:
         if not MIN_BATCH_LENGTH <= header.batch_length <= self._end - position:
             return False
+        if header.size_bytes > _LARGE_BYTES:
+            return self._crc_in_pieces(position, header) == header.crc
         inside = self._load(position, header.size_bytes)
         return crc_ok(self._chunk, inside, header)
+
+    def _crc_in_pieces(self, position: int, header: BatchHeader) -> int:
+        """For a length that is perhaps wrong, so that the memory need not be there for it."""
+        crc = 0
+        at, end = position + CRC_START, position + header.size_bytes
+        while at < end:
+            piece = self._segment.file.pread(min(_CHUNK_BYTES, end - at), at)
+            if not piece:
+                break
+            crc = crc32.iscsi(piece, crc)
+            at += len(piece)
+        return crc
 
     def header_at(self, position: int) -> BatchHeader | None:
         """What stands where a header would be; None at the end of the segment."""

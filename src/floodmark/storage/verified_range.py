@@ -11,7 +11,7 @@ class VerifiedRange:
     stretch from `start` to `end` has been checked. One stretch is enough: whoever reads elsewhere
     moves it there."""
 
-    __slots__ = ("end", "end_offset", "start", "trusted_from")
+    __slots__ = ("damaged", "end", "end_offset", "start", "trusted_from")
 
     def __init__(self, loaded_bytes: int) -> None:
         """`loaded_bytes` is what an earlier run has left."""
@@ -20,6 +20,9 @@ class VerifiedRange:
         self.end = 0
         # The offset that follows the stretch: what the batch at `end` must begin with.
         self.end_offset = 0
+        # Batches that are not whole, by their position and the offset that was looked for: why, and
+        # where the next whole one is. To find that out may take a look at all that follows.
+        self.damaged: dict[tuple[int, int], tuple[str, tuple[int, int]]] = {}
 
     def covers(self, start: int, end: int) -> bool:
         return start >= self.trusted_from or (self.start <= start and end <= self.end)
@@ -39,6 +42,7 @@ class VerifiedRange:
 
     def cut(self, size_bytes: int) -> None:
         """The file ends here now; what is appended next was checked on its way in."""
+        self.damaged.clear()
         self.trusted_from = min(self.trusted_from, size_bytes)
         if self.end > size_bytes:
             # Where it ended is no longer the beginning of a batch that is known.

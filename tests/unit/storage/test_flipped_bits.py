@@ -11,6 +11,7 @@ import pytest
 from floodmark.records.batch import HEADER_BYTES, iter_headers, read_header
 from floodmark.records.record import Record, encode_batch
 from floodmark.storage import checkpoints
+from floodmark.storage.files import RealFile, RealFiles
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.log_manager import LogManager
 from floodmark.storage.partition_log import PartitionLog
@@ -217,3 +218,38 @@ def test_the_end_of_what_may_be_read_lies_within_damage() -> None:
         assert headers[-1].next_offset == damaged.base_offset
         with pytest.raises(DamagedBatch):
             log.read(damaged.base_offset, 10_000, end_offset=damaged.next_offset)
+
+
+def test_a_wrong_length_costs_little_memory_and_time_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, files = tmp_path / "t-0", RealFiles()
+    log = PartitionLog.open(files, folder, LogConfig(), now_ms=NOW_MS)
+    for _ in range(20):
+        batch = encode_batch([Record(0, NOW_MS, b"k", bytes(1 << 20), [])])
+        log.append(batch, read_header(batch), 0, NOW_MS)
+    log.close(NOW_MS)
+    with log.active.path.open("r+b") as file:
+        file.seek(8)
+        file.write((17 << 20).to_bytes(4, "big"))
+    log = PartitionLog.open(files, folder, LogConfig(), now_ms=NOW_MS, recovery_point=20)
+    sizes_read: list[int] = []
+    pread = RealFile.pread
+
+    def noting_size(self: RealFile, size: int, position: int) -> bytes:
+        sizes_read.append(size)
+        return pread(self, size, position)
+
+    monkeypatch.setattr(RealFile, "pread", noting_size)
+    looks: list[list[int]] = []
+    for _ in range(2):
+        sizes_read.clear()
+        with pytest.raises(DamagedBatch) as caught:
+            log.read(0, 1000, end_offset=20)
+        assert caught.value.after is not None
+        looks.append(sizes_read.copy())
+    first, second = looks
+    assert sum(first) > 17 << 20
+    assert max(first) < 2 << 20
+    assert sum(second) < 1 << 20, "what is known is looked for again"
+    log.close(NOW_MS)
