@@ -182,17 +182,19 @@ class Broker:
             )
             self._cleaner.start()
 
-    async def stop(self) -> None:
-        """In order: nothing new, answers for who waits, logs synced, clean mark, leave."""
+    async def stop(self) -> bool:
+        """In order: nothing new, answers for who waits, logs synced, clean mark, leave. Whether all
+        of that went well."""
         if not self.is_serving:
-            return
+            return False
         self.is_serving = False
         clean = False
         try:
             await self._stop_serving()
             clean = True
         finally:
-            await self._leave(clean)
+            is_marked = await self._leave(clean)
+        return is_marked
 
     async def _stop_serving(self) -> None:
         self.network.stop_accepting()
@@ -206,10 +208,10 @@ class Broker:
             await self._cleaner.close()
         self._deferred.close()
 
-    async def _leave(self, clean: bool) -> None:
+    async def _leave(self, clean: bool) -> bool:
         """Whatever went wrong before: no lock, no store and no thread is left behind."""
         try:
-            await asyncio.to_thread(self._close_logs, clean)
+            return await asyncio.to_thread(self._close_logs, clean)
         finally:
             await self.controller.stop()
             self._executor.shutdown()
@@ -359,14 +361,14 @@ class Broker:
         else:
             self.partitions.fail_one(replica.key)
 
-    def _close_logs(self, clean: bool) -> None:
+    def _close_logs(self, clean: bool) -> bool:
         try:
             self.logs.checkpoint_high_watermarks(
                 {r.key: r.core.high_watermark for r in self.replicas.replicas}
             )
         except StorageError as problem:
             logger.error("%s", problem)
-        self.logs.close(self.clock.now_ms(), clean=clean)
+        return self.logs.close(self.clock.now_ms(), clean=clean)
 
 
 def cleaner_settings(config: BrokerConfig) -> CleanerSettings:

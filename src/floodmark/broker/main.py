@@ -71,12 +71,15 @@ async def _serve(
         if not broker.logs.dirs:
             logger.critical("stopping, because no log folder can be used any more")
             return 1
-        logger.info("stopping in order: no new connections, logs synced, clean mark written")
+        logger.info("stopping: no new connections, then the logs are synced")
         return 0
     finally:
         if metrics is not None:
             await metrics.close()
-        await broker.stop()
+        if await broker.stop():
+            logger.info("stopped in order: logs synced, clean mark written")
+        else:
+            logger.warning("stopped without a clean mark: the next start checks the logs")
 
 
 def _ending_signals() -> list[signal.Signals]:

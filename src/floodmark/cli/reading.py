@@ -57,12 +57,17 @@ async def read(consumer: Consumer, plan: ReadPlan) -> AsyncIterator[list[Found]]
         return
     partitions = await _assign(consumer, plan)
     end = await consumer.end_offsets(partitions)
-    await seek_to(consumer, partitions, plan.start)
+    await seek_to(consumer, end, plan.start)
+    left = plan.max_records
     if plan.last is not None:
-        yield await _last(consumer, end, plan.last)
+        found = (await _last(consumer, end, plan.last))[:left]
+        yield found
         if not plan.follow:
             return
-    left = plan.max_records
+        left = None if left is None else left - len(found)
+        for partition, offset in end.items():
+            # What has come since was read with the others, and passed over.
+            consumer.seek(partition, offset)
     async for found in _until(consumer, None if plan.follow else end, plan.idle_timeout_ms, left):
         yield found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -69,19 +69,20 @@ def parse_time(text: str, now_ms: int) -> StartAt:
         ) from None
 
 
-async def seek_to(consumer: Consumer, partitions: Sequence[TopicPartition], start: StartAt) -> None:
+async def seek_to(consumer: Consumer, end: Mapping[TopicPartition, int], start: StartAt) -> None:
+    """`end` are the ends of all partitions, as they were when the reader looked: they grow."""
     if start.origin is Origin.BEGINNING:
-        consumer.seek_to_beginning(*partitions)
-    elif start.origin is Origin.END:
-        consumer.seek_to_end(*partitions)
+        consumer.seek_to_beginning(*end)
     elif start.origin is Origin.TIME:
-        consumer.seek_to_timestamp(start.number, *partitions)
+        consumer.seek_to_timestamp(start.number, *end)
+    elif start.origin is Origin.END:
+        for partition, offset in end.items():
+            consumer.seek(partition, offset)
     else:
-        first = await consumer.beginning_offsets(partitions)
-        end = await consumer.end_offsets(partitions)
-        for partition in partitions:
+        first = await consumer.beginning_offsets(list(end))
+        for partition, offset in end.items():
             wanted = start.number
             if start.origin is Origin.BEFORE_END:
-                wanted = end[partition] - start.number
+                wanted = offset - start.number
             # What retention took, or what is not there yet: go as near as possible.
-            consumer.seek(partition, min(max(wanted, first[partition]), end[partition]))
+            consumer.seek(partition, min(max(wanted, first[partition]), offset))

@@ -455,8 +455,9 @@ class LogManager:
             _log.error("log folder %s is offline: %s", path, reason)
             self.offline_dirs[path] = reason
 
-    def close(self, now_ms: int, *, clean: bool = True, broker_epoch: int = -1) -> None:
-        """Close all logs (blocks). After a clean close the next start needs no recovery.
+    def close(self, now_ms: int, *, clean: bool = True, broker_epoch: int = -1) -> bool:
+        """Close all logs (blocks). After a clean close the next start needs no recovery: says
+        whether this was one, for all folders.
 
         A disk that refuses the last writes, perhaps because it is full, does not stop the stop: its
         folder gets no mark, and the next start checks its logs.
@@ -468,31 +469,36 @@ class LogManager:
             except StorageError as error:
                 failed.add(log.directory.parent)
                 _log.error("%s", error)
+        marked = 0
+        folders = len(self.dirs) + len(self.offline_dirs)
         for path, log_dir in self.dirs.items():
             if (
                 clean
                 and path not in failed
                 and not log_dir.has_unrecovered(self._files, self._logs)
             ):
-                self._mark_clean(path, broker_epoch)
+                marked += self._mark_clean(path, broker_epoch)
             elif log_dir.clean and not self._logs_opened:
                 # A start that came to nothing, perhaps because its port was taken.
                 self._write_mark(path, log_dir.broker_epoch)
             log_dir.lock.close()
         self._logs.clear()
         self.dirs.clear()
+        return marked == folders
 
-    def _mark_clean(self, path: Path, broker_epoch: int) -> None:
+    def _mark_clean(self, path: Path, broker_epoch: int) -> bool:
         try:
             self.checkpoint_recovery_points(path)
             self.checkpoint_log_start_offsets(path)
         except StorageError as error:
             _log.error("%s is not marked as stopped cleanly: %s", path, error)
-        else:
-            self._write_mark(path, broker_epoch)
+            return False
+        return self._write_mark(path, broker_epoch)
 
-    def _write_mark(self, path: Path, broker_epoch: int) -> None:
+    def _write_mark(self, path: Path, broker_epoch: int) -> bool:
         try:
             checkpoints.write_clean_shutdown(self._files, path, broker_epoch)
         except OSError as error:
             _log.error("%s is not marked as stopped cleanly: %s", path, error)
+            return False
+        return True

@@ -7,6 +7,7 @@ record; reads find a position by the sparse index and a short walk over headers.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -28,9 +29,10 @@ from floodmark.storage.log_config import LogConfig
 from floodmark.storage.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
 from floodmark.storage.time_index import TimeIndex
 from floodmark.storage.transaction_index import TransactionIndex
-from floodmark.storage.verification import DamagedBatch, checked_headers
+from floodmark.storage.verification import APPENDED_BYTES, DamagedBatch, checked_headers
 from floodmark.storage.verified_range import VerifiedRange
 
+_log = logging.getLogger(__name__)
 # Enough for the usual distance between two index entries and the batch across it.
 _WALK_BYTES: Final = 8192
 # Larger batches are worth a read of their own.
@@ -278,25 +280,30 @@ class Segment:
         try:
             self.offset_index.load(self.size_bytes)
             self.time_index.load()
-            self._refuse_emptied_indexes()
-        except CorruptIndex:
+            self._refuse_cut_indexes()
+        except CorruptIndex as problem:
+            _log.warning("%s: indexes are made anew: %s", self.directory.name, problem)
             self.rebuild_indexes()
             return
         self._max_timestamp, self._max_timestamp_offset = self.time_index.last_entry()
         self.is_full = self.offset_index.is_full or self.time_index.is_full
         self._indexes_loaded = True
 
-    def _refuse_emptied_indexes(self) -> None:
-        """Files that are empty or full of zeros, as a power loss may leave them, look like those of
-        a segment that needs no entries."""
-        if self.time_index.last_entry()[0] < self.first_timestamp:
-            raise CorruptIndex(f"{self.path.name}: the time index ends before its first batch")
-        if len(self.offset_index) or self.size_bytes <= self._index_interval_bytes:
-            return
+    def _refuse_cut_indexes(self) -> None:
+        """Files that are empty, full of zeros or cut look like those of a segment that needs no
+        more entries; the batches behind the last entry tell. There are few of them: only followers
+        of Kafka append many at once, with one entry."""
+        start = self.offset_index.last_position()
+        allowed_bytes = self._index_interval_bytes
+        if len(self.offset_index):
+            allowed_bytes = max(allowed_bytes, APPENDED_BYTES)
+        largest_timestamp, _ = self.time_index.last_entry()
         with contextlib.suppress(CorruptRecord):
-            for position, _ in self.unchecked_headers(0, self.size_bytes):
-                if position > self._index_interval_bytes:
-                    raise CorruptIndex(f"{self.path.name}: the offset index has no entries")
+            for position, header in self.unchecked_headers(start, self.size_bytes):
+                if header.max_timestamp > largest_timestamp:
+                    raise CorruptIndex(f"{self.path.name}: the time index ends too early")
+                if position - start > allowed_bytes:
+                    raise CorruptIndex(f"{self.path.name}: the offset index ends too early")
 
     def rebuild_indexes(self) -> None:
         """Make offset and time index anew from the batches; damaged ones have no part in it."""

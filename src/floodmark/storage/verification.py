@@ -45,7 +45,7 @@ _LARGE_BYTES: Final = 1 << 24
 # How many index entries may fail to vouch for a place before it is looked for otherwise, and how
 # far the batches may reach that came in together: Kafka's followers fetch a mebibyte by default.
 _ENTRIES_TRIED: Final = 4
-_APPENDED_BYTES: Final = 1 << 20
+APPENDED_BYTES: Final = 1 << 20
 
 
 class DamagedBatch(CorruptRecord):
@@ -174,7 +174,7 @@ class BatchWalk:
         follow each other without a hole up to that offset.
         """
         first = header = self.whole_at(position)
-        reach = position + _APPENDED_BYTES
+        reach = position + APPENDED_BYTES
         while header is not None and header.last_offset < last_offset and position < reach:
             next_offset = header.next_offset
             position += header.size_bytes

@@ -148,7 +148,7 @@ def serving(folder: Path, *, before: str = "", closed: str) -> Iterator[subproce
         yield broker
         rest = broker.stderr.read()
         assert broker.wait(30) == 0, rest
-    assert "stopping in order" in rest
+    assert "stopped in order" in rest
 
 
 def test_a_broker_with_closed_output_serves_and_stops_in_order(tmp_path: Path) -> None:
