@@ -1,0 +1,55 @@
+"""The last records of a topic that grows while it is read."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from floodmark.cli.reading import ReadPlan, read
+from floodmark.cli.start_at import Origin, StartAt
+from floodmark.client.consumer import Consumer
+from floodmark.client.producer import Producer
+from floodmark.client.view import TopicPartition
+from floodmark.testing.broker_thread import BrokerThread
+
+BEFORE, MEANWHILE = 10, 50
+
+
+async def produce(floodmark: BrokerThread, topic: str, count: int) -> None:
+    async with Producer(floodmark.bootstrap_servers) as producer:
+        for _ in range(count):
+            await producer.send(topic, b"v")
+        await producer.flush()
+
+
+class Overtaken(Consumer):
+    """Records come after it has asked for the end of its partitions, and before it seeks."""
+
+    floodmark: BrokerThread
+
+    async def beginning_offsets(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        wanted = list(partitions)
+        await produce(self.floodmark, wanted[0].topic, MEANWHILE)
+        return await super().beginning_offsets(wanted)
+
+
+@pytest.mark.parametrize(
+    ("plan", "offsets"),
+    [
+        ({"last": 3}, range(7, 10)),
+        ({"last": 3, "max_records": 2}, range(7, 9)),
+        ({"last": 3, "follow": True, "max_records": 40}, range(7, 47)),
+        ({}, range(7, 10)),
+        ({"follow": True, "max_records": 40}, range(7, 47)),
+    ],
+)
+async def test_those_before_the_end_as_it_was_are_read_and_none_is_passed_over(
+    floodmark: BrokerThread, floodmark_topic: str, plan: dict[str, int], offsets: range
+) -> None:
+    await produce(floodmark, floodmark_topic, BEFORE)
+    start = StartAt(Origin.BEFORE_END, 3)
+    async with Overtaken(floodmark.bootstrap_servers) as consumer:
+        consumer.floodmark = floodmark
+        found = read(consumer, ReadPlan([floodmark_topic], start, **plan))  # type: ignore[arg-type]
+        assert [record.offset async for some in found for _, record in some] == [*offsets]
