@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +31,7 @@ from floodmark.storage.errors import LogDirLocked, StorageError
 if TYPE_CHECKING:
     from floodmark.broker.broker import Broker
 
+PROGRAM = "floodmark"
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 9092
 # Variables that stand for options of this command and not for settings of the broker.
@@ -214,7 +217,17 @@ def _say_ready(broker: Broker) -> None:
         if address.rpartition(":")[0] == wildcard:
             reachable = f"127.0.0.1:{address.rpartition(':')[2]}"
     option = "" if reachable == DEFAULT_BOOTSTRAP_SERVER else f" -b {reachable}"
+    command = _command()
     click.echo(f"floodmark listens on {address}, data in {', '.join(broker.config.log_dirs)}")
-    click.echo(f"  send a first record:  echo hello | floodmark produce greetings{option}")
-    click.echo(f"  read it back:         floodmark consume greetings --from-beginning{option}")
+    click.echo(f"  send a first record:  echo hello | {command} produce greetings{option}")
+    click.echo(f"  read it back:         {command} consume greetings --from-beginning{option}")
     click.echo("  stop: Ctrl-C")
+
+
+def _command() -> str:
+    """What to type for this program: its path where the shell would not find it."""
+    path = Path(sys.argv[0])
+    if path.name != PROGRAM or shutil.which(PROGRAM) is not None:
+        return PROGRAM
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)

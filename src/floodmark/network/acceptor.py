@@ -24,6 +24,10 @@ logger = logging.getLogger(__name__)
 REST_S = 1.0
 """How long an acceptor that cannot accept waits before it tries again."""
 
+LEAST_BACKLOG = 1024
+"""Kafka's 50 are for an acceptor with a thread of its own. Ours takes turns with the requests: in a
+burst every connection that finds the queue full would be a second late."""
+
 ACCEPTS_PER_WAKE_UP = 64
 """Bounds how long a burst of new connections keeps the loop from serving old ones."""
 
@@ -222,7 +226,7 @@ def _bind(listener: Listener, backlog: int) -> socket.socket:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((listener.host, listener.port))
-        bound.listen(backlog)
+        bound.listen(max(backlog, LEAST_BACKLOG))
         bound.setblocking(False)
     except OSError as error:
         bound.close()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from floodmark.network.processor import Processor
 
 logger = logging.getLogger(__name__)
+
+# Reasons that differ in a number are of one kind: garbage brings another length each time.
+_NUMBERS = re.compile(r"\d+")
 
 FRAMES_OF_A_TURN = range(16)
 """A client that sends a thousand requests at once must not keep the others waiting for all."""
@@ -161,7 +165,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def abort(self, reason: str) -> None:
         """Ends this connection, and only this one."""
-        times = self._processor.aborts.worth_telling(reason)
+        times = self._processor.aborts.worth_telling(_NUMBERS.sub("#", reason))
         if times:
             logger.warning(
                 "closing the connection of %s: %s (%d times by now)",

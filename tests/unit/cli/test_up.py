@@ -113,6 +113,15 @@ def test_it_says_where_it_listens_and_how_to_send_a_first_record(
     assert "echo hello | floodmark produce greetings -b 127.0.0.1:9999" in said
 
 
+def test_it_says_the_path_of_a_program_that_the_shell_would_not_find(
+    started: Started, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr("sys.argv", [str(Path.cwd() / ".venv/bin/floodmark")])
+    run(["up"])
+    assert "echo hello | .venv/bin/floodmark produce greetings" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("error", "text"),
     [

@@ -145,6 +145,7 @@ LOG_SETTINGS = (
         "How long after its start the broker looks after its logs for the first time (retention, "
         "checkpoints), where that is sooner than the interval of the task.",
         at_least(0),
+        is_internal=True,
     ),
     Setting(
         "log.cleanup.policy",

@@ -106,7 +106,7 @@ NETWORK_SETTINGS = (
         INT,
         50,
         MEDIUM,
-        "How many connections the kernel keeps waiting to be accepted.",
+        "How many connections the kernel keeps waiting to be accepted, if more than 1024.",
         at_least(1),
     ),
     Setting(
