@@ -14,6 +14,7 @@ from floodmark.client.batch import Delivery
 from floodmark.client.errors import KafkaError
 from floodmark.client.producer import Producer
 from floodmark.records.record import Header
+from floodmark.wire.errors import ErrorCode
 
 TELL_AFTER_S = 2
 
@@ -52,14 +53,20 @@ async def _wait_for_topic(producer: Producer, topic: str) -> None:
     try:
         await asyncio.wait({waiting}, timeout=TELL_AFTER_S)
         if not waiting.done():
-            click.echo(
-                f"waiting for topic {topic}, which does not exist: the broker may not make topics "
-                "by itself (auto.create.topics.enable); floodmark topic create does",
-                err=True,
-            )
+            click.echo(f"waiting for topic {topic}: {_why_missing(producer, topic)}", err=True)
         await waiting
     finally:
         waiting.cancel()
+
+
+def _why_missing(producer: Producer, topic: str) -> str:
+    code = producer.cluster.view.topic_errors.get(topic)
+    if code is None or code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return (
+            "it does not exist, and the broker may not make topics by itself "
+            "(auto.create.topics.enable); floodmark topic create does"
+        )
+    return f"the broker says {KafkaError(ErrorCode(code))}"
 
 
 async def send_all(

@@ -49,6 +49,8 @@ _HINTS = {
     ErrorCode.INVALID_UPDATE_VERSION: "floodmark feature describe shows names and levels",
     ErrorCode.BROKER_NOT_AVAILABLE: "floodmark cluster describe shows who is there",
     ErrorCode.OFFSET_OUT_OF_RANGE: "floodmark topic describe shows the first and last offsets",
+    ErrorCode.LEADER_NOT_AVAILABLE: "the log of its broker says why the partition is offline",
+    ErrorCode.KAFKA_STORAGE_ERROR: "the broker's log says what is wrong with its disk",
 }
 
 
@@ -132,7 +134,9 @@ async def check_partitions(admin: Admin, partitions: Iterable[TopicPartition]) -
 
 def failure(error: KafkaError, what: str | None = None) -> CliError:
     """A broker's refusal with what to do about it."""
-    hint = _HINTS.get(error.code)
+    # Of a time that is over the last refusal says why.
+    reason = error.__cause__ if isinstance(error.__cause__, KafkaError) else error
+    hint = _HINTS.get(reason.code)
     if isinstance(error, UnsupportedApi):
         hint = "use a newer broker for this command"
     if what is None:

@@ -269,7 +269,7 @@ class TestWithoutTopicCreation:
         given = ["-X", "max.block.ms=1000", "-b", floodmark.bootstrap_servers]
         assert run(["produce", "nowhere", str(tmp_path / "lines"), *given]) == 1
         said = capsys.readouterr().err
-        assert "waiting for topic nowhere, which does not exist" in said
+        assert "waiting for topic nowhere: it does not exist" in said
         assert "topic nowhere does not exist" in said
 
 
