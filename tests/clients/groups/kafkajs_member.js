@@ -20,7 +20,7 @@ async function main() {
   const consumer = kafka.consumer({
     groupId: group,
     partitionAssigners: [roundRobin],
-    sessionTimeout: 3000,
+    sessionTimeout: 6000,
     heartbeatInterval: 500,
     metadataMaxAge: 500,
     maxWaitTimeInMs: 200,
