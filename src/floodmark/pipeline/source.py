@@ -56,7 +56,7 @@ from floodmark.pipeline.topic_ids import TopicIds
 T = TypeVar("T")
 Document = dict[str, dict[str, int]]
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class FloodmarkSource(DataSource):
@@ -331,7 +331,7 @@ class _StreamDriver:
             self._run(commit_offsets(self._planner.cluster, group, offsets))
         except KafkaError as error:
             if not self._warned:
-                _log.warning(
+                logger.warning(
                     "the position of group %s is not shown: %s", self._options.group_id, error
                 )
             self._warned = True

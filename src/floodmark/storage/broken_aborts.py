@@ -17,7 +17,7 @@ from floodmark.storage.index_file import CorruptIndex
 from floodmark.storage.segment import Segment, segment_path
 from floodmark.storage.transaction_index import TransactionIndex
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _SUFFIX: Final = ".txnindex"
 _ASIDE: Final = _SUFFIX + ".broken"
 
@@ -29,7 +29,7 @@ def put_aside(files: Files, directory: Path, base_offsets: Sequence[int]) -> Non
         try:
             TransactionIndex(files, path, base_offset).load()
         except CorruptIndex as problem:
-            _log.warning("%s: recovering the whole log: %s", directory.name, problem)
+            logger.warning("%s: recovering the whole log: %s", directory.name, problem)
             files.rename(path, segment_path(directory, base_offset, _ASIDE))
     files.fsync_dir(directory)
 

@@ -18,7 +18,7 @@ from floodmark.storage.errors import LogDirFailure, LogDirLocked
 from floodmark.storage.files import Files, Lock
 from floodmark.storage.folder_names import DELETE_SUFFIX, parse_directory_name
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 LOCK_FILE: Final = ".lock"
 # KRaft's own log: adopted folders keep it untouched.
 _FOREIGN: Final = "__cluster_metadata-0"
@@ -72,7 +72,7 @@ class LogDir:
         names = (checkpoints.RECOVERY_POINTS, checkpoints.HIGH_WATERMARKS)
         end_offset = max(self.offset_in(name, key) or 0 for name in names)
         if end_offset:
-            _log.error(
+            logger.error(
                 "%s is missing; it held the offsets up to %d or more. The partition begins anew: "
                 "to have its records again, stop the broker and bring the folder back",
                 self.folder_of(key),
@@ -102,7 +102,7 @@ class LogDir:
                 f"{LOCK_FILE} was replaced, by another broker perhaps: "
                 "stop all that use this folder, and start one of them again",
             )
-        _log.warning("%s was removed, and is made anew: a broker needs it while it runs", path)
+        logger.warning("%s was removed, and is made anew: a broker needs it while it runs", path)
         self.lock.close()
         self.lock = lock
 
@@ -150,7 +150,7 @@ def _read_offsets(files: Files, path: Path) -> dict[TopicPartition, int]:
     try:
         return checkpoints.read_offsets(files, path)
     except CorruptCheckpoint as problem:
-        _log.error("%s counts as empty: %s", path, problem)
+        logger.error("%s counts as empty: %s", path, problem)
         return {}
 
 
@@ -175,7 +175,7 @@ def _read_topic_id(files: Files, folder: Path) -> UUID | None:
     try:
         return checkpoints.read_topic_id(files, folder)
     except (IsADirectoryError, PermissionError) as error:
-        _log.error("the topic id of %s cannot be read: %s", folder.name, error)
+        logger.error("the topic id of %s cannot be read: %s", folder.name, error)
         return None
 
 

@@ -36,7 +36,7 @@ from floodmark.storage.partition_log import PartitionLog
 from floodmark.storage.retired_segments import RetiredSegments
 from floodmark.storage.segment import Segment
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class LogManager:
@@ -112,7 +112,7 @@ class LogManager:
                 self._mark_offline(item.log_dir, f"{item.folder.name}: {error}")
             else:
                 self._is_gone((item.topic, item.partition), self.dirs[item.log_dir])
-                _log.warning(
+                logger.warning(
                     "%s belonged to a topic that has been deleted: it is now %s, to be removed "
                     "when nobody misses it",
                     item.folder,
@@ -143,7 +143,7 @@ class LogManager:
             self.fail_dir(item.log_dir, str(error))
             return
         except StorageError as error:
-            _log.error("%s-%d stays offline: %s", item.topic, item.partition, error)
+            logger.error("%s-%d stays offline: %s", item.topic, item.partition, error)
             return
         if log is None:
             return
@@ -279,7 +279,7 @@ class LogManager:
                     # Made in part: the disk was full, or no more files could be opened.
                     self._files.remove_tree(directory)
                     continue
-                _log.warning("%s is left over from a deleted topic, and goes", directory)
+                logger.warning("%s is left over from a deleted topic, and goes", directory)
                 target = directory.with_name(name_aside(directory.name, DELETE_SUFFIX))
                 self._files.rename(directory, target)
             except OSError as error:
@@ -452,7 +452,7 @@ class LogManager:
         if log_dir is not None:
             log_dir.lock.close()
         if path not in self.offline_dirs:
-            _log.error("log folder %s is offline: %s", path, reason)
+            logger.error("log folder %s is offline: %s", path, reason)
             self.offline_dirs[path] = reason
 
     def close(self, now_ms: int, *, clean: bool = True, broker_epoch: int = -1) -> bool:
@@ -468,7 +468,7 @@ class LogManager:
                 log.close(now_ms, clean=clean)
             except StorageError as error:
                 failed.add(log.directory.parent)
-                _log.error("%s", error)
+                logger.error("%s", error)
         marked = 0
         folders = len(self.dirs) + len(self.offline_dirs)
         for path, log_dir in self.dirs.items():
@@ -491,7 +491,7 @@ class LogManager:
             self.checkpoint_recovery_points(path)
             self.checkpoint_log_start_offsets(path)
         except StorageError as error:
-            _log.error("%s is not marked as stopped cleanly: %s", path, error)
+            logger.error("%s is not marked as stopped cleanly: %s", path, error)
             return False
         return self._write_mark(path, broker_epoch)
 
@@ -499,6 +499,6 @@ class LogManager:
         try:
             checkpoints.write_clean_shutdown(self._files, path, broker_epoch)
         except OSError as error:
-            _log.error("%s is not marked as stopped cleanly: %s", path, error)
+            logger.error("%s is not marked as stopped cleanly: %s", path, error)
             return False
         return True

@@ -32,7 +32,7 @@ from floodmark.storage.segment_files import (
 from floodmark.storage.segment_recovery import recover_segment, refuse_old_format
 from floodmark.storage.verification import DamagedBatch
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -116,7 +116,7 @@ class _Opening:
         """After a clean stop the recovery point is the log's end, and no log begins behind that."""
         if not self._clean or not 0 < self._recovery_point < log_start_offset:
             return log_start_offset
-        _log.error(
+        logger.error(
             "%s: the checkpoint says that it begins at %d, but it ends at %d: all of it is kept",
             self._directory.name,
             log_start_offset,
@@ -143,11 +143,11 @@ class _Opening:
         except DamagedBatch as damage:
             refuse_old_format(segments[-1], damage.position)
             if damage.offset < self._recovery_point:
-                _log.error("%s", damage)
+                logger.error("%s", damage)
                 self._end_offset = damage.offset
                 self._end_is_damaged = True
                 return
-            _log.warning("%s: recovering the last segment: %s", self._directory.name, damage)
+            logger.warning("%s: recovering the last segment: %s", self._directory.name, damage)
             within = segments[-1].base_offset + 1
             self._recover(within, max(within, self._recovery_point))
             self._end_offset = segments[-1].next_offset()
@@ -159,7 +159,7 @@ class _Opening:
         lost_from = self._end_offset
         if lost_from >= self._recovery_point:
             return
-        _log.error(
+        logger.error(
             "%s: the offsets from %d up to %d are lost or damaged on the disk",
             self._directory.name,
             lost_from,
@@ -180,7 +180,7 @@ class _Opening:
         segments = self._segments
         if segments and self._end_offset < self._start_offset:
             # DeleteRecords went further than what is left of the log.
-            _log.warning(
+            logger.warning(
                 "%s: the log ends at %d and began at %d: it begins there again, empty",
                 self._directory.name,
                 self._end_offset,
@@ -267,7 +267,7 @@ class _Opening:
             is_whole = self._recover_segment(segments[slot], known_epochs, recovery_point)
             if not is_whole or self._is_hole_behind(slot, recovery_point):
                 if slot + 1 < len(segments):
-                    _log.warning(
+                    logger.warning(
                         "%s: dropping the segments after offset %d",
                         self._directory.name,
                         self._next_offset(segments[slot]),
@@ -319,7 +319,7 @@ def _load_segments(files: Files, directory: Path, config: LogConfig) -> list[Seg
         segments = [Segment.load(files, directory, offset, config) for offset in base_offsets]
     for segment in segments[:-1]:
         if segment.size_bytes == 0 and not config.is_compacted:
-            _log.error("%s has lost its records: the file is empty", segment.path)
+            logger.error("%s has lost its records: the file is empty", segment.path)
     return segments
 
 

@@ -32,7 +32,7 @@ from floodmark.storage.transaction_index import TransactionIndex
 from floodmark.storage.verification import APPENDED_BYTES, DamagedBatch, checked_headers
 from floodmark.storage.verified_range import VerifiedRange
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 # Enough for the usual distance between two index entries and the batch across it.
 _WALK_BYTES: Final = 8192
 # Larger batches are worth a read of their own.
@@ -282,7 +282,7 @@ class Segment:
             self.time_index.load()
             self._refuse_cut_indexes()
         except CorruptIndex as problem:
-            _log.warning("%s: indexes are made anew: %s", self.directory.name, problem)
+            logger.warning("%s: indexes are made anew: %s", self.directory.name, problem)
             self.rebuild_indexes()
             return
         self._max_timestamp, self._max_timestamp_offset = self.time_index.last_entry()

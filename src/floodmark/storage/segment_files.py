@@ -19,7 +19,7 @@ from floodmark.storage.leader_epochs import FILE_NAME as EPOCHS_FILE
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.segment import SUFFIXES, Segment, segment_path
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 DELETED_SUFFIX: Final = ".deleted"
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
@@ -51,7 +51,7 @@ def tell_of_lost_segments(files: Files, directory: Path) -> None:
     for name in names:
         stem = name[:_OFFSET_DIGITS]
         if name[_OFFSET_DIGITS:] == ".index" and stem not in logs and first < stem < last:
-            _log.error("%s has no log file: its records are lost", directory / name)
+            logger.error("%s has no log file: its records are lost", directory / name)
 
 
 def _files_and_logs(files: Files, directory: Path) -> tuple[list[str], set[str]]:
@@ -100,7 +100,7 @@ def _complete_swaps(files: Files, directory: Path, swaps: list[str], config: Log
             base_offset = int(name[:_OFFSET_DIGITS])
             end_offset = _swap_end(files, directory / name, base_offset)
             if end_offset is None and files.exists(segment_path(directory, base_offset, ".log")):
-                _log.error("%s is damaged; what it was made from stays", directory / name)
+                logger.error("%s is damaged; what it was made from stays", directory / name)
                 _remove_swaps(files, directory, swaps)
                 return
             ranges.append((base_offset, end_offset or base_offset))

@@ -19,7 +19,7 @@ from floodmark.storage.producer_state import ProducerState
 from floodmark.storage.segment import Segment
 from floodmark.storage.verification import BatchWalk, next_whole_batch
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _CHUNK_BYTES: Final = 1 << 20
 _OLD_MAGIC_POSITION: Final = 16
 _OLD_MESSAGE_MIN_BYTES: Final = 14
@@ -53,14 +53,14 @@ def recover_segment(
             else None
         )
         if after is None and scan.next_offset < recovery_point:
-            _log.error("%s: %s; what follows cannot be found", segment.path, fault)
+            logger.error("%s: %s; what follows cannot be found", segment.path, fault)
             segment.size_bytes = trusted_from = size_bytes
             segment.offset_limit = segment.offset_limit or recovery_point
             # The rest of it is there, though nobody can read it: no hole before the next segment.
             producers.end_offset = segment.offset_limit
             break
         if after is None:
-            _log.warning(
+            logger.warning(
                 "%s: cutting %d bytes at offset %d: %s",
                 segment.path,
                 size_bytes - segment.size_bytes,
@@ -69,7 +69,7 @@ def recover_segment(
             )
             segment.file.truncate(segment.size_bytes)
             break
-        _log.error(
+        logger.error(
             "%s: the disk has changed what lies between the offsets %d and %d: %s",
             segment.path,
             scan.next_offset,
