@@ -20,7 +20,6 @@ from floodmark.client.offsets import ListedOffset, OffsetSpec
 from floodmark.client.producer import Producer
 from floodmark.client.settings import ConsumerSettings, ProducerSettings
 from floodmark.client.view import TopicPartition
-from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.errors import ErrorCode
 from kit import scenario
 from kit.broker import Broker
@@ -231,9 +230,6 @@ async def test_a_waiting_poll_gets_a_record_as_soon_as_it_is_there(
 
 async def test_read_committed_never_shows_what_was_aborted(broker: Broker, topic: str) -> None:
     async with Admin(broker.bootstrap) as admin:
-        connection = await admin.cluster.any_connection()
-        if not connection.supports(ApiKey.ADD_PARTITIONS_TO_TXN):
-            pytest.skip("the broker serves no transactions yet")
         await admin.create_topic(NewTopic(topic, 1))
     await asyncio.to_thread(_write_transactions, broker.bootstrap, topic)
     committed = await _read_values(broker, topic, "read_committed", stop_at=b"committed 3")
