@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from floodmark.clock import SystemClock
 from floodmark.records.record import Record, encode_batch
 from floodmark.replication.fetch_sessions import FetchTarget
 from floodmark.replication.fetching import FetchLimits
@@ -41,8 +42,8 @@ class Refusing(RealFiles):
         return super().read_file(path)
 
 
-async def append(floodmark: BrokerThread, topic: str) -> ErrorCode:
-    batch = bytes(encode_batch([Record(0, 1, b"k", b"v", [])]))
+async def append(floodmark: BrokerThread, topic: str, timestamp_ms: int = 1) -> ErrorCode:
+    batch = bytes(encode_batch([Record(0, timestamp_ms, b"k", b"v", [])]))
     return floodmark.broker.replicas.append((topic, 0), batch, ACKS_ALL).error_code
 
 
@@ -59,14 +60,14 @@ async def fetch(floodmark: BrokerThread, topic: str) -> ErrorCode:
     return outcome.error_code
 
 
-def filled(folder: Path) -> None:
+def filled(folder: Path, timestamp_ms: int = 1) -> None:
     """Two topics of two segments with a record each."""
     with BrokerThread(folder) as floodmark:
         for topic in ("t", "u"):
             floodmark.create_topic(topic)
-            floodmark.call(append(floodmark, topic))
+            floodmark.call(append(floodmark, topic, timestamp_ms))
             floodmark.call(roll(floodmark, topic))
-            floodmark.call(append(floodmark, topic))
+            floodmark.call(append(floodmark, topic, timestamp_ms))
 
 
 def served(floodmark: BrokerThread) -> set[str]:
@@ -149,11 +150,10 @@ def test_retention_takes_a_segment_that_somebody_has_removed(tmp_path: Path, nam
 
 
 def test_retention_lets_a_folder_be_that_was_moved_away_for_a_moment(tmp_path: Path) -> None:
-    filled(tmp_path)
+    filled(tmp_path, timestamp_ms=SystemClock().now_ms())
     with BrokerThread(tmp_path) as floodmark:
         replica = floodmark.broker.replicas.find(("t", 0))
         assert replica is not None
-        replica.log.config = replace(replica.log.config, retention_ms=1_000_000_000_000_000)
         (tmp_path / "t-0").rename(tmp_path / "aside")
         floodmark.call(floodmark.broker._maintenance.retain())
         (tmp_path / "aside").rename(tmp_path / "t-0")
