@@ -45,8 +45,8 @@ def _chain(outcome: asyncio.Future[T], convert: Callable[[T], R]) -> asyncio.Fut
         else:
             try:
                 response.set_result(convert(finished.result()))
-            except Exception as defect:  # noqa: BLE001 - the supervisor of requests waits for it
-                response.set_exception(defect)
+            except Exception as failure:  # noqa: BLE001 - passed on to who waits for the answer
+                response.set_exception(failure)
 
     outcome.add_done_callback(done)
     return response

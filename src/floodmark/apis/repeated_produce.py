@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from floodmark.apis.context import RequestContext
 from floodmark.apis.offsets_template import OffsetsTemplate
-from floodmark.apis.produce import append
+from floodmark.apis.produce import ZSTD_SINCE, append
 from floodmark.apis.route import Route
 from floodmark.apis.transactional_produce import topic_name
 from floodmark.network.request_channel import Outcome
@@ -46,8 +46,8 @@ MOST_LENGTHS = 8
 MOST_FRONT_BYTES = 1024
 """What is remembered of a request; an ordinary one has a tenth of it."""
 
-FIRST_VERSION = 7
-"""Answers before v5 have two offsets, and zstd is refused before v7: old clients are few."""
+FIRST_VERSION = ZSTD_SINCE
+"""Older versions look into the batch, and the oldest answers have two offsets."""
 
 _AFTER_CORRELATION_ID = 8
 
