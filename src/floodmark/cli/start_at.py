@@ -79,7 +79,7 @@ async def seek_to(consumer: Consumer, end: Mapping[TopicPartition, int], start: 
         for partition, offset in end.items():
             consumer.seek(partition, offset)
     else:
-        first = await consumer.beginning_offsets(list(end))
+        first = await consumer.beginning_offsets(end)
         for partition, offset in end.items():
             wanted = start.number
             if start.origin is Origin.BEFORE_END:

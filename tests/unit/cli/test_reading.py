@@ -1,6 +1,7 @@
 """The last records of a topic that grows while it is read."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from floodmark.client.view import TopicPartition
 from floodmark.testing.broker_thread import BrokerThread
 
 BEFORE, MEANWHILE = 10, 50
+START = StartAt(Origin.BEFORE_END, 3)
 
 
 async def produce(floodmark: BrokerThread, topic: str, count: int) -> None:
@@ -37,19 +39,18 @@ class Overtaken(Consumer):
 @pytest.mark.parametrize(
     ("plan", "offsets"),
     [
-        ({"last": 3}, range(7, 10)),
-        ({"last": 3, "max_records": 2}, range(7, 9)),
-        ({"last": 3, "follow": True, "max_records": 40}, range(7, 47)),
-        ({}, range(7, 10)),
-        ({"follow": True, "max_records": 40}, range(7, 47)),
+        (ReadPlan((), START, last=3), range(7, 10)),
+        (ReadPlan((), START, last=3, max_records=2), range(7, 9)),
+        (ReadPlan((), START, last=3, max_records=40, follow=True), range(7, 47)),
+        (ReadPlan((), START), range(7, 10)),
+        (ReadPlan((), START, max_records=40, follow=True), range(7, 47)),
     ],
 )
 async def test_those_before_the_end_as_it_was_are_read_and_none_is_passed_over(
-    floodmark: BrokerThread, floodmark_topic: str, plan: dict[str, int], offsets: range
+    floodmark: BrokerThread, floodmark_topic: str, plan: ReadPlan, offsets: range
 ) -> None:
     await produce(floodmark, floodmark_topic, BEFORE)
-    start = StartAt(Origin.BEFORE_END, 3)
     async with Overtaken(floodmark.bootstrap_servers) as consumer:
         consumer.floodmark = floodmark
-        found = read(consumer, ReadPlan([floodmark_topic], start, **plan))  # type: ignore[arg-type]
+        found = read(consumer, replace(plan, topics=[floodmark_topic]))
         assert [record.offset async for some in found for _, record in some] == [*offsets]
