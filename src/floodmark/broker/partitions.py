@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
@@ -88,7 +88,7 @@ class Partitions:
 
     async def _apply(self, image: MetadataImage, delta: Delta, at_start: bool) -> None:
         for deleted in delta.deleted_topics:
-            await self._delete(deleted.name, list(range(len(deleted.partitions))))
+            await self._remove_logs(deleted.name, range(len(deleted.partitions)))
         for created in delta.created_topics:
             partitions = list(enumerate(created.partitions))
             await self._apply_all(image, created, partitions, is_new=not at_start)
@@ -139,7 +139,9 @@ class Partitions:
     ) -> None:
         settings = self._topic_config(image, topic.name)
         elsewhere = [index for index, one in partitions if self._broker_id not in one.replicas]
-        await self._delete(topic.name, elsewhere)
+        for index in elsewhere:
+            self._replicas.remove((topic.name, index))
+        await self._remove_logs(topic.name, elsewhere)
         here = [(index, one) for index, one in partitions if self._broker_id in one.replicas]
         for some in _portions(here):
             logs = await self._open_logs(topic, settings, some, is_new)
@@ -150,7 +152,7 @@ class Partitions:
         self,
         topic: TopicImage,
         settings: TopicConfig,
-        partitions: list[tuple[int, PartitionImage]],
+        partitions: Sequence[tuple[int, PartitionImage]],
         is_new: bool,
     ) -> dict[int, PartitionLog | StorageError]:
         """The logs of those that are not open yet, or why one could not be opened.
@@ -259,11 +261,10 @@ class Partitions:
         self._logs.fail_log(*key)
         self._replicas.take_offline([key])
 
-    async def _delete(self, topic: str, indexes: list[int]) -> None:
-        """The folders are renamed at once and removed later, both off the loop."""
+    async def _remove_logs(self, topic: str, indexes: Sequence[int]) -> None:
+        """Of partitions that are not served any more: the folders are renamed at once and removed
+        later, both off the loop."""
         for some in _portions(indexes):
-            for index in some:
-                self._replicas.remove((topic, index))
             logs = [log for index in some if (log := self._logs.get(topic, index)) is not None]
             if logs:
                 for log, outcome in await self._in_thread(partial(self._rename, logs)):
@@ -300,6 +301,6 @@ class Partitions:
         return self.config.get_bool("floodmark.produce.full.check")
 
 
-def _portions(items: list[T]) -> Iterator[list[T]]:
+def _portions(items: Sequence[T]) -> Iterator[Sequence[T]]:
     for first in range(0, len(items), HANDLED_TOGETHER):
         yield items[first : first + HANDLED_TOGETHER]
