@@ -60,9 +60,8 @@ class LogManager:
         self.topic_ids: dict[TopicPartition, UUID] = {}
         self.dirs: dict[Path, LogDir] = {}
         self.offline_dirs: dict[Path, str] = {}
-        # In which a log was given up: at the stop they get no mark of a clean one.
-        self._with_lost_logs: set[Path] = set()
-        self._failed: set[TopicPartition] = set()
+        # Logs that were given up, with their folders: those get no mark of a clean stop.
+        self._failed: dict[TopicPartition, Path] = {}
         # As of the last run; replication starts from these.
         self.high_watermarks: dict[TopicPartition, int] = {}
 
@@ -417,8 +416,8 @@ class LogManager:
                 except OSError as error:
                     problems.append(storage_failure(error, path, name))
             if problems:
-                # The others have theirs.
-                raise problems[0]
+                # The others have theirs; that a folder is lost matters most.
+                raise max(problems, key=lambda one: isinstance(one, LogDirFailure))
 
     def _value_in(self, name: str, log: PartitionLog) -> int | None:
         if name == checkpoints.RECOVERY_POINTS:
@@ -443,8 +442,7 @@ class LogManager:
         """Take one log offline, the folder is sound; the next start checks it."""
         log = self._logs.pop((topic, partition), None)
         if log is not None:
-            self._with_lost_logs.add(log.directory.parent)
-            self._failed.add((topic, partition))
+            self._failed[topic, partition] = log.directory.parent
             log.close(0, clean=False)
 
     def _mark_offline(self, path: Path, reason: str) -> None:
@@ -462,7 +460,7 @@ class LogManager:
         A disk that refuses the last writes, perhaps because it is full, does not stop the stop: its
         folder gets no mark, and the next start checks its logs.
         """
-        failed = set(self._with_lost_logs)
+        failed = set(self._failed.values())
         for log in self.logs():
             try:
                 log.close(now_ms, clean=clean)

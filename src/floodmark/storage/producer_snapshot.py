@@ -6,6 +6,7 @@ partition_log.py.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from floodmark.storage.files import Files
 from floodmark.storage.producer_state import BatchMetadata, ProducerEntry, ProducerState
 
 SUFFIX: Final = ".snapshot"
+_NAME: Final = re.compile(r"([0-9]{20})\.snapshot")
 _VERSION: Final = 1
 _HEAD: Final = Struct(">hIi")
 _ENTRY: Final = Struct(">qhiqiqiq")
@@ -35,13 +37,8 @@ def snapshot_path(directory: Path, offset: int) -> Path:
 
 def snapshot_offsets(files: Files, directory: Path) -> list[int]:
     """The offsets of all snapshots of a partition, ascending."""
-    names = (name for name in files.listdir(directory) if name.endswith(SUFFIX))
-    offsets = {name: name.removesuffix(SUFFIX) for name in names}
-    return sorted(
-        int(offset)
-        for name, offset in offsets.items()
-        if offset.isdecimal() and name == snapshot_path(directory, int(offset)).name
-    )
+    found = map(_NAME.fullmatch, files.listdir(directory))
+    return sorted(int(name[1]) for name in found if name is not None)
 
 
 def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
