@@ -21,7 +21,7 @@ from floodmark.records.batch import (
     check_shape,
     header_of,
 )
-from floodmark.records.errors import CorruptRecord
+from floodmark.storage.cut_indexes import refuse_cut_indexes
 from floodmark.storage.files import Buffer, File, Files, FileSlice
 from floodmark.storage.index_file import CorruptIndex
 from floodmark.storage.leader_epochs import LeaderEpochs
@@ -29,7 +29,7 @@ from floodmark.storage.log_config import LogConfig
 from floodmark.storage.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
 from floodmark.storage.time_index import TimeIndex
 from floodmark.storage.transaction_index import TransactionIndex
-from floodmark.storage.verification import APPENDED_BYTES, DamagedBatch, checked_headers
+from floodmark.storage.verification import DamagedBatch, checked_headers
 from floodmark.storage.verified_range import VerifiedRange
 
 logger = logging.getLogger(__name__)
@@ -280,7 +280,7 @@ class Segment:
         try:
             self.offset_index.load(self.size_bytes)
             self.time_index.load()
-            self._refuse_cut_indexes()
+            refuse_cut_indexes(self, self._index_interval_bytes)
         except CorruptIndex as problem:
             logger.warning("%s: indexes are made anew: %s", self.directory.name, problem)
             self.rebuild_indexes()
@@ -288,22 +288,6 @@ class Segment:
         self._max_timestamp, self._max_timestamp_offset = self.time_index.last_entry()
         self.is_full = self.offset_index.is_full or self.time_index.is_full
         self._indexes_loaded = True
-
-    def _refuse_cut_indexes(self) -> None:
-        """Files that are empty, full of zeros or cut look like those of a segment that needs no
-        more entries; the batches behind the last entry tell. There are few of them: only followers
-        of Kafka append many at once, with one entry."""
-        start = self.offset_index.last_position()
-        allowed_bytes = self._index_interval_bytes
-        if len(self.offset_index):
-            allowed_bytes = max(allowed_bytes, APPENDED_BYTES)
-        largest_timestamp, _ = self.time_index.last_entry()
-        with contextlib.suppress(CorruptRecord):
-            for position, header in self.unchecked_headers(start, self.size_bytes):
-                if header.max_timestamp > largest_timestamp:
-                    raise CorruptIndex(f"{self.path.name}: the time index ends too early")
-                if position - start > allowed_bytes:
-                    raise CorruptIndex(f"{self.path.name}: the offset index ends too early")
 
     def rebuild_indexes(self) -> None:
         """Make offset and time index anew from the batches; damaged ones have no part in it."""
