@@ -2,11 +2,10 @@
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
-    # The members choose 6 s for themselves; in KIP-848 the broker decides. On two busy cores one
-    # that lives may be silent for three.
+    # The members choose 3 s for themselves; in KIP-848 the broker decides.
     "group.min.session.timeout.ms": "1000",
     "group.consumer.min.session.timeout.ms": "1000",
-    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.session.timeout.ms": "3000",
     "group.consumer.min.heartbeat.interval.ms": "500",
     "group.consumer.heartbeat.interval.ms": "500",
 }

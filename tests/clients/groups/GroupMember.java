@@ -35,7 +35,7 @@ public class GroupMember implements ConsumerRebalanceListener {
             settings.put("group.protocol", "consumer");
         } else {
             settings.put("partition.assignment.strategy", ASSIGNORS.get(strategy));
-            settings.put("session.timeout.ms", "6000");
+            settings.put("session.timeout.ms", "3000");
             settings.put("heartbeat.interval.ms", "500");
         }
         ByteArrayDeserializer bytes = new ByteArrayDeserializer();

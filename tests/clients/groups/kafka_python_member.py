@@ -31,7 +31,7 @@ def main(bootstrap: str, group: str, pattern: str, strategy: str) -> None:
         enable_auto_commit=False,
         auto_offset_reset="earliest",
         metadata_max_age_ms=500,
-        session_timeout_ms=6000,
+        session_timeout_ms=3000,
         heartbeat_interval_ms=500,
         partition_assignment_strategy=[_ASSIGNORS[strategy]],
     )

@@ -20,7 +20,7 @@ async function main() {
   const consumer = kafka.consumer({
     groupId: group,
     partitionAssigners: [roundRobin],
-    sessionTimeout: 6000,
+    sessionTimeout: 3000,
     heartbeatInterval: 500,
     metadataMaxAge: 500,
     maxWaitTimeInMs: 200,

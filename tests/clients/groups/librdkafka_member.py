@@ -25,7 +25,7 @@ def main(bootstrap: str, group: str, pattern: str, strategy: str) -> None:
     else:
         settings |= {
             "partition.assignment.strategy": _ASSIGNORS[strategy],
-            "session.timeout.ms": 6000,
+            "session.timeout.ms": 3000,
             "heartbeat.interval.ms": 500,
         }
     consumer = Consumer(settings)
