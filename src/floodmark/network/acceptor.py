@@ -90,7 +90,6 @@ class Acceptor:
         self._blocked_since_ms: float | None = None
         self._blocked_ms = 0.0
         self._measured_since_ms = clock.monotonic_ms()
-        self._opening: set[asyncio.Task[None]] = set()
         self._problems = Occurrences()
         self._resting: asyncio.TimerHandle | None = None
         self._socket = _bind(listener, backlog)
@@ -110,8 +109,6 @@ class Acceptor:
         if self._loop is not None:
             self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
-        for task in list(self._opening):
-            task.cancel()
 
     def blocked_share(self) -> float:
         """Share of time since the last call in which `max.connections` kept this acceptor shut."""
@@ -159,6 +156,12 @@ class Acceptor:
     def _rest(self, problem: OSError) -> None:
         """Out of file descriptors, most likely. The socket stays readable, so without a rest the
         loop would do nothing but try."""
+        self._tell(problem)
+        assert self._loop is not None
+        self._loop.remove_reader(self._socket.fileno())
+        self._resting = self._loop.call_later(REST_S, self._wake)
+
+    def _tell(self, problem: OSError) -> None:
         times = self._problems.worth_telling(str(problem))
         if times:
             logger.error(
@@ -167,9 +170,6 @@ class Acceptor:
                 times,
                 problem,
             )
-        assert self._loop is not None
-        self._loop.remove_reader(self._socket.fileno())
-        self._resting = self._loop.call_later(REST_S, self._wake)
 
     def _wake(self) -> None:
         self._resting = None
@@ -199,21 +199,14 @@ class Acceptor:
             listener_name=self.listener.name,
             security_protocol=self.listener.security_protocol,
         )
+        try:
+            processor.adopt(peer, client, lambda: self._released(host))
+        except OSError as problem:
+            client.close()
+            self._tell(problem)
+            return
         self._accepted += 1
         self._limits.count(host)
-        assert self._loop is not None
-        task = self._loop.create_task(self._open(client, processor, peer))
-        self._opening.add(task)
-        task.add_done_callback(self._opening.discard)
-
-    async def _open(self, client: socket.socket, processor: Processor, peer: Peer) -> None:
-        loop = asyncio.get_running_loop()
-        connection = processor.adopt(peer, client, lambda: self._released(peer.host))
-        try:
-            await loop.connect_accepted_socket(lambda: connection, client)
-        except OSError:
-            client.close()
-            processor.forget(connection)
 
     def _released(self, host: str) -> None:
         self._limits.release(host)

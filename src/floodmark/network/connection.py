@@ -1,23 +1,25 @@
 """One client's connection: reads a request, is muted until its response is sent, reads the next.
 
-Created by `network.acceptor`, owned by a `network.processor.Processor`. The transport receives into
-the connection's `FrameBuffer`; a whole frame goes to the request channel. A connection has at most
-one request under way, which is what keeps responses in the order of requests (SPEC N2), and takes
-up no other while the peer does not take what was answered, so its memory is bounded by a request
-and the answers of one turn.
+Created by `network.acceptor`, owned by a `network.processor.Processor`, given its turns by the
+`network.poller`. It receives into its `FrameBuffer`; a whole frame goes to the request channel. A
+connection has at most one request under way, which is what keeps responses in the order of requests
+(SPEC N2), and takes up no other while the peer does not take what was answered, so its memory is
+bounded by a request and the answers of one turn.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 from floodmark.network.framing import FrameBuffer, FrameTooLarge
+from floodmark.network.poller import READABLE, WRITABLE, Poller
 from floodmark.network.request_channel import NO_ROOM, TAKEN, Outcome, RequestChannel, Response
 from floodmark.network.transfer import SMALL_BYTES, Outbox
 
@@ -55,18 +57,20 @@ class Peer:
     answers: dict[Any, Any] = field(default_factory=dict)
 
 
-class Connection(asyncio.BufferedProtocol):
+class Connection:
     __slots__ = (
         "_abandon",
         "_channel",
+        "_events",
         "_frames",
+        "_is_blocked",
         "_outbox",
-        "_paused_writing",
+        "_poller",
         "_processor",
-        "_transport",
+        "_socket",
         "_unsubmitted",
         "is_active",
-        "is_paused_reading",
+        "is_open",
         "last_active_ms",
         "peer",
     )
@@ -74,6 +78,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(
         self,
         processor: Processor,
+        poller: Poller,
         peer: Peer,
         client: socket.socket,
         channel: RequestChannel,
@@ -81,15 +86,18 @@ class Connection(asyncio.BufferedProtocol):
     ) -> None:
         self.peer = peer
         self._processor = processor
+        self._poller = poller
+        self._socket = client
         self._channel = channel
         self._frames = FrameBuffer(max_frame_bytes)
-        self._transport: asyncio.Transport | None = None
         self._outbox = Outbox(client)
-        # Whether nothing is received at present, not even the end of the connection.
-        self.is_paused_reading = False
-        self._paused_writing = False
+        # Whether the peer does not take what it is sent at present.
+        self._is_blocked = False
+        # What the poller looks for.
+        self._events = READABLE
         self._unsubmitted: memoryview | None = None
         self._abandon: Callable[[], None] | None = None
+        self.is_open = True
         # Whether it was answered since the idle sweep came by, which then notes the time.
         self.is_active = False
         self.last_active_ms = processor.clock.monotonic_ms()
@@ -102,51 +110,75 @@ class Connection(asyncio.BufferedProtocol):
     def is_muted(self) -> bool:
         return self._frames.held_end != 0
 
-    # What the transport calls
+    @property
+    def is_paused_reading(self) -> bool:
+        """Whether nothing is received at present, not even that the peer has closed its end."""
+        return not self._events & READABLE
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
+    # What the poller calls
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._transport = None
+    def receive(self) -> None:
+        frames = self._frames
+        try:
+            count = self._socket.recv_into(frames.view[frames.end :] if frames.end else frames.view)
+        except BlockingIOError:
+            return
+        except OSError:
+            count = 0
+        if not count:
+            self.close()
+            return
+        self._processor.bytes_in += count
+        frames.end += count
+        if frames.held_end or self._is_blocked:
+            self._watch()
+            return
+        self._advance()
+        if self._outbox.size_bytes:
+            self._poller.answered.append(self)
+
+    def send(self) -> None:
+        try:
+            self._processor.bytes_out += self._outbox.send()
+        except (ConnectionError, TimeoutError):
+            self.close()
+        except OSError as problem:
+            self.abort(f"its answer cannot be sent: {problem}")
+        if self._outbox.size_bytes or self._is_blocked:
+            self._is_blocked = self._outbox.size_bytes > 0
+            self._watch()
+
+    def send_rest(self) -> None:
+        # Whoever takes his answer slowly is not idle.
+        self.is_active = True
+        self.send()
+        self._go_on()
+
+    def close(self) -> None:
+        """What the peer does not take at once of its answers is lost."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        with contextlib.suppress(OSError):
+            self._outbox.send()
+        self._outbox.clear()
+        self._poller.remove(self._socket.fileno())
+        self._socket.close()
+        # Not from here: who closes us may be in the middle of our request.
+        asyncio.get_running_loop().call_soon(self._closed)
+
+    def _closed(self) -> None:
         # What an API has learned refers to the peer: kept, the two would wait for the collector.
         self.peer.shortcut = None
         if self._abandon is not None:
             self._abandon()
         self._processor.forget(self)
 
-    def get_buffer(self, sizehint: int) -> memoryview:
-        frames = self._frames
-        return frames.view[frames.end :] if frames.end else frames.view
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self._processor.bytes_in += nbytes
-        frames = self._frames
-        frames.end += nbytes
-        if frames.held_end or self._paused_writing:
-            if frames.is_full:
-                self._pause_reading()
-        else:
-            self._advance()
-
-    def eof_received(self) -> bool:
-        return False
-
-    def pause_writing(self) -> None:
-        self._paused_writing = True
-
-    def resume_writing(self) -> None:
-        self._paused_writing = False
-        # Whoever takes his answer slowly is not idle.
-        self.is_active = True
-        self.send_outbox()
-        self._go_on()
-
     # What the request channel calls
 
     def respond(self, response: Response) -> None:
         """The answer of a request that has taken its time. A lost peer's is dropped."""
-        if self._transport is None:
+        if not self.is_open:
             return
         self._abandon = None
         self.is_active = True
@@ -156,12 +188,13 @@ class Connection(asyncio.BufferedProtocol):
                 self._outbox.add(response)
             except OSError as problem:
                 self._cannot_read(problem)
-            self.send_outbox()
+                return
+            self.send()
         if self._frames.end:
             # Not from here: who answered us may be in the middle of another connection's request.
             asyncio.get_running_loop().call_soon(self._go_on)
         else:
-            self._resume_reading()
+            self._watch()
 
     def abort(self, reason: str) -> None:
         """Ends this connection, and only this one."""
@@ -180,19 +213,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def channel_has_room(self) -> None:
         frame, self._unsubmitted = self._unsubmitted, None
-        if frame is None or self._transport is None:
+        if frame is None or not self.is_open:
             return
         response = self._channel.submit(self, frame)
         if response is NO_ROOM:
-            self._wait_for_room(frame)
+            self._unsubmitted = frame
         elif response is not TAKEN:
             self.respond(response)
-
-    def close(self) -> None:
-        self.send_outbox()
-        transport, self._transport = self._transport, None
-        if transport is not None:
-            transport.abort()
 
     def give_back_memory(self) -> None:
         """Called by the idle sweep."""
@@ -202,37 +229,36 @@ class Connection(asyncio.BufferedProtocol):
     # The reading loop
 
     def _go_on(self) -> None:
-        if not self.is_muted and not self._paused_writing and self._transport is not None:
+        """With what has been received before, once its turn has come."""
+        if self.is_open and not self.is_muted and not self._is_blocked:
             self._advance()
+            self.send()
 
     def _advance(self) -> None:
         """Submits frames until one has to wait, the peer stops taking answers, none is left, or it
-        is the others' turn."""
+        is the others' turn. The answers are in the outbox then."""
         frames, outbox = self._frames, self._outbox
         try:
             for _ in FRAMES_OF_A_TURN:
                 frame = frames.next_frame()
                 if frame is None:
-                    self._resume_reading()
                     break
                 response = self._channel.submit(self, frame)
                 if response is TAKEN:
                     break
                 if response is NO_ROOM:
-                    self._wait_for_room(frame)
+                    self._unsubmitted = frame
                     break
                 if response is not None:
                     outbox.add(response)
                 frames.release()
                 self.is_active = True
                 if not frames.end:
-                    if self.is_paused_reading:
-                        self._resume_reading()
                     break
                 if outbox.size_bytes > SMALL_BYTES:
-                    self.send_outbox()
-                if self._paused_writing or self._transport is None:
-                    break
+                    self.send()
+                    if self._is_blocked or not self.is_open:
+                        break
             else:
                 asyncio.get_running_loop().call_soon(self._go_on)
         except FrameTooLarge as problem:
@@ -241,44 +267,22 @@ class Connection(asyncio.BufferedProtocol):
             self._cannot_read(problem)
         except MemoryError:
             self.abort("there is no memory for its request or its answer")
-        if frames.end and frames.is_full:
-            self._pause_reading()
-        if outbox.size_bytes > SMALL_BYTES:
-            self.send_outbox()
-        elif outbox.size_bytes:
-            self._processor.send_soon(self)
-
-    def send_outbox(self) -> None:
-        """What is not with the transport yet, as far as the peer takes it; `resume_writing` goes
-        on with the rest."""
-        outbox, transport = self._outbox, self._transport
-        try:
-            while outbox.size_bytes and not self._paused_writing:
-                if transport is None or transport.is_closing():
-                    return
-                self._processor.bytes_out += outbox.write_to(transport)
-        except (OSError, RuntimeError) as problem:
-            # A file that was cut, or a transport that closed this very moment.
-            outbox.clear()
-            self.abort(f"its answer cannot be sent: {problem}")
+        if frames.end or self._events != READABLE:
+            self._watch()
 
     def _cannot_read(self, problem: OSError) -> None:
         """An answer with a piece of a file that was cut or closed, or on a disk that fails. Those
         before it are sent."""
         self.abort(f"its answer cannot be read: {problem}")
 
-    def _wait_for_room(self, frame: memoryview) -> None:
-        """The channel took nothing of this and will say when it has room again."""
-        self._unsubmitted = frame
-        self._pause_reading()
-
-    def _pause_reading(self) -> None:
-        if not self.is_paused_reading and self._transport is not None:
-            self._transport.pause_reading()
-            self.is_paused_reading = True
+    def _watch(self) -> None:
+        """For what the poller is to look from now on. Without room, in the buffer or in the
+        channel, nothing is received: back-pressure."""
+        if not self.is_open:
+            return
+        has_room = not self._frames.is_full and self._unsubmitted is None
+        events = (READABLE if has_room else 0) | (WRITABLE if self._is_blocked else 0)
+        if events != self._events:
+            self._poller.watch(self._socket.fileno(), events)
+            self._events = events
             self.is_active = True
-
-    def _resume_reading(self) -> None:
-        if self.is_paused_reading and self._transport is not None:
-            self._transport.resume_reading()
-            self.is_paused_reading = False

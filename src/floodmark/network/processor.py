@@ -6,26 +6,24 @@ live on the broker's one loop; what remains of the idea is the round robin share
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import Callable
 
 from floodmark.clock import Clock
 from floodmark.network.connection import Connection, Peer
+from floodmark.network.poller import Poller
 from floodmark.network.request_channel import RequestChannel
 from floodmark.occurrences import Occurrences
 
 SHRINK_AFTER_QUIET_MS = 5_000
 """A connection that was quiet for this long gives back the room of its largest request."""
 
-ANSWERED_AT_ONCE = 32
-"""So many connections are answered together at most: nobody waits for many others' requests."""
-
 
 class Processor:
     def __init__(
         self,
         index: int,
+        poller: Poller,
         channel: RequestChannel,
         clock: Clock,
         *,
@@ -38,46 +36,23 @@ class Processor:
         self.bytes_in = 0
         self.bytes_out = 0
         self.aborts = Occurrences()
-        self._answered: list[Connection] = []
-        self._answered_last: Connection | None = None
+        self._poller = poller
         self._channel = channel
         self._max_frame_bytes = max_frame_bytes
         self._max_idle_ms = max_idle_ms
         self._on_forget: dict[Connection, Callable[[], None]] = {}
 
-    def adopt(self, peer: Peer, client: socket.socket, on_closed: Callable[[], None]) -> Connection:
-        """Makes the protocol object of a connection that the acceptor has let in."""
-        connection = Connection(self, peer, client, self._channel, self._max_frame_bytes)
+    def adopt(self, peer: Peer, client: socket.socket, on_closed: Callable[[], None]) -> None:
+        """Serves a connection that the acceptor has let in. OSError when the system cannot."""
+        connection = Connection(
+            self, self._poller, peer, client, self._channel, self._max_frame_bytes
+        )
+        self._poller.add(client.fileno(), connection)
         self.connections.add(connection)
         self._on_forget[connection] = on_closed
-        return connection
-
-    def send_soon(self, connection: Connection) -> None:
-        """Send its answers when the other requests of this turn of the loop are done as well.
-
-        A write to a socket wakes whoever waits at the other end, and may lose us the core to it in
-        the middle of the turn. A connection that is served alone need not wait for a turn's end.
-        """
-        answered = self._answered
-        if connection is self._answered_last and not answered:
-            connection.send_outbox()
-            return
-        self._answered_last = connection
-        if not answered:
-            asyncio.get_running_loop().call_soon(self._send_answers)
-        answered.append(connection)
-        if len(answered) >= ANSWERED_AT_ONCE:
-            self._send_answers()
-
-    def _send_answers(self) -> None:
-        answered, self._answered = self._answered, []
-        for connection in answered:
-            connection.send_outbox()
 
     def forget(self, connection: Connection) -> None:
         self.connections.discard(connection)
-        if connection is self._answered_last:
-            self._answered_last = None
         on_closed = self._on_forget.pop(connection, None)
         if on_closed is not None:
             on_closed()

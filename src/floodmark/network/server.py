@@ -1,4 +1,4 @@
-"""The network side as one thing to start and stop: acceptors, processors, channel, idle sweep.
+"""The network side as one thing to start and stop: acceptors, processors and the rest of the room.
 
 Made by `broker.broker`, which injects the request handler; nothing in this room knows the APIs.
 """
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from floodmark.clock import Clock
 from floodmark.network.acceptor import Acceptor, ConnectionLimits, Listener
+from floodmark.network.poller import Poller
 from floodmark.network.processor import Processor
 from floodmark.network.request_channel import Handler, RequestChannel
 
@@ -45,9 +46,11 @@ class NetworkServer:
             capacity=settings.queued_max_requests,
             clock=clock,
         )
+        self._poller = Poller()
         self.processors = [
             Processor(
                 index,
+                self._poller,
                 self.channel,
                 clock,
                 max_frame_bytes=settings.max_frame_bytes,
@@ -75,6 +78,7 @@ class NetworkServer:
                 )
         except OSError:
             self._close_acceptors()
+            self._poller.close()
             raise
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -83,6 +87,7 @@ class NetworkServer:
 
     def start(self) -> None:
         """Starts accepting. The sockets were bound when the server was made."""
+        self._poller.start()
         for acceptor in self.acceptors:
             acceptor.start()
         self._sweep()
@@ -108,6 +113,7 @@ class NetworkServer:
         await self.channel.close()
         for processor in self.processors:
             processor.close()
+        self._poller.close()
 
     def _sweep(self) -> None:
         for processor in self.processors:

@@ -33,8 +33,8 @@ class File(Protocol):
         """The data, and what is needed to read it, is on the disk when this returns."""
 
     def send_to(self, socket_number: int, size: int, position: int) -> int:
-        """Send a stretch without reading it, as far as the socket takes it now; 0 also when that
-        is not possible, and reading will tell why."""
+        """Send a stretch without reading it, as far as the socket takes it now; BlockingIOError
+        when it takes nothing. 0 when this is not possible, and reading will tell why."""
 
     def close(self) -> None: ...
 
@@ -125,6 +125,8 @@ class RealFile:
     def send_to(self, socket_number: int, size: int, position: int) -> int:
         try:
             return os.sendfile(socket_number, self._fd, position, size)
+        except BlockingIOError:
+            raise
         except OSError:
             return 0
 

@@ -336,7 +336,7 @@ async def test_what_a_peer_does_not_take_is_not_read_from_the_file(ports: Ports)
     server = ports.serve(lambda _, frame: next(answers))
     reader, writer = await ports.connect(server)
     writer.write(framed(b"x") * 2)
-    await until(lambda: any(c._paused_writing for p in server.processors for c in p.connections))
+    await until(lambda: any(c._is_blocked for p in server.processors for c in p.connections))
     # The buffers of two sockets and one stream take some of it.
     assert records.read_bytes < 20 << 20
     assert await read_frame(reader) == b"head" + bytes(size_bytes) + b"end"

@@ -1,142 +1,156 @@
-"""The answers of one turn go to the socket in one write, in their order."""
+"""The answers of one turn are one write to the socket, in their order, as far as it takes them."""
 
 import socket
-from typing import Any, cast
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from floodmark.network.transfer import PIECE_BYTES, SMALL_BYTES, Outbox, ShortRead
-
-
-class Transport:
-    """Keeps what each call wrote."""
-
-    def __init__(self, buffered_bytes: int = 1) -> None:
-        self.writes: list[bytes] = []
-        self._buffered_bytes = buffered_bytes
-
-    def write(self, data: bytes) -> None:
-        self.writes.append(bytes(data))
-
-    def writelines(self, chunks: list[bytes]) -> None:
-        self.writes.append(b"".join(chunks))
-
-    def get_write_buffer_size(self) -> int:
-        return self._buffered_bytes
+from floodmark.storage.files import FileSlice, RealFiles
 
 
 class Piece:
-    """A slice of a file, as far as an outbox looks at it."""
+    """A slice of a file that the kernel cannot send, as far as an outbox looks at it."""
 
     def __init__(self, data: bytes, announced: int | None = None) -> None:
         self._data = data
         self._announced = len(data) if announced is None else announced
+        self.largest_read_bytes = 0
 
     def __len__(self) -> int:
         return self._announced
 
     def read(self, start: int, size: int) -> bytes:
+        self.largest_read_bytes = max(self.largest_read_bytes, size)
         return self._data[start : start + size]
 
     def send_to(self, socket_number: int, start: int) -> int:
         return 0
 
 
-def new_outbox() -> Outbox:
-    """Of a transport that always has something to write: nothing may go past it."""
-    return Outbox(cast("Any", None))
+class Ends:
+    """Our end of a connection with an outbox, and the peer's."""
+
+    def __init__(self, ours: socket.socket, theirs: socket.socket) -> None:
+        self.ours, self.theirs = ours, theirs
+        self.outbox = Outbox(ours)
+
+    def packets(self) -> list[bytes]:
+        """What each write has sent: these sockets keep them apart."""
+        self.outbox.send()
+        self.ours.shutdown(socket.SHUT_WR)
+        return list(iter(lambda: self.theirs.recv(1 << 20), b""))
+
+    def taken_by_a_slow_peer(self) -> bytes:
+        """All of it, from a peer that reads only when nothing more can be sent."""
+        taken = bytearray()
+        while self.outbox.size_bytes:
+            left_bytes = self.outbox.size_bytes
+            assert self.outbox.send() == left_bytes - self.outbox.size_bytes
+            taken += self.theirs.recv(1 << 20)
+        self.ours.shutdown(socket.SHUT_WR)
+        while part := self.theirs.recv(1 << 20):
+            taken += part
+        return bytes(taken)
 
 
-def written(outbox: Outbox) -> list[bytes]:
-    transport = Transport()
-    outbox.write_to(cast("Any", transport))
-    return transport.writes
+def _ends(kind: socket.SocketKind) -> Iterator[Ends]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
+    with ours, theirs:
+        ours.setblocking(False)
+        theirs.settimeout(10)
+        yield Ends(ours, theirs)
 
 
-def test_several_answers_are_one_write() -> None:
-    outbox = new_outbox()
-    outbox.add(b"one")
-    outbox.add([b"t", Piece(b"wo")])
-    assert written(outbox) == [b"\0\0\0\x03one\0\0\0\x03two"]
-    assert outbox.size_bytes == 0
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    yield from _ends(socket.SOCK_STREAM)
 
 
-def test_a_large_answer_is_written_whole_and_told_to_be_large() -> None:
-    outbox = new_outbox()
+@pytest.fixture
+def packet_ends() -> Iterator[Ends]:
+    yield from _ends(socket.SOCK_SEQPACKET)
+
+
+def test_several_answers_are_one_write(packet_ends: Ends) -> None:
+    packet_ends.outbox.add(b"one")
+    packet_ends.outbox.add([b"t", Piece(b"wo")])
+    assert packet_ends.packets() == [b"\0\0\0\x03one\0\0\0\x03two"]
+    assert packet_ends.outbox.size_bytes == 0
+
+
+def test_a_large_answer_is_told_to_be_large(ends: Ends) -> None:
     records = bytes(SMALL_BYTES)
-    outbox.add([b"head", Piece(records)])
-    assert outbox.size_bytes > SMALL_BYTES
-    assert written(outbox) == [(SMALL_BYTES + 4).to_bytes(4, "big") + b"head" + records]
-    assert outbox.size_bytes == 0
+    ends.outbox.add([b"head", Piece(records)])
+    assert ends.outbox.size_bytes > SMALL_BYTES
+    expected = (SMALL_BYTES + 4).to_bytes(4, "big") + b"head" + records
+    assert ends.taken_by_a_slow_peer() == expected
 
 
-def test_of_an_answer_that_the_file_cannot_fill_nothing_is_sent() -> None:
-    outbox = new_outbox()
-    outbox.add(b"before")
+def test_of_an_answer_that_the_file_cannot_fill_nothing_is_sent(ends: Ends) -> None:
+    ends.outbox.add(b"before")
     with pytest.raises(ShortRead):
-        outbox.add([b"head", Piece(b"too little", announced=100)])
-    assert written(outbox) == [b"\0\0\0\x06before"]
+        ends.outbox.add([b"head", Piece(b"too little", announced=100)])
+    assert ends.taken_by_a_slow_peer() == b"\0\0\0\x06before"
 
 
-def test_large_slices_are_read_in_pieces_and_arrive_whole() -> None:
-    first, second = b"1" * (2 * PIECE_BYTES + 5), b"2" * (PIECE_BYTES // 2)
-    outbox = new_outbox()
-    outbox.add(b"before")
-    outbox.add([b"head", Piece(first), b"between", Piece(second), b"end"])
-    outbox.add(b"after")
-    pieces = []
-    while outbox.size_bytes:
-        pieces += written(outbox)
+def test_large_slices_are_read_in_pieces_and_arrive_whole(ends: Ends) -> None:
+    first, second = Piece(b"1" * (2 * PIECE_BYTES + 5)), Piece(b"2" * (PIECE_BYTES // 2))
+    ends.outbox.add(b"before")
+    ends.outbox.add([b"head", first, b"between", second, b"end"])
+    ends.outbox.add(b"after")
     size_bytes = len(first) + len(second) + len(b"headbetweenend")
-    assert b"".join(pieces) == b"".join(
+    assert ends.taken_by_a_slow_peer() == b"".join(
         [
             b"\0\0\0\x06before",
-            size_bytes.to_bytes(4, "big") + b"head" + first + b"between" + second + b"end",
+            size_bytes.to_bytes(4, "big") + b"head" + b"1" * len(first) + b"between",
+            b"2" * len(second) + b"end",
             b"\0\0\0\x05after",
         ]
     )
-    assert max(map(len, pieces)) < PIECE_BYTES + 100
+    assert first.largest_read_bytes == PIECE_BYTES
 
 
-def test_a_file_that_is_cut_between_two_pieces_is_told_of() -> None:
-    outbox = new_outbox()
-    outbox.add([b"head", Piece(b"1" * PIECE_BYTES, announced=2 * PIECE_BYTES)])
-    assert len(written(outbox)) == 1
+def test_slices_of_real_files_arrive_whole_without_being_read(
+    ends: Ends, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = bytes(range(251)) * 20_000
+    (tmp_path / "log").write_bytes(content)
+    file = RealFiles().open(tmp_path / "log")
+    ends.outbox.add([b"head", FileSlice(file, 7, 3_000_000), b"end"])
+    ends.outbox.add([FileSlice(file, 0, len(content))])
+    with monkeypatch.context() as patched:
+        patched.delattr(FileSlice, "read")
+        taken = ends.taken_by_a_slow_peer()
+    file.close()
+    assert taken == b"".join(
+        [
+            (3_000_007).to_bytes(4, "big") + b"head" + content[7:3_000_007] + b"end",
+            len(content).to_bytes(4, "big") + content,
+        ]
+    )
+
+
+def test_a_file_that_is_cut_between_two_pieces_is_told_of(ends: Ends) -> None:
+    ends.outbox.add([b"head", Piece(b"1" * PIECE_BYTES, announced=2 * PIECE_BYTES)])
     with pytest.raises(ShortRead):
-        written(outbox)
+        ends.taken_by_a_slow_peer()
 
 
-def test_what_the_socket_takes_at_once_does_not_wait_for_the_transport() -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        ours.setblocking(False)
-        outbox, transport = Outbox(ours), Transport(buffered_bytes=0)
-        outbox.add(b"small")
-        assert outbox.write_to(cast("Any", transport)) == 9
-        assert transport.writes == []
-        assert theirs.recv(100) == b"\0\0\0\x05small"
+def test_what_the_socket_does_not_take_stays(ends: Ends) -> None:
+    large = bytes(range(256)) * 40_000
+    ends.outbox.add(large)
+    sent_bytes = ends.outbox.send()
+    assert 0 < sent_bytes < len(large)
+    assert ends.outbox.size_bytes == 4 + len(large) - sent_bytes
+    ends.outbox.add(b"after")
+    expected = len(large).to_bytes(4, "big") + large + b"\0\0\0\x05after"
+    assert ends.taken_by_a_slow_peer() == expected
 
 
-def test_what_the_socket_does_not_take_is_left_to_the_transport() -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        ours.setblocking(False)
-        outbox, transport = Outbox(ours), Transport(buffered_bytes=0)
-        large = bytes(range(256)) * 40_000
-        outbox.add(large)
-        assert outbox.write_to(cast("Any", transport)) == 4 + len(large)
-        (rest,) = transport.writes
-        ours.shutdown(socket.SHUT_WR)
-        taken = b"".join(iter(lambda: theirs.recv(1 << 20), b""))
-        assert 0 < len(taken) < len(large)
-        assert taken + rest == len(large).to_bytes(4, "big") + large
-
-
-def test_a_lost_socket_is_found_out_by_the_transport() -> None:
-    ours, theirs = socket.socketpair()
-    with ours:
-        theirs.close()
-        outbox, transport = Outbox(ours), Transport(buffered_bytes=0)
-        outbox.add(b"late")
-        outbox.write_to(cast("Any", transport))
-        assert transport.writes == [b"\0\0\0\x04late"]
+def test_a_lost_peer_is_told_of(ends: Ends) -> None:
+    ends.theirs.close()
+    ends.outbox.add(b"late")
+    with pytest.raises(ConnectionError):
+        ends.outbox.send()

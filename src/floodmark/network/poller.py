@@ -1,0 +1,104 @@
+"""Waits for all connections of the server at once, and gives each its turn.
+
+One epoll for all of them, which the broker's loop watches as it would watch a single socket. The
+transports of asyncio and uvloop call back twice for each read and know nothing of the others; here
+one turn reads and works on what has come on all connections, then sends the answers together: a
+write to a socket wakes whoever waits at the other end, and may lose us the core to it in the middle
+of the turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import select
+from typing import Protocol
+
+logger = logging.getLogger(__name__)
+
+READABLE = select.EPOLLIN
+WRITABLE = select.EPOLLOUT
+
+CONNECTIONS_OF_A_TURN = 32
+"""So many are served and then answered together: nobody waits for many others' requests."""
+
+
+class Pollable(Protocol):
+    """What the poller needs of a connection."""
+
+    def receive(self) -> None:
+        """The peer has sent something, or has closed its end."""
+
+    def send(self) -> None:
+        """Send what there is, as far as the peer takes it."""
+
+    def send_rest(self) -> None:
+        """The peer takes again what it did not take before."""
+
+    def close(self) -> None:
+        """The peer is gone."""
+
+    def abort(self, reason: str) -> None:
+        """It cannot go on."""
+
+
+class Poller:
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._connections: dict[int, Pollable] = {}
+        # Who has answers to send when the turn ends.
+        self.answered: list[Pollable] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._epoll.fileno(), self.take_turn)
+
+    def close(self) -> None:
+        if self._loop is not None:
+            self._loop.remove_reader(self._epoll.fileno())
+            self._loop = None
+        self._epoll.close()
+
+    def add(self, number: int, connection: Pollable) -> None:
+        """`number` is that of its socket. OSError when the system has no room for another."""
+        self._epoll.register(number, READABLE)
+        self._connections[number] = connection
+
+    def watch(self, number: int, events: int) -> None:
+        """Look for other events than before: READABLE, WRITABLE, both or none. That the peer is
+        gone is noticed in any case."""
+        self._epoll.modify(number, events)
+
+    def remove(self, number: int) -> None:
+        """Before the socket is closed: its number may be somebody else's the next moment."""
+        del self._connections[number]
+        self._epoll.unregister(number)
+
+    def take_turn(self) -> None:
+        connections = self._connections
+        for number, events in self._epoll.poll(0, CONNECTIONS_OF_A_TURN):
+            connection = connections.get(number)
+            if connection is None:
+                # Closed by somebody who was served before it in this turn.
+                continue
+            try:
+                if events == READABLE:
+                    connection.receive()
+                else:
+                    _serve(connection, events)
+            except Exception:
+                logger.exception("a defect in a connection; closing it")
+                connection.abort("internal error")
+        answered, self.answered = self.answered, []
+        for connection in answered:
+            connection.send()
+
+
+def _serve(connection: Pollable, events: int) -> None:
+    if events & WRITABLE:
+        connection.send_rest()
+    if events & READABLE:
+        connection.receive()
+    elif not events & WRITABLE:
+        connection.close()

@@ -1,0 +1,128 @@
+"""Connections are served in turns, and answered when all requests of a turn are done."""
+
+import socket
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from floodmark.network.poller import CONNECTIONS_OF_A_TURN, WRITABLE, Poller
+
+
+class Polled:
+    """A connection that writes down what it is told."""
+
+    def __init__(self, poller: Poller, told: list[str]) -> None:
+        self._ours, self.theirs = socket.socketpair()
+        self._poller = poller
+        self._told = told
+        self.on_receive: Callable[[], None] = lambda: None
+        poller.add(self.number, self)
+
+    @property
+    def number(self) -> int:
+        return self._ours.fileno()
+
+    def receive(self) -> None:
+        self._told.append("receive")
+        self._ours.recv(100)
+        self.on_receive()
+        self._poller.answered.append(self)
+
+    def send(self) -> None:
+        self._told.append("send")
+
+    def send_rest(self) -> None:
+        self._told.append("send rest")
+
+    def close(self) -> None:
+        self._told.append("close")
+        self.remove()
+
+    def abort(self, reason: str) -> None:
+        self._told.append("abort")
+        self.remove()
+
+    def remove(self) -> None:
+        self._poller.remove(self.number)
+        self._ours.close()
+
+    def close_both(self) -> None:
+        self._ours.close()
+        self.theirs.close()
+
+
+class Polls:
+    def __init__(self) -> None:
+        self.poller = Poller()
+        self.told: list[str] = []
+        self.connections: list[Polled] = []
+
+    def connect(self, count: int) -> list[Polled]:
+        self.connections += [Polled(self.poller, self.told) for _ in range(count)]
+        return self.connections[-count:]
+
+    def turn(self) -> list[str]:
+        self.told.clear()
+        self.poller.take_turn()
+        return list(self.told)
+
+
+@pytest.fixture
+def polls() -> Iterator[Polls]:
+    polls = Polls()
+    yield polls
+    for connection in polls.connections:
+        connection.close_both()
+    polls.poller.close()
+
+
+def test_answers_wait_for_the_other_requests_of_their_turn(polls: Polls) -> None:
+    for connection in polls.connect(3):
+        connection.theirs.send(b"x")
+    assert polls.turn() == ["receive"] * 3 + ["send"] * 3
+    assert polls.turn() == []
+
+
+def test_nobody_waits_for_the_requests_of_many_others(polls: Polls) -> None:
+    for connection in polls.connect(CONNECTIONS_OF_A_TURN + 2):
+        connection.theirs.send(b"x")
+    assert polls.turn().count("receive") == CONNECTIONS_OF_A_TURN
+    assert polls.turn() == ["receive"] * 2 + ["send"] * 2
+
+
+def test_a_connection_that_was_closed_in_the_same_turn_gets_none(polls: Polls) -> None:
+    first, second = polls.connect(2)
+    first.on_receive = second.close
+    second.on_receive = first.close
+    for connection in (first, second):
+        connection.theirs.send(b"x")
+    told = polls.turn()
+    assert told.count("receive") == told.count("close") == 1
+
+
+def test_a_connection_that_fails_is_ended_and_the_others_are_answered(polls: Polls) -> None:
+    def fail() -> None:
+        raise ValueError("a defect")
+
+    connections = polls.connect(3)
+    connections[1].on_receive = fail
+    for connection in connections:
+        connection.theirs.send(b"x")
+    told = polls.turn()
+    assert (told.count("abort"), told.count("send")) == (1, 2)
+
+
+def test_who_takes_answers_again_is_sent_the_rest(polls: Polls) -> None:
+    (connection,) = polls.connect(1)
+    polls.poller.watch(connection.number, WRITABLE)
+    connection.theirs.send(b"not asked for")
+    assert polls.turn() == ["send rest"]
+
+
+def test_that_a_peer_is_gone_is_noticed_where_nothing_is_read(polls: Polls) -> None:
+    (connection,) = polls.connect(1)
+    polls.poller.watch(connection.number, 0)
+    connection.theirs.send(b"not asked for")
+    assert polls.turn() == []
+    connection.theirs.close()
+    assert polls.turn() == ["close"]
