@@ -13,9 +13,8 @@ append that is refused or not yet acknowledged.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from struct import Struct
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from floodmark.apis.context import RequestContext
 from floodmark.apis.offsets_template import OffsetsTemplate
@@ -50,16 +49,20 @@ FIRST_VERSION = ZSTD_SINCE
 """Older versions look into the batch, and the oldest answers have two offsets."""
 
 _AFTER_CORRELATION_ID = 8
+# The bit of a varint's byte that says that another follows.
+_CONTINUED = 128
 
 
-@dataclass(slots=True, frozen=True)
-class _Known:
+class _Known(NamedTuple):
     """A request to one partition, and its answer around what differs each time."""
 
     replica: Replica
     acks: int
     back: bytes
-    answer: OffsetsTemplate
+    back_bytes: int
+    pack_answer: Callable[..., bytes]
+    answer_front: bytes
+    answer_back: bytes
 
 
 # Api key and version in one, the correlation id, the front, and the two bytes behind it.
@@ -95,36 +98,37 @@ class RepeatedProduces:
                 break
         else:
             return None
-        replica, back, answer = known.replica, known.back, known.answer
-        if second < 128 <= first and self._is_flexible:
+        replica, acks, back, back_bytes, pack, answer_front, answer_back = known
+        end = frame_bytes - back_bytes
+        if second < _CONTINUED <= first and self._is_flexible:
             # What most are: a varint of two bytes. Not by the function below: the call takes as
             # long as all the rest of finding the records.
-            size_bytes, start = (first & 127 | second << 7) - 1, front_end + 2
+            start = front_end + 2
+            size_bytes = first + (second << 7) - _CONTINUED - 1
         else:
             try:
                 size_bytes, start = read_bytes_length(frame, front_end, self._is_flexible)
             except (IndexError, DecodeError):
                 return None
-        end = start + size_bytes
         if (
             kind != self._kind
+            or size_bytes != end - start
             or size_bytes < 0
-            or end + len(back) != frame_bytes
             or frame[end:] != back
+            or not replica.is_here
         ):
             return None
-        if not replica.is_here:
-            return None
-        outcome = self._replicas.append_to(replica, frame[start:end], known.acks)
+        outcome = self._replicas.append_to(replica, frame[start:end], acks)
         if isinstance(outcome, int):
-            base_offset, append_time_ms = outcome, NO_TIMESTAMP
             start_offset = replica.log.log_start_offset
-        else:
-            error_code, base_offset, append_time_ms, start_offset, _, is_pending, _, _ = outcome
-            if error_code is not NO_ERROR or is_pending:
-                return self._answer_in_full(frame, replica.key, outcome)
-        return answer.pack(
-            correlation_id, answer.front, base_offset, append_time_ms, start_offset, answer.back
+            return pack(
+                correlation_id, answer_front, outcome, NO_TIMESTAMP, start_offset, answer_back
+            )
+        error_code, base_offset, append_time_ms, start_offset, _, is_pending, _, _ = outcome
+        if error_code is not NO_ERROR or is_pending:
+            return self._answer_in_full(frame, replica.key, outcome)
+        return pack(
+            correlation_id, answer_front, base_offset, append_time_ms, start_offset, answer_back
         )
 
     def _answer_in_full(
@@ -157,7 +161,9 @@ class RepeatedProduces:
         if front_end > MOST_FRONT_BYTES:
             return
         front = bytes(frame[_AFTER_CORRELATION_ID:front_end])
-        self._with_end(front_end)[front] = _Known(replica, request.acks, back, answer)
+        self._with_end(front_end)[front] = _Known(
+            replica, request.acks, back, len(back), answer.pack, answer.front, answer.back
+        )
 
     def _with_end(self, end: int) -> dict[bytes, _Known]:
         for known_end, _, requests in self._fronts:
