@@ -95,7 +95,10 @@ class Outbox:
                 if type(first) is bytes and len(chunks) == 1:
                     # What most turns have to send.
                     sent = self._socket.send(first)
-                    chunks[:] = [] if sent == len(first) else [memoryview(first)[sent:]]
+                    if sent == len(first):
+                        chunks.clear()
+                    else:
+                        chunks[0] = memoryview(first)[sent:]
                 elif isinstance(first, Bytes):
                     sent = self._send_bytes()
                 else:
