@@ -36,7 +36,7 @@ class Pollable(Protocol):
         """The peer takes again what it did not take before."""
 
     def close(self) -> None:
-        """The peer is gone."""
+        """The connection is broken."""
 
     def abort(self, reason: str) -> None:
         """It cannot go on."""
@@ -66,8 +66,8 @@ class Poller:
         self._connections[number] = connection
 
     def watch(self, number: int, events: int) -> None:
-        """Look for other events than before: READABLE, WRITABLE, both or none. That the peer is
-        gone is noticed in any case."""
+        """Look for other events than before: READABLE, WRITABLE, both or none. A connection that
+        breaks is noticed in any case, one that the peer closes in order only where it is read."""
         self._epoll.modify(number, events)
 
     def remove(self, number: int) -> None:

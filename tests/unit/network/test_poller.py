@@ -119,7 +119,7 @@ def test_who_takes_answers_again_is_sent_the_rest(polls: Polls) -> None:
     assert polls.turn() == ["send rest"]
 
 
-def test_that_a_peer_is_gone_is_noticed_where_nothing_is_read(polls: Polls) -> None:
+def test_a_broken_connection_is_noticed_where_nothing_is_read(polls: Polls) -> None:
     (connection,) = polls.connect(1)
     polls.poller.watch(connection.number, 0)
     connection.theirs.send(b"not asked for")
