@@ -12,7 +12,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import select
+from collections.abc import Callable
 from typing import Protocol
+
+from floodmark.clock import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +46,10 @@ class Pollable(Protocol):
 
 
 class Poller:
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock, turn_taken: Callable[[float], None]) -> None:
+        """`turn_taken` is told how many milliseconds each turn took."""
+        self._clock = clock
+        self._turn_taken = turn_taken
         self._epoll = select.epoll()
         self._connections: dict[int, Pollable] = {}
         # Who has answers to send when the turn ends.
@@ -76,6 +82,7 @@ class Poller:
         self._epoll.unregister(number)
 
     def take_turn(self) -> None:
+        begin_ms = self._clock.monotonic_ms()
         connections = self._connections
         for number, events in self._epoll.poll(0, CONNECTIONS_OF_A_TURN):
             connection = connections.get(number)
@@ -93,6 +100,7 @@ class Poller:
         answered, self.answered = self.answered, []
         for connection in answered:
             connection.send()
+        self._turn_taken(self._clock.monotonic_ms() - begin_ms)
 
 
 def _serve(connection: Pollable, events: int) -> None:

@@ -46,7 +46,7 @@ class NetworkServer:
             capacity=settings.queued_max_requests,
             clock=clock,
         )
-        self._poller = Poller()
+        self._poller = Poller(clock, self.channel.handled)
         self.processors = [
             Processor(
                 index,

@@ -236,21 +236,25 @@ class Segment:
 
         Time is that of the records where the first batch has one.
         """
-        if self._first_timestamp == _UNKNOWN:
-            self._load_first_timestamp()
         first_timestamp = self._first_timestamp
+        if first_timestamp < 0:
+            first_timestamp, max_timestamp = self._begin_and_end(max_timestamp, now_ms)
         segment_ms = config.segment_ms
-        if config.segment_jitter_ms > 0:
+        if config.segment_jitter_ms:
             segment_ms -= self._jitter_ms(min(config.segment_jitter_ms, segment_ms))
-        waited_ms = (
-            max_timestamp - first_timestamp if first_timestamp >= 0 else now_ms - self.created_ms
-        )
         return (
-            self.size_bytes + size_bytes <= config.segment_bytes
-            and waited_ms <= segment_ms
-            and not self.is_full
+            max_timestamp - first_timestamp <= segment_ms
+            and self.size_bytes + size_bytes <= config.segment_bytes
             and last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
+            and not self.is_full
         )
+
+    def _begin_and_end(self, max_timestamp: int, now_ms: int) -> tuple[int, int]:
+        """Between which times the segment would lie with a batch of this timestamp."""
+        first_timestamp = self.first_timestamp
+        if first_timestamp < 0:
+            return self.created_ms, now_ms
+        return first_timestamp, max_timestamp
 
     def _jitter_ms(self, limit_ms: int) -> int:
         """A share of segment.jitter.ms that is the segment's own: what began together does not

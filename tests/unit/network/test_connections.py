@@ -474,6 +474,21 @@ async def test_more_slots_take_effect_at_once(ports: Ports) -> None:
         assert await read_frame(reader) == b"done"
 
 
+async def test_requests_that_take_long_leave_the_handlers_less_idle(ports: Ports) -> None:
+    def takes_long(_: Any, frame: memoryview) -> bytes:
+        ports.clock.advance(300)
+        return b"late"
+
+    server = ports.serve(takes_long)
+    reader, writer = await ports.connect(server)
+    server.channel.idle_share()
+    ports.clock.advance(700)
+    writer.write(framed(b"x"))
+    assert await read_frame(reader) == b"late"
+    await asyncio.sleep(0)
+    assert server.channel.idle_share() == pytest.approx(0.7)
+
+
 class Unreadable:
     """A small piece of a file on a disk that fails, or whose file a thread has closed."""
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from floodmark.network.poller import CONNECTIONS_OF_A_TURN, WRITABLE, Poller
+from floodmark.testing.virtual_clock import VirtualClock
 
 
 class Polled:
@@ -53,7 +54,9 @@ class Polled:
 
 class Polls:
     def __init__(self) -> None:
-        self.poller = Poller()
+        self.clock = VirtualClock()
+        self.turns_ms: list[float] = []
+        self.poller = Poller(self.clock, self.turns_ms.append)
         self.told: list[str] = []
         self.connections: list[Polled] = []
 
@@ -126,3 +129,11 @@ def test_a_broken_connection_is_noticed_where_nothing_is_read(polls: Polls) -> N
     assert polls.turn() == []
     connection.theirs.close()
     assert polls.turn() == ["close"]
+
+
+def test_it_tells_how_long_a_turn_took(polls: Polls) -> None:
+    for connection in polls.connect(2):
+        connection.on_receive = lambda: polls.clock.advance(3)
+        connection.theirs.send(b"x")
+    polls.turn()
+    assert polls.turns_ms == [6]
