@@ -94,12 +94,14 @@ class Poller:
                     connection.receive()
                 else:
                     _serve(connection, events)
-            except Exception:
-                logger.exception("a defect in a connection; closing it")
-                connection.abort("internal error")
+            except Exception:  # noqa: BLE001 - the supervisor of connections
+                _end(connection)
         answered, self.answered = self.answered, []
         for connection in answered:
-            connection.send()
+            try:
+                connection.send()
+            except Exception:  # noqa: BLE001 - the supervisor of connections
+                _end(connection)
         self._turn_taken(self._clock.monotonic_ms() - begin_ms)
 
 
@@ -110,3 +112,9 @@ def _serve(connection: Pollable, events: int) -> None:
         connection.receive()
     elif not events & WRITABLE:
         connection.close()
+
+
+def _end(connection: Pollable) -> None:
+    """A defect of ours must cost one connection, never the others, and must be loud."""
+    logger.exception("a connection failed inside the broker; closing it")
+    connection.abort("internal error")

@@ -17,6 +17,7 @@ class Polled:
         self._poller = poller
         self._told = told
         self.on_receive: Callable[[], None] = lambda: None
+        self.on_send: Callable[[], None] = lambda: None
         poller.add(self.number, self)
 
     @property
@@ -30,6 +31,7 @@ class Polled:
         self._poller.answered.append(self)
 
     def send(self) -> None:
+        self.on_send()
         self._told.append("send")
 
     def send_rest(self) -> None:
@@ -103,12 +105,16 @@ def test_a_connection_that_was_closed_in_the_same_turn_gets_none(polls: Polls) -
     assert told.count("receive") == told.count("close") == 1
 
 
-def test_a_connection_that_fails_is_ended_and_the_others_are_answered(polls: Polls) -> None:
-    def fail() -> None:
-        raise ValueError("a defect")
+def fail() -> None:
+    raise ValueError("a defect")
 
+
+@pytest.mark.parametrize("where", ["on_receive", "on_send"])
+def test_a_connection_that_fails_is_ended_and_the_others_are_answered(
+    polls: Polls, where: str
+) -> None:
     connections = polls.connect(3)
-    connections[1].on_receive = fail
+    setattr(connections[1], where, fail)
     for connection in connections:
         connection.theirs.send(b"x")
     told = polls.turn()
