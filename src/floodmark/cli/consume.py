@@ -17,6 +17,7 @@ from floodmark.cli.start_at import Origin, StartAt, parse_offset, parse_time
 from floodmark.client.admin import Admin
 from floodmark.client.consumer import Consumer
 from floodmark.client.settings import ConsumerSettings
+from floodmark.client.view import NO_LEADER
 from floodmark.clock import SystemClock
 
 
@@ -25,7 +26,10 @@ from floodmark.clock import SystemClock
 @click.option("--topic", "topic_option", multiple=True, help="Topic name.")
 @click.option("--from-beginning", is_flag=True, help="From the first record.")
 @click.option("--offset", help="An offset, -N for N before the end, beginning or end.")
-@click.option("--from-time", help="2026-01-31T12:00, milliseconds since 1970, or 10m, 2h, 1d ago.")
+@click.option(
+    "--from-time",
+    help="2026-01-31T12:00 (UTC without a zone), milliseconds since 1970, or 10m, 2h, 1d ago.",
+)
 @click.option("--last", type=click.IntRange(0), help="The last N records, by time.")
 @click.option("--follow", "-f", is_flag=True, help="Do not stop at the end.")
 @click.option("--partition", "-p", "partitions", type=int, multiple=True, help="Only this one.")
@@ -130,8 +134,20 @@ async def _consume(
 
 
 async def check_topics(consumer: Consumer, plan: ReadPlan) -> None:
-    """A missing topic is an error at once, not something to wait for."""
-    await Admin(consumer.cluster).describe_topics(plan.topics)
+    """A missing topic is an error at once, not something to wait for; who has to wait for a
+    partition is told so."""
+    for topic in await Admin(consumer.cluster).describe_topics(plan.topics):
+        offline = [
+            str(index)
+            for index, partition in sorted(topic.partitions.items())
+            if partition.leader == NO_LEADER and (not plan.partitions or index in plan.partitions)
+        ]
+        if offline:
+            click.echo(
+                f"waiting for partitions of {topic.name} without a leader: {', '.join(offline)} "
+                "(the broker's log says what is wrong with them)",
+                err=True,
+            )
 
 
 def write_now(data: bytes) -> None:

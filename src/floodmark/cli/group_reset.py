@@ -9,7 +9,6 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from floodmark.cli.group_offsets import known_offsets
 from floodmark.cli.options import names_option, output_option, parse_topics, require
 from floodmark.cli.output import JSON, print_json, print_table
 from floodmark.cli.session import admin_option, failure, run_client
+from floodmark.cli.times import parse_datetime_ms
 from floodmark.client.admin import Admin
 from floodmark.client.errors import KafkaError
 from floodmark.client.offsets import OffsetSpec
@@ -137,7 +137,7 @@ def parse_target(where: Mapping[str, Any]) -> Target:
     if where["to_latest"]:
         return Target(spec=OffsetSpec.LATEST)
     if where["to_datetime"] is not None:
-        return Target(spec=parse_datetime_ms(where["to_datetime"]))
+        return Target(spec=_moment_ms(where["to_datetime"]))
     if where["by_duration"] is not None:
         now_ms = SystemClock().now_ms()
         return Target(spec=max(0, now_ms - parse_duration_ms(where["by_duration"])))
@@ -146,16 +146,13 @@ def parse_target(where: Mapping[str, Any]) -> Target:
     return Target(offset=where["to_offset"], shift=where["shift_by"], current=where["to_current"])
 
 
-def parse_datetime_ms(text: str) -> int:
+def _moment_ms(text: str) -> int:
     try:
-        moment = datetime.fromisoformat(text)
+        return parse_datetime_ms(text)
     except ValueError:
         raise click.UsageError(
             f"'{text}' is not a time: write 2026-01-31T12:00:00.000, with Z or +01:00 for a zone"
         ) from None
-    # Kafka's tool reads a time without a zone as UTC.
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1000)
 
 
 def parse_duration_ms(text: str) -> int:

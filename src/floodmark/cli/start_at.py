@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from enum import Enum
 
 import click
 
+from floodmark.cli.times import parse_datetime_ms
 from floodmark.client.consumer import Consumer
 from floodmark.client.view import TopicPartition
 
@@ -61,8 +61,7 @@ def parse_time(text: str, now_ms: int) -> StartAt:
         back_ms = float(duration[1]) * _UNIT_MS[duration[2]]
         return StartAt(Origin.TIME, int(now_ms - back_ms))
     try:
-        # A time without a zone is the local one.
-        return StartAt(Origin.TIME, int(datetime.fromisoformat(text).timestamp() * 1000))
+        return StartAt(Origin.TIME, parse_datetime_ms(text))
     except ValueError:
         raise click.UsageError(
             f"'{text}' is not a time: use 2026-01-31T12:00, milliseconds since 1970, or 10m, 2h, 1d"

@@ -370,4 +370,7 @@ def _print_description(item: dict[str, Any]) -> None:
         "start_offset",
         "end_offset",
     )
-    print_table(columns, [[p[key] for key in keys] for p in item["partitions"]])
+    rows = [
+        {**p, "leader": "none" if p["leader"] is None else p["leader"]} for p in item["partitions"]
+    ]
+    print_table(columns, [[row[key] for key in keys] for row in rows])

@@ -3,8 +3,9 @@
 import pytest
 
 from floodmark.cli.errors import CliError
-from floodmark.cli.group_reset import parse_datetime_ms, parse_duration_ms, read_rows
+from floodmark.cli.group_reset import parse_duration_ms, read_rows
 from floodmark.cli.main import run
+from floodmark.cli.times import parse_datetime_ms
 from floodmark.client.view import TopicPartition
 
 
