@@ -10,7 +10,6 @@ bounded by a request and the answers of one turn.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import re
 import socket
@@ -64,6 +63,7 @@ class Connection:
         "_events",
         "_frames",
         "_is_blocked",
+        "_is_ending",
         "_outbox",
         "_poller",
         "_processor",
@@ -93,6 +93,8 @@ class Connection:
         self._outbox = Outbox(client)
         # Whether the peer does not take what it is sent at present.
         self._is_blocked = False
+        # Whether the peer has closed its end, and what came before is still worked on.
+        self._is_ending = False
         # What the poller looks for.
         self._events = READABLE
         self._unsubmitted: memoryview | None = None
@@ -126,16 +128,18 @@ class Connection:
         except OSError:
             count = 0
         if not count:
-            self.close()
+            self._end()
             return
         self._processor.bytes_in += count
         frames.end += count
         if frames.held_end or self._is_blocked:
             self._watch()
-            return
-        self._advance()
-        if self._outbox.size_bytes:
-            self._poller.answered.append(self)
+        else:
+            self._take_up()
+
+    def go_on(self) -> None:
+        if self.is_open and not self.is_muted and not self._is_blocked:
+            self._take_up()
 
     def send(self) -> None:
         try:
@@ -152,20 +156,23 @@ class Connection:
         # Whoever takes his answer slowly is not idle.
         self.is_active = True
         self.send()
-        self._go_on()
+        self.go_on()
 
     def close(self) -> None:
         """What the peer does not take at once of its answers is lost."""
         if not self.is_open:
             return
         self.is_open = False
-        with contextlib.suppress(OSError):
+        try:
             self._outbox.send()
-        self._outbox.clear()
-        self._poller.remove(self._socket.fileno())
-        self._socket.close()
-        # Not from here: who closes us may be in the middle of our request.
-        asyncio.get_running_loop().call_soon(self._closed)
+        except OSError:
+            pass
+        finally:
+            self._outbox.clear()
+            self._poller.remove(self._socket.fileno())
+            self._socket.close()
+            # Not from here: who closes us may be in the middle of our request.
+            asyncio.get_running_loop().call_soon(self._closed)
 
     def _closed(self) -> None:
         # What an API has learned refers to the peer: kept, the two would wait for the collector.
@@ -190,9 +197,9 @@ class Connection:
                 self._cannot_read(problem)
                 return
             self.send()
-        if self._frames.end:
+        if self._frames.end or self._is_ending:
             # Not from here: who answered us may be in the middle of another connection's request.
-            asyncio.get_running_loop().call_soon(self._go_on)
+            self._poller.go_on_soon(self)
         else:
             self._watch()
 
@@ -218,7 +225,9 @@ class Connection:
         response = self._channel.submit(self, frame)
         if response is NO_ROOM:
             self._unsubmitted = frame
-        elif response is not TAKEN:
+        elif response is TAKEN:
+            self._watch()
+        else:
             self.respond(response)
 
     def give_back_memory(self) -> None:
@@ -228,20 +237,22 @@ class Connection:
 
     # The reading loop
 
-    def _go_on(self) -> None:
-        """With what has been received before, once its turn has come."""
-        if self.is_open and not self.is_muted and not self._is_blocked:
-            self._advance()
-            self.send()
+    def _take_up(self) -> None:
+        """Works on what has been received. Whoever is blocked then goes on by `send_rest`."""
+        self._advance()
+        if self._outbox.size_bytes and not self._is_blocked:
+            self._poller.answered.append(self)
 
     def _advance(self) -> None:
         """Submits frames until one has to wait, the peer stops taking answers, none is left, or it
         is the others' turn. The answers are in the outbox then."""
         frames, outbox = self._frames, self._outbox
+        is_done = False
         try:
             for _ in FRAMES_OF_A_TURN:
                 frame = frames.next_frame()
                 if frame is None:
+                    is_done = True
                     break
                 response = self._channel.submit(self, frame)
                 if response is TAKEN:
@@ -254,21 +265,35 @@ class Connection:
                 frames.release()
                 self.is_active = True
                 if not frames.end:
+                    is_done = True
                     break
                 if outbox.size_bytes > SMALL_BYTES:
                     self.send()
                     if self._is_blocked or not self.is_open:
                         break
             else:
-                asyncio.get_running_loop().call_soon(self._go_on)
+                self._poller.go_on_soon(self)
         except FrameTooLarge as problem:
             self.abort(str(problem))
         except OSError as problem:
             self._cannot_read(problem)
         except MemoryError:
             self.abort("there is no memory for its request or its answer")
-        if frames.end or self._events != READABLE:
+        if is_done and self._is_ending:
+            self.close()
+        elif frames.end or self._events != READABLE:
             self._watch()
+
+    def _end(self) -> None:
+        """The peer has closed its end. As with Kafka, what it has asked for before is done first: a
+        producer with acks=0 may just leave. But who waits for an event waits no more."""
+        frames = self._frames
+        if frames.end > frames.held_end and not self._is_blocked and self._abandon is None:
+            self._is_ending = True
+            self._watch()
+            self._poller.go_on_soon(self)
+        else:
+            self.close()
 
     def _cannot_read(self, problem: OSError) -> None:
         """An answer with a piece of a file that was cut or closed, or on a disk that fails. Those
@@ -280,8 +305,8 @@ class Connection:
         channel, nothing is received: back-pressure."""
         if not self.is_open:
             return
-        has_room = not self._frames.is_full and self._unsubmitted is None
-        events = (READABLE if has_room else 0) | (WRITABLE if self._is_blocked else 0)
+        receives = not (self._is_ending or self._frames.is_full or self._unsubmitted is not None)
+        events = (READABLE if receives else 0) | (WRITABLE if self._is_blocked else 0)
         if events != self._events:
             self._poller.watch(self._socket.fileno(), events)
             self._events = events

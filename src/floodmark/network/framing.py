@@ -1,8 +1,8 @@
 """Bytes in, whole frames out. PURE: no sockets, no loop.
 
-A `FrameBuffer` is the receive buffer of one connection. The transport receives straight into it and
-`network.connection` takes frames out of it as views, so that a produce request is never copied
-between the socket and the log file.
+A `FrameBuffer` is the receive buffer of one connection. `network.connection` receives straight into
+it and takes frames out of it as views, so that a produce request is never copied between the socket
+and the log file.
 
 Three rules keep it small and safe:
 
@@ -33,8 +33,8 @@ class FrameTooLarge(ValueError):
 
 
 class FrameBuffer:
-    """`view[end:]` is where the transport may write next; it then moves `end`. The connection reads
-    these itself: every request passes here."""
+    """`view[end:]` is where to receive next; who does moves `end`. The connection reads these
+    itself: every request passes here."""
 
     __slots__ = ("_buffer", "_max_frame_bytes", "_start", "end", "held_end", "view")
 

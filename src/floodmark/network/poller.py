@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from floodmark.clock import Clock
+from floodmark.occurrences import Occurrences
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +32,9 @@ class Pollable(Protocol):
 
     def receive(self) -> None:
         """The peer has sent something, or has closed its end."""
+
+    def go_on(self) -> None:
+        """Work on what was received before."""
 
     def send(self) -> None:
         """Send what there is, as far as the peer takes it."""
@@ -52,9 +56,11 @@ class Poller:
         self._turn_taken = turn_taken
         self._epoll = select.epoll()
         self._connections: dict[int, Pollable] = {}
+        self._going_on: list[Pollable] = []
         # Who has answers to send when the turn ends.
         self.answered: list[Pollable] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._failures = Occurrences()
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -81,28 +87,54 @@ class Poller:
         del self._connections[number]
         self._epoll.unregister(number)
 
+    def go_on_soon(self, connection: Pollable) -> None:
+        """Let it go on when it is its turn again, whether or not something comes for it."""
+        if not self._going_on and self._loop is not None:
+            self._loop.call_soon(self._take_up)
+        self._going_on.append(connection)
+
+    def _take_up(self) -> None:
+        """A turn, unless somebody else's was one meanwhile."""
+        if self._going_on and self._loop is not None:
+            self.take_turn()
+
     def take_turn(self) -> None:
         begin_ms = self._clock.monotonic_ms()
+        going_on, self._going_on = self._going_on, []
+        for connection in going_on:
+            try:
+                connection.go_on()
+            except Exception as problem:  # noqa: BLE001 - the supervisor of connections
+                self._fail(connection, problem)
         connections = self._connections
         for number, events in self._epoll.poll(0, CONNECTIONS_OF_A_TURN):
-            connection = connections.get(number)
-            if connection is None:
+            polled = connections.get(number)
+            if polled is None:
                 # Closed by somebody who was served before it in this turn.
                 continue
             try:
                 if events == READABLE:
-                    connection.receive()
+                    polled.receive()
                 else:
-                    _serve(connection, events)
-            except Exception:  # noqa: BLE001 - the supervisor of connections
-                _end(connection)
+                    _serve(polled, events)
+            except Exception as problem:  # noqa: BLE001 - the supervisor of connections
+                self._fail(polled, problem)
         answered, self.answered = self.answered, []
         for connection in answered:
             try:
                 connection.send()
-            except Exception:  # noqa: BLE001 - the supervisor of connections
-                _end(connection)
+            except Exception as problem:  # noqa: BLE001 - the supervisor of connections
+                self._fail(connection, problem)
         self._turn_taken(self._clock.monotonic_ms() - begin_ms)
+
+    def _fail(self, connection: Pollable, problem: Exception) -> None:
+        """A defect of ours must cost one connection, never the others, and must be loud."""
+        times = self._failures.worth_telling(repr(problem))
+        if times:
+            logger.error(
+                "a connection failed inside the broker (%d times by now)", times, exc_info=problem
+            )
+        connection.abort("internal error")
 
 
 def _serve(connection: Pollable, events: int) -> None:
@@ -112,9 +144,3 @@ def _serve(connection: Pollable, events: int) -> None:
         connection.receive()
     elif not events & WRITABLE:
         connection.close()
-
-
-def _end(connection: Pollable) -> None:
-    """A defect of ours must cost one connection, never the others, and must be loud."""
-    logger.exception("a connection failed inside the broker; closing it")
-    connection.abort("internal error")

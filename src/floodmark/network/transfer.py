@@ -3,8 +3,8 @@
 An answer is bytes, or a list of parts among which are slices of log files that have not been read
 yet. An `Outbox` adds Kafka's length prefix and sends all of it, as far as the socket takes it; the
 rest stays until it takes more. Small slices are read and joined with what is around them. A large
-one goes from the page cache to the socket inside the kernel (`sendfile`), so that what clients ask
-for and do not read takes no memory.
+one goes from the page cache to the socket inside the kernel (`sendfile`), so that of what clients
+ask for and do not read only small slices are in memory.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ SMALL_BYTES = 16 * 1024
 PIECE_BYTES = 256 * 1024
 """So much is read at a time of a slice that the kernel cannot send."""
 
-# Known to Linux only; elsewhere the beginning of an answer is a packet of its own.
-_MORE: int = getattr(socket, "MSG_MORE", 0)
+SENT_AT_ONCE_BYTES = 2 << 20
+"""After so much it is the others' turn: a reader as fast as we are would take all of a large answer
+before anybody else is served. More than a fetch of a mebibyte, which needs no second turn."""
 
 
 class Slice(Protocol):
@@ -31,8 +32,8 @@ class Slice(Protocol):
     def read(self, start: int, size: int) -> bytes:
         """A stretch of it; shorter only if the file has become shorter."""
 
-    def send_to(self, socket_number: int, start: int) -> int:
-        """Let the kernel send it from there on, as far as the socket takes it now; says how far.
+    def send_to(self, socket_number: int, start: int, size: int) -> int:
+        """Let the kernel send a stretch of it, as far as the socket takes it now; says how far.
         BlockingIOError when it takes nothing; 0 when this is not possible, and reading will tell
         why."""
 
@@ -81,16 +82,16 @@ class Outbox:
         self.size_bytes += LENGTH_BYTES + size_bytes
 
     def send(self) -> int:
-        """Sends as much as the socket takes, and returns how much that was; `size_bytes` says what
-        is left.
+        """Sends as much as the socket takes, within what is sent at once, and returns how much that
+        was; `size_bytes` says what is left.
 
         OSError when the peer is lost, or when a file cannot be read: ShortRead if it has become
-        shorter. The peer may have a part of an answer then.
+        shorter. Nothing is left then, and the peer may have a part of an answer.
         """
         chunks = self._chunks
         sent_bytes = 0
         try:
-            while chunks:
+            while chunks and sent_bytes < SENT_AT_ONCE_BYTES:
                 first = chunks[0]
                 if type(first) is bytes and len(chunks) == 1:
                     # What most turns have to send.
@@ -106,6 +107,9 @@ class Outbox:
                 sent_bytes += sent
         except BlockingIOError:
             pass
+        except BaseException:
+            self.clear()
+            raise
         self.size_bytes -= sent_bytes
         return sent_bytes
 
@@ -125,16 +129,17 @@ class Outbox:
                 break
             run.append(chunk)
         data = run[0] if len(run) == 1 else b"".join(run)
-        sent_bytes = self._socket.send(data, _MORE if len(run) < len(chunks) else 0)
+        sent_bytes = self._socket.send(data, socket.MSG_MORE if len(run) < len(chunks) else 0)
         chunks[: len(run)] = [memoryview(data)[sent_bytes:]] if sent_bytes < len(data) else []
         return sent_bytes
 
     def _send_slice(self, part: Slice) -> int:
         start = self._done_bytes
-        sent_bytes = part.send_to(self._socket.fileno(), start)
+        left_bytes = len(part) - start
+        sent_bytes = part.send_to(self._socket.fileno(), start, min(left_bytes, SENT_AT_ONCE_BYTES))
         if not sent_bytes:
-            sent_bytes = self._socket.send(_read(part, start, min(len(part) - start, PIECE_BYTES)))
-        if start + sent_bytes < len(part):
+            sent_bytes = self._socket.send(_read(part, start, min(left_bytes, PIECE_BYTES)))
+        if sent_bytes < left_bytes:
             self._done_bytes = start + sent_bytes
         else:
             self._done_bytes = 0

@@ -258,5 +258,5 @@ class FileSlice:
             return self.data[start:end]
         return self.file.pread(end - start, self.position + start)
 
-    def send_to(self, socket_number: int, start: int) -> int:
-        return self.file.send_to(socket_number, self.size_bytes - start, self.position + start)
+    def send_to(self, socket_number: int, start: int, size: int) -> int:
+        return self.file.send_to(socket_number, size, self.position + start)

@@ -1,8 +1,10 @@
 """Connections over real sockets, with handlers made for the test (SPEC N1 to N5)."""
 
 import asyncio
+import contextlib
 import errno
 import random
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,13 @@ from typing import Any
 import pytest
 
 from floodmark.network.acceptor import Listener
+from floodmark.network.connection import FRAMES_OF_A_TURN
 from floodmark.network.framing import INITIAL_BYTES, FrameBuffer
+from floodmark.network.poller import Poller
 from floodmark.network.request_channel import CloseConnection, Parked
 from floodmark.network.server import NetworkServer, NetworkSettings
-from floodmark.network.transfer import SMALL_BYTES
+from floodmark.network.transfer import SENT_AT_ONCE_BYTES, SMALL_BYTES
+from floodmark.promise import Promise
 from floodmark.storage.files import FileSlice, RealFiles
 from floodmark.testing.virtual_clock import VirtualClock
 
@@ -325,7 +330,7 @@ class Zeros:
         self.read_bytes += size
         return bytes(min(size, max(0, self._kept_bytes - start)))
 
-    def send_to(self, socket_number: int, start: int) -> int:
+    def send_to(self, socket_number: int, start: int, size: int) -> int:
         return 0
 
 
@@ -489,6 +494,202 @@ async def test_requests_that_take_long_leave_the_handlers_less_idle(ports: Ports
     assert server.channel.idle_share() == pytest.approx(0.7)
 
 
+async def test_the_time_of_requests_sent_at_once_counts_whole(ports: Ports) -> None:
+    def takes_long(_: Any, frame: memoryview) -> bytes:
+        ports.clock.advance(1)
+        return b"late"
+
+    server = ports.serve(takes_long)
+    reader, writer = await ports.connect(server)
+    server.channel.idle_share()
+    ports.clock.advance(600)
+    writer.write(framed(b"x") * 400)
+    for _ in range(400):
+        assert await read_frame(reader) == b"late"
+    await asyncio.sleep(0)
+    assert server.channel.idle_share() == pytest.approx(0.6)
+
+
+async def test_who_is_sent_the_rest_at_the_end_of_the_turn_goes_on(ports: Ports) -> None:
+    """The answer blocks its socket, and the peer reads it while another is served."""
+    size_bytes = SENT_AT_ONCE_BYTES + 200_000
+    taken = bytearray()
+
+    def handler(_: Any, frame: memoryview) -> Any:
+        if frame == b"large":
+            return [Zeros(size_bytes, size_bytes)]
+        if frame == b"read":
+            taken.extend(_read_what_is_there(client))
+        return bytes(frame)
+
+    server = ports.serve(handler)
+    _, other = await ports.connect(server)
+    with socket.create_connection(("127.0.0.1", server.port("PLAINTEXT"))) as client:
+        await until(lambda: server.limits.total == 2)
+        client.sendall(framed(b"large") + framed(b"next"))
+        other.write(framed(b"read"))
+        await until(lambda: len(taken) > 0)
+        client.setblocking(False)
+        expected = framed(bytes(size_bytes)) + framed(b"next")
+        async with asyncio.timeout(10):
+            while len(taken) < len(expected):
+                taken += await asyncio.get_running_loop().sock_recv(client, 1 << 20)
+        assert taken == expected
+
+
+def _read_what_is_there(client: socket.socket) -> bytes:
+    client.settimeout(0.1)
+    taken = bytearray()
+    with contextlib.suppress(TimeoutError):
+        while True:
+            taken += client.recv(1 << 20)
+    return bytes(taken)
+
+
+async def test_requests_are_not_taken_up_while_the_peer_takes_no_answers(ports: Ports) -> None:
+    handled = 0
+
+    def large(_: Any, frame: memoryview) -> bytes:
+        nonlocal handled
+        handled += 1
+        return bytes(20_000_000)
+
+    server = ports.serve(large)
+    reader, writer = await ports.connect(server)
+    writer.write(framed(b"x"))
+    await until(lambda: any(c._is_blocked for p in server.processors for c in p.connections))
+    for _ in range(5):
+        writer.write(framed(b"x"))
+        await asyncio.sleep(0.01)
+    assert handled == 1
+    for _ in range(6):
+        assert len(await read_frame(reader)) == 20_000_000
+    assert handled == 6
+
+
+async def test_requests_that_came_before_the_peer_left_are_done(ports: Ports) -> None:
+    handled = 0
+
+    def silent(_: Any, frame: memoryview) -> None:
+        nonlocal handled
+        handled += 1
+
+    server = ports.serve(silent)
+    _, writer = await ports.connect(server)
+    await until(lambda: server.limits.total == 1)
+    writer.write(framed(b"x") * 400 + framed(b"not whole")[:-1])
+    writer.close()
+    await until(lambda: server.limits.total == 0)
+    assert handled == 400
+
+
+async def test_requests_behind_slow_work_are_done_when_the_peer_has_left(ports: Ports) -> None:
+    gate = asyncio.Event()
+    handled: list[bytes] = []
+
+    def handler(_: Any, frame: memoryview) -> Any:
+        handled.append(bytes(frame))
+
+        async def work() -> bytes:
+            await gate.wait()
+            return b"done"
+
+        return work() if frame == b"slow" else None
+
+    server = ports.serve(handler)
+    _, writer = await ports.connect(server)
+    writer.write(framed(b"slow") + framed(b"silent"))
+    writer.close()
+    await until(lambda: handled == [b"slow"])
+    await asyncio.sleep(0.01)
+    gate.set()
+    await until(lambda: server.limits.total == 0)
+    assert handled == [b"slow", b"silent"]
+
+
+async def test_a_request_that_waits_after_it_found_no_room_is_given_up_with_its_peer(
+    ports: Ports,
+) -> None:
+    gate = asyncio.Event()
+    waiting: Promise[bytes] = Promise()
+    given_up: list[bool] = []
+    waiting.on_abandoned = lambda: given_up.append(True)
+
+    def handler(_: Any, frame: memoryview) -> Any:
+        async def work() -> bytes:
+            await gate.wait()
+            return b"done"
+
+        return work() if frame == b"work" else Parked(waiting, lambda body: body)
+
+    server = ports.serve(handler, io_threads=1, queued_max_requests=1)
+    connections = [await ports.connect(server) for _ in range(3)]
+    for number, (body, (_, writer)) in enumerate(
+        zip((b"work", b"work", b"wait"), connections, strict=True), start=1
+    ):
+        writer.write(framed(body))
+        await until(lambda n=number: sum(p.responses_under_way for p in server.processors) == n)
+    gate.set()
+    for reader, _ in connections[:2]:
+        assert await read_frame(reader) == b"done"
+    connections[2][1].close()
+    await until(lambda: server.limits.total == 2)
+    assert given_up == [True]
+
+
+async def test_a_connection_that_the_system_cannot_watch_is_closed(
+    ports: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    server = ports.serve(echo)
+    with monkeypatch.context() as patched:
+        patched.setattr(Poller, "add", refuse)
+        reader, _ = await ports.connect(server)
+        assert await is_closed(reader)
+    assert server.limits.total == 0
+    reader, writer = await ports.connect(server)
+    writer.write(framed(b"x"))
+    assert await read_frame(reader) == b"x"
+
+
+class Defective:
+    """A large slice whose file nobody can read, for a reason that nobody thought of."""
+
+    def __len__(self) -> int:
+        return 100_000
+
+    def read(self, start: int, size: int) -> bytes:
+        raise ValueError("a defect")
+
+    def send_to(self, socket_number: int, start: int, size: int) -> int:
+        return 0
+
+
+async def test_a_defect_in_sending_ends_only_its_own_connection(ports: Ports) -> None:
+    server = ports.serve(lambda _, frame: [Defective()] if frame == b"bad" else bytes(frame))
+    bad, good = await ports.connect(server), await ports.connect(server)
+    await until(lambda: server.limits.total == 2)
+    bad[1].write(framed(b"bad"))
+    good[1].write(framed(b"good"))
+    assert await read_frame(good[0]) == b"good"
+    with pytest.raises(asyncio.IncompleteReadError):
+        await read_frame(bad[0])
+    await until(lambda: server.limits.total == 1)
+
+
+async def test_a_defect_in_a_later_turn_of_a_connection_ends_it(ports: Ports) -> None:
+    def handler(_: Any, frame: memoryview) -> Any:
+        return [None] if frame == b"bad" else bytes(frame)
+
+    reader, writer = await ports.connect(ports.serve(handler))
+    writer.write(framed(b"x") * len(FRAMES_OF_A_TURN) + framed(b"bad"))
+    for _ in FRAMES_OF_A_TURN:
+        assert await read_frame(reader) == b"x"
+    assert await is_closed(reader)
+
+
 class Unreadable:
     """A small piece of a file on a disk that fails, or whose file a thread has closed."""
 
@@ -503,7 +704,7 @@ class Unreadable:
             return b"cut"
         raise self.problem
 
-    def send_to(self, socket_number: int, start: int) -> int:
+    def send_to(self, socket_number: int, start: int, size: int) -> int:
         return 0
 
 

@@ -3,10 +3,17 @@
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from floodmark.network.transfer import PIECE_BYTES, SMALL_BYTES, Outbox, ShortRead
+from floodmark.network.transfer import (
+    PIECE_BYTES,
+    SENT_AT_ONCE_BYTES,
+    SMALL_BYTES,
+    Outbox,
+    ShortRead,
+)
 from floodmark.storage.files import FileSlice, RealFiles
 
 
@@ -25,7 +32,7 @@ class Piece:
         self.largest_read_bytes = max(self.largest_read_bytes, size)
         return self._data[start : start + size]
 
-    def send_to(self, socket_number: int, start: int) -> int:
+    def send_to(self, socket_number: int, start: int, size: int) -> int:
         return 0
 
 
@@ -132,10 +139,11 @@ def test_slices_of_real_files_arrive_whole_without_being_read(
     )
 
 
-def test_a_file_that_is_cut_between_two_pieces_is_told_of(ends: Ends) -> None:
+def test_a_file_that_is_cut_between_two_pieces_is_told_of_once(ends: Ends) -> None:
     ends.outbox.add([b"head", Piece(b"1" * PIECE_BYTES, announced=2 * PIECE_BYTES)])
     with pytest.raises(ShortRead):
         ends.taken_by_a_slow_peer()
+    assert (ends.outbox.size_bytes, ends.outbox.send()) == (0, 0)
 
 
 def test_what_the_socket_does_not_take_stays(ends: Ends) -> None:
@@ -154,3 +162,46 @@ def test_a_lost_peer_is_told_of(ends: Ends) -> None:
     ends.outbox.add(b"late")
     with pytest.raises(ConnectionError):
         ends.outbox.send()
+
+
+class Taking:
+    """A socket that takes so much at a time, and never says that it is full."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self._size_bytes = size_bytes
+        self.taken = bytearray()
+
+    def send(self, data: bytes, flags: int = 0) -> int:
+        part = data[: self._size_bytes]
+        self.taken += part
+        return len(part)
+
+    def fileno(self) -> int:
+        return -1
+
+
+def outbox_of(taking: Taking) -> Outbox:
+    return Outbox(cast("Any", taking))
+
+
+@pytest.mark.parametrize("size_bytes", [1, 3, 10])
+def test_a_part_of_joined_answers_is_not_sent_again(size_bytes: int) -> None:
+    taking = Taking(size_bytes)
+    outbox = outbox_of(taking)
+    for answer in (b"one", b"two", b"three"):
+        outbox.add(answer)
+    assert outbox.send() == 23
+    assert taking.taken == b"\0\0\0\x03one\0\0\0\x03two\0\0\0\x05three"
+
+
+def test_a_fast_reader_does_not_keep_the_others_waiting_for_a_large_answer() -> None:
+    content = bytes(range(256)) * 40_000
+    taking = Taking(1 << 30)
+    outbox = outbox_of(taking)
+    outbox.add([b"head", Piece(content), b"end"])
+    sent = []
+    while outbox.size_bytes:
+        sent.append(outbox.send())
+    assert max(sent) < 2 * SENT_AT_ONCE_BYTES
+    assert len(sent) > 3
+    assert taking.taken == (len(content) + 7).to_bytes(4, "big") + b"head" + content + b"end"

@@ -1,5 +1,6 @@
 """Connections are served in turns, and answered when all requests of a turn are done."""
 
+import asyncio
 import socket
 from collections.abc import Callable, Iterator
 
@@ -18,6 +19,7 @@ class Polled:
         self._told = told
         self.on_receive: Callable[[], None] = lambda: None
         self.on_send: Callable[[], None] = lambda: None
+        self.on_going_on: Callable[[], None] = lambda: None
         poller.add(self.number, self)
 
     @property
@@ -28,6 +30,11 @@ class Polled:
         self._told.append("receive")
         self._ours.recv(100)
         self.on_receive()
+        self._poller.answered.append(self)
+
+    def go_on(self) -> None:
+        self._told.append("go on")
+        self.on_going_on()
         self._poller.answered.append(self)
 
     def send(self) -> None:
@@ -109,16 +116,37 @@ def fail() -> None:
     raise ValueError("a defect")
 
 
-@pytest.mark.parametrize("where", ["on_receive", "on_send"])
+@pytest.mark.parametrize("where", ["on_receive", "on_send", "on_going_on"])
 def test_a_connection_that_fails_is_ended_and_the_others_are_answered(
     polls: Polls, where: str
 ) -> None:
     connections = polls.connect(3)
     setattr(connections[1], where, fail)
     for connection in connections:
-        connection.theirs.send(b"x")
+        if where == "on_going_on":
+            polls.poller.go_on_soon(connection)
+        else:
+            connection.theirs.send(b"x")
     told = polls.turn()
     assert (told.count("abort"), told.count("send")) == (1, 2)
+
+
+def test_who_goes_on_is_served_first_and_answered_with_the_others(polls: Polls) -> None:
+    going_on, other = polls.connect(2)
+    other.theirs.send(b"x")
+    polls.poller.go_on_soon(going_on)
+    assert polls.turn() == ["go on", "receive", "send", "send"]
+    assert polls.turn() == []
+
+
+async def test_who_goes_on_waits_for_nobody(polls: Polls) -> None:
+    (connection,) = polls.connect(1)
+    polls.poller.start()
+    connection.on_going_on = lambda: polls.clock.advance(5)
+    polls.poller.go_on_soon(connection)
+    assert polls.told == []
+    await asyncio.sleep(0)
+    assert (polls.told, polls.turns_ms) == (["go on", "send"], [5])
 
 
 def test_who_takes_answers_again_is_sent_the_rest(polls: Polls) -> None:
