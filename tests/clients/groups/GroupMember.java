@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.util.Collection;
 import java.util.Map;
 import java.util.Properties;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.CommitFailedException;
@@ -13,7 +14,6 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.ApiException;
-import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 public class GroupMember implements ConsumerRebalanceListener {
@@ -40,40 +40,63 @@ public class GroupMember implements ConsumerRebalanceListener {
         }
         ByteArrayDeserializer bytes = new ByteArrayDeserializer();
         try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(settings, bytes, bytes)) {
+            AtomicBoolean askedToLeave = new AtomicBoolean();
             Thread main = Thread.currentThread();
             Runtime.getRuntime().addShutdownHook(new Thread(() -> {
-                consumer.wakeup();
+                askedToLeave.set(true);
                 try {
                     main.join();
                 } catch (InterruptedException impossible) {
                     throw new IllegalStateException(impossible);
                 }
             }));
+            GroupMember member = new GroupMember(consumer);
             if (strategy.equals("consumer")) {
                 // The broker matches the pattern.
-                consumer.subscribe(new SubscriptionPattern(arguments[2]), new GroupMember());
+                consumer.subscribe(new SubscriptionPattern(arguments[2]), member);
             } else {
-                consumer.subscribe(Pattern.compile(arguments[2]), new GroupMember());
+                consumer.subscribe(Pattern.compile(arguments[2]), member);
             }
-            while (true) {
-                consume(consumer);
+            boolean isCommitted = false;
+            while (!isCommitted || !askedToLeave.get()) {
+                isCommitted = member.consume();
             }
-        } catch (WakeupException asked) {
-            System.out.println("{\"event\":\"closed\"}");
         }
+        System.out.println("{\"event\":\"closed\"}");
     }
 
-    /** An expelled member goes on: what it tried changed nothing, and it joins again. */
-    private static void consume(KafkaConsumer<byte[], byte[]> consumer) {
+    private final KafkaConsumer<byte[], byte[]> consumer;
+
+    private GroupMember(KafkaConsumer<byte[], byte[]> consumer) {
+        this.consumer = consumer;
+    }
+
+    /** Whether all that was printed is committed. */
+    private boolean consume() {
         try {
             for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(100))) {
                 System.out.printf(
                     "{\"event\":\"record\",\"partition\":\"%s/%d\",\"offset\":%d}%n",
                     record.topic(), record.partition(), record.offset());
             }
-            consumer.commitSync();
-        } catch (CommitFailedException | ApiException expelled) {
+            return commit();
+        } catch (ApiException expelled) {
             System.err.println(expelled);
+            return false;
+        }
+    }
+
+    /**
+     * An expelled member goes on: what it tried changed nothing, and it joins again. A cooperative
+     * one reads on while it joins, but the client refuses its commits until it has.
+     */
+    private boolean commit() {
+        try {
+            consumer.commitSync();
+            return true;
+        } catch (CommitFailedException | ApiException refused) {
+            System.err.println(refused);
+            return false;
         }
     }
 
@@ -82,8 +105,15 @@ public class GroupMember implements ConsumerRebalanceListener {
         print("assigned", partitions);
     }
 
+    /** The last moment to commit what was read in a rebalance: the next owner begins there. */
     @Override
     public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+        commit();
+        print("revoked", partitions);
+    }
+
+    @Override
+    public void onPartitionsLost(Collection<TopicPartition> partitions) {
         print("revoked", partitions);
     }
 
