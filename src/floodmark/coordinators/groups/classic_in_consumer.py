@@ -104,9 +104,7 @@ class ConsumerGroups(ConsumerHeartbeats):
         rest = [m for m in group.members.values() if m.member_id not in leaving]
         if not members or not can_downgrade(rest, self.surroundings.settings):
             return super().remove(members, group, answer, now_ms)
-        records = downgraded(
-            group, [(m, m.member_id) for m in rest], self.surroundings.image, now_ms
-        )
+        records = downgraded(group, rest, self.surroundings.image, now_ms)
         applied = self._becomes_classic(group, now_ms, rebalance=True)
         return Write(answer, records, applied=applied)
 
@@ -196,15 +194,13 @@ class ConsumerGroups(ConsumerHeartbeats):
         self, change: Change, request: JoinGroupRequest, reply: JoinReply, now_ms: int
     ) -> Write[None]:
         group, joining = change.group, change.updated
-        old = group.static_member(joining.instance_id) or joining
-        rest = [
-            (m, old.member_id if m.member_id == joining.member_id else m.member_id)
-            for m in change.members().values()
-        ]
+        rest = list(change.members().values())
         records = change.records
         records += records_of.member_tombstones(group.group_id, joining.member_id)
         records += downgraded(group, rest, self.surroundings.image, now_ms)
-        rebalance = group.assignment_epoch < change.group_epoch
+        rebalance = group.assignment_epoch < change.group_epoch or any(
+            m.held() != group.target_of(m.member_id, m.instance_id) for m in rest
+        )
         generation_id = group.group_epoch
 
         def done(error: CoordinatorError | None) -> None:

@@ -211,8 +211,8 @@ class ClassicRebalance:
         self.rebalance_or_complete(group, now_ms)
 
     def _cancel_syncs(self, group: ClassicGroup, error_code: ErrorCode) -> None:
-        for member in group.members.values():
-            member.assignment = b""
+        """Kafka forgets the assignments here. Cooperative members consume what they had until they
+        get another, so a group that moves to the consumer protocol now has to know it."""
         for member in list(group.members.values()):
             self._answer_sync(group, member, SyncGroupResponse(error_code=error_code))
 

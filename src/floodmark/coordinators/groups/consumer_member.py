@@ -71,6 +71,14 @@ class ConsumerMember:
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch
 
+    def held(self) -> Assignment:
+        """All that the client may be consuming: what it has, and what it has yet to give up."""
+        held: dict[UUID, frozenset[int]] = {}
+        for owned in (self.assigned, self.pending_revocation):
+            for topic_id, partitions in owned.items():
+                held[topic_id] = held.get(topic_id, frozenset()).union(partitions)
+        return held
+
     def assignment_epoch_of(self, topic_id: UUID, partition: int) -> int | None:
         """Since when the member has the partition, or had it before it has to give it up."""
         for owned in (self.assigned, self.pending_revocation):

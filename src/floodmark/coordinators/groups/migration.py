@@ -17,6 +17,7 @@ from floodmark.coordinators.groups.classic_group import (
 )
 from floodmark.coordinators.groups.consumer_group import ConsumerGroup, subscribed_topics
 from floodmark.coordinators.groups.consumer_member import (
+    Assignment,
     ClassicMetadata,
     ConsumerMember,
     with_epochs,
@@ -115,13 +116,13 @@ def can_downgrade(rest: list[ConsumerMember], settings: GroupSettings) -> bool:
 
 
 def downgraded(
-    group: ConsumerGroup,
-    rest: Iterable[tuple[ConsumerMember, str]],
-    image: MetadataImage,
-    now_ms: int,
+    group: ConsumerGroup, rest: Iterable[ConsumerMember], image: MetadataImage, now_ms: int
 ) -> list[GroupRecord]:
-    """The records of the move back. Each member comes with the id under which the target assignment
-    knows it (a static member may have taken another's place just now)."""
+    """The records of the move back.
+
+    Kafka writes down the target assignment. What members hold is the truth: should the group move
+    again before they have joined, nobody must get what another still consumes.
+    """
     classic = ClassicGroup(
         group.group_id,
         ClassicState.STABLE,
@@ -129,18 +130,16 @@ def downgraded(
         generation_id=group.group_epoch,
         protocol_type=CONSUMER_PROTOCOL_TYPE,
     )
-    known_as: dict[str, str] = {}
-    for member, target_id in rest:
-        known_as[member.member_id] = target_id
+    held: dict[str, Assignment] = {}
+    for member in rest:
+        held[member.member_id] = member.held()
         _add_downgraded(classic, member)
     classic.protocol_name = classic.select_protocol()
     assignments = {
-        member.member_id: write_assignment(
-            group.target_of(known_as[member.member_id]),
-            member.metadata(classic.protocol_name),
-            image,
+        member_id: write_assignment(
+            partitions, classic.members[member_id].metadata(classic.protocol_name), image
         )
-        for member in classic.members.values()
+        for member_id, partitions in held.items()
     }
     return [*records_of.group_tombstones(group), classic.to_record(assignments)]
 

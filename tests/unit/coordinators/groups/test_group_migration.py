@@ -310,3 +310,45 @@ async def test_what_a_member_wrote_for_its_second_protocol_does_not_stop_the_way
     assert isinstance(group, ClassicGroup)
     assert group.protocol_name == "sticky"
     assert set(group.members) == {other.member_id, answer.member_id}
+
+
+async def test_what_a_member_consumes_is_not_given_away_when_the_group_moves_twice(
+    bench: GroupBench,
+) -> None:
+    """The first new member is gone before the classic one has heard that it should share."""
+    classic = classic_group(bench)
+    assert assigned(beat(bench, "new")) == []
+    beat(bench, "new", -1)
+    assert isinstance(bench.group("g"), ClassicGroup)
+    assert assigned(beat(bench, "newer")) == []
+    answer = now(join(bench, classic, owned=[0, 1, 2, 3]))
+    kept = partitions_of(sync(bench, classic, answer.generation_id))
+    assert len(kept) == 2
+    now(join(bench, classic, owned=kept))
+    assert sorted(kept + assigned(beat(bench, "newer", 3))) == [0, 1, 2, 3]
+
+
+async def test_what_a_member_consumes_is_not_given_away_when_a_rebalance_begins_again(
+    bench: GroupBench,
+) -> None:
+    """A cooperative member consumes on until it has synced, however often it has to join."""
+    classic = classic_group(bench)
+    second = join(bench)
+    assert now(join(bench, classic, owned=[0, 1, 2, 3])).generation_id == 2
+    assert now(second).generation_id == 2
+    assert is_waiting(join(bench))
+    assert assigned(beat(bench, "new")) == []
+
+
+async def test_a_static_member_that_goes_back_gets_nothing_that_another_still_consumes(
+    bench: GroupBench,
+) -> None:
+    classic_group(bench)
+    assert assigned(beat(bench, "new", instance_id="i")) == []
+    answer = now(join(bench, instance_id="i"))
+    assert (answer.error_code, answer.generation_id) == (ErrorCode.NONE, 2)
+    group = bench.group("g")
+    assert isinstance(group, ClassicGroup)
+    assert group.state is ClassicState.PREPARING_REBALANCE
+    response = sync(bench, answer.member_id, 2, instance_id="i")
+    assert response.error_code == ErrorCode.REBALANCE_IN_PROGRESS
