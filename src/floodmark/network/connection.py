@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from floodmark.network.framing import FrameBuffer, FrameTooLarge
-from floodmark.network.poller import READABLE, WRITABLE, Poller
+from floodmark.network.poller import Poller
 from floodmark.network.request_channel import NO_ROOM, TAKEN, Outcome, RequestChannel, Response
 from floodmark.network.transfer import SMALL_BYTES, Outbox
 
@@ -60,10 +60,10 @@ class Connection:
     __slots__ = (
         "_abandon",
         "_channel",
-        "_events",
         "_frames",
         "_is_blocked",
         "_is_ending",
+        "_is_watched_for_room",
         "_outbox",
         "_poller",
         "_processor",
@@ -71,6 +71,7 @@ class Connection:
         "_unsubmitted",
         "is_active",
         "is_open",
+        "is_paused_reading",
         "last_active_ms",
         "peer",
     )
@@ -95,8 +96,10 @@ class Connection:
         self._is_blocked = False
         # Whether the peer has closed its end, and what came before is still worked on.
         self._is_ending = False
-        # What the poller looks for.
-        self._events = READABLE
+        # Whether the poller looks for the peer to take something again.
+        self._is_watched_for_room = False
+        # Whether nothing is received at present, not even that the peer has closed its end.
+        self.is_paused_reading = False
         self._unsubmitted: memoryview | None = None
         self._abandon: Callable[[], None] | None = None
         self.is_open = True
@@ -111,11 +114,6 @@ class Connection:
     @property
     def is_muted(self) -> bool:
         return self._frames.held_end != 0
-
-    @property
-    def is_paused_reading(self) -> bool:
-        """Whether nothing is received at present, not even that the peer has closed its end."""
-        return not self._events & READABLE
 
     # What the poller calls
 
@@ -169,7 +167,7 @@ class Connection:
             pass
         finally:
             self._outbox.clear()
-            self._poller.remove(self._socket.fileno())
+            self._poller.forget(self._socket.fileno(), self)
             self._socket.close()
             # Not from here: who closes us may be in the middle of our request.
             asyncio.get_running_loop().call_soon(self._closed)
@@ -281,7 +279,7 @@ class Connection:
             self.abort("there is no memory for its request or its answer")
         if is_done and self._is_ending:
             self.close()
-        elif frames.end or self._events != READABLE:
+        elif frames.end or self.is_paused_reading:
             self._watch()
 
     def _end(self) -> None:
@@ -305,9 +303,19 @@ class Connection:
         channel, nothing is received: back-pressure."""
         if not self.is_open:
             return
-        receives = not (self._is_ending or self._frames.is_full or self._unsubmitted is not None)
-        events = (READABLE if receives else 0) | (WRITABLE if self._is_blocked else 0)
-        if events != self._events:
-            self._poller.watch(self._socket.fileno(), events)
-            self._events = events
+        poller, number = self._poller, self._socket.fileno()
+        pauses = self._is_ending or self._frames.is_full or self._unsubmitted is not None
+        if pauses != self.is_paused_reading:
+            self.is_paused_reading = pauses
             self.is_active = True
+            if pauses:
+                poller.ignore_reading(number)
+            else:
+                poller.watch_reading(number, self)
+        if self._is_blocked != self._is_watched_for_room:
+            self._is_watched_for_room = self._is_blocked
+            self.is_active = True
+            if self._is_blocked:
+                poller.watch_writing(number, self)
+            else:
+                poller.ignore_writing(number)

@@ -47,7 +47,7 @@ class Processor:
         connection = Connection(
             self, self._poller, peer, client, self._channel, self._max_frame_bytes
         )
-        self._poller.add(client.fileno(), connection)
+        self._poller.watch_reading(client.fileno(), connection)
         self.connections.add(connection)
         self._on_forget[connection] = on_closed
 

@@ -46,11 +46,11 @@ class NetworkServer:
             capacity=settings.queued_max_requests,
             clock=clock,
         )
-        self._poller = Poller(clock, self.channel.handled)
+        poller = Poller(asyncio.get_running_loop())
         self.processors = [
             Processor(
                 index,
-                self._poller,
+                poller,
                 self.channel,
                 clock,
                 max_frame_bytes=settings.max_frame_bytes,
@@ -78,7 +78,6 @@ class NetworkServer:
                 )
         except OSError:
             self._close_acceptors()
-            self._poller.close()
             raise
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -87,7 +86,6 @@ class NetworkServer:
 
     def start(self) -> None:
         """Starts accepting. The sockets were bound when the server was made."""
-        self._poller.start()
         for acceptor in self.acceptors:
             acceptor.start()
         self._sweep()
@@ -113,7 +111,6 @@ class NetworkServer:
         await self.channel.close()
         for processor in self.processors:
             processor.close()
-        self._poller.close()
 
     def _sweep(self) -> None:
         for processor in self.processors:

@@ -479,21 +479,6 @@ async def test_more_slots_take_effect_at_once(ports: Ports) -> None:
         assert await read_frame(reader) == b"done"
 
 
-async def test_requests_that_take_long_leave_the_handlers_less_idle(ports: Ports) -> None:
-    def takes_long(_: Any, frame: memoryview) -> bytes:
-        ports.clock.advance(300)
-        return b"late"
-
-    server = ports.serve(takes_long)
-    reader, writer = await ports.connect(server)
-    server.channel.idle_share()
-    ports.clock.advance(700)
-    writer.write(framed(b"x"))
-    assert await read_frame(reader) == b"late"
-    await asyncio.sleep(0)
-    assert server.channel.idle_share() == pytest.approx(0.7)
-
-
 async def test_the_time_of_requests_sent_at_once_counts_whole(ports: Ports) -> None:
     def takes_long(_: Any, frame: memoryview) -> bytes:
         ports.clock.advance(1)
@@ -645,7 +630,7 @@ async def test_a_connection_that_the_system_cannot_watch_is_closed(
 
     server = ports.serve(echo)
     with monkeypatch.context() as patched:
-        patched.setattr(Poller, "add", refuse)
+        patched.setattr(Poller, "watch_reading", refuse)
         reader, _ = await ports.connect(server)
         assert await is_closed(reader)
     assert server.limits.total == 0

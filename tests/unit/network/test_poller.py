@@ -1,26 +1,25 @@
-"""Connections are served in turns, and answered when all requests of a turn are done."""
+"""Connections are served when something comes, and answered when all of a turn have been served."""
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from floodmark.network.poller import CONNECTIONS_OF_A_TURN, WRITABLE, Poller
-from floodmark.testing.virtual_clock import VirtualClock
+from floodmark.network.poller import ANSWERED_AT_ONCE, Poller
 
 
 class Polled:
-    """A connection that writes down what it is told."""
+    """A connection that writes down what it is told, and answers whatever comes."""
 
     def __init__(self, poller: Poller, told: list[str]) -> None:
         self._ours, self.theirs = socket.socketpair()
-        self._poller = poller
+        self.poller = poller
         self._told = told
-        self.on_receive: Callable[[], None] = lambda: None
+        self.on_receive: Callable[[], object] = lambda: None
         self.on_send: Callable[[], None] = lambda: None
         self.on_going_on: Callable[[], None] = lambda: None
-        poller.add(self.number, self)
+        poller.watch_reading(self.number, self)
 
     @property
     def number(self) -> int:
@@ -30,12 +29,12 @@ class Polled:
         self._told.append("receive")
         self._ours.recv(100)
         self.on_receive()
-        self._poller.answered.append(self)
+        self.poller.answered.append(self)
 
     def go_on(self) -> None:
         self._told.append("go on")
         self.on_going_on()
-        self._poller.answered.append(self)
+        self.poller.answered.append(self)
 
     def send(self) -> None:
         self.on_send()
@@ -43,29 +42,22 @@ class Polled:
 
     def send_rest(self) -> None:
         self._told.append("send rest")
-
-    def close(self) -> None:
-        self._told.append("close")
-        self.remove()
+        self.poller.ignore_writing(self.number)
 
     def abort(self, reason: str) -> None:
         self._told.append("abort")
-        self.remove()
+        self.end()
 
-    def remove(self) -> None:
-        self._poller.remove(self.number)
-        self._ours.close()
-
-    def close_both(self) -> None:
+    def end(self) -> None:
+        if self.number >= 0:
+            self.poller.forget(self.number, self)
         self._ours.close()
         self.theirs.close()
 
 
 class Polls:
-    def __init__(self) -> None:
-        self.clock = VirtualClock()
-        self.turns_ms: list[float] = []
-        self.poller = Poller(self.clock, self.turns_ms.append)
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.poller = Poller(loop)
         self.told: list[str] = []
         self.connections: list[Polled] = []
 
@@ -73,43 +65,53 @@ class Polls:
         self.connections += [Polled(self.poller, self.told) for _ in range(count)]
         return self.connections[-count:]
 
-    def turn(self) -> list[str]:
-        self.told.clear()
-        self.poller.take_turn()
-        return list(self.told)
+    async def settled(self) -> list[str]:
+        """What was told until nothing more happened."""
+        for _ in range(5):
+            await asyncio.sleep(0)
+        told, self.told[:] = list(self.told), []
+        return told
 
 
 @pytest.fixture
-def polls() -> Iterator[Polls]:
-    polls = Polls()
+async def polls() -> AsyncIterator[Polls]:
+    polls = Polls(asyncio.get_running_loop())
     yield polls
     for connection in polls.connections:
-        connection.close_both()
-    polls.poller.close()
+        connection.end()
 
 
-def test_answers_wait_for_the_other_requests_of_their_turn(polls: Polls) -> None:
+async def test_answers_wait_for_the_other_requests_of_their_turn(polls: Polls) -> None:
     for connection in polls.connect(3):
         connection.theirs.send(b"x")
-    assert polls.turn() == ["receive"] * 3 + ["send"] * 3
-    assert polls.turn() == []
+    assert await polls.settled() == ["receive"] * 3 + ["send"] * 3
+    assert await polls.settled() == []
 
 
-def test_nobody_waits_for_the_requests_of_many_others(polls: Polls) -> None:
-    for connection in polls.connect(CONNECTIONS_OF_A_TURN + 2):
+async def test_who_is_served_alone_is_answered_at_once(polls: Polls) -> None:
+    (connection,) = polls.connect(1)
+    connection.theirs.send(b"x")
+    assert await polls.settled() == ["receive", "send"]
+    connection.on_receive = lambda: asyncio.get_running_loop().call_soon(polls.told.append, "later")
+    connection.theirs.send(b"x")
+    assert await polls.settled() == ["receive", "send", "later"]
+
+
+async def test_nobody_waits_for_the_requests_of_many_others(polls: Polls) -> None:
+    for connection in polls.connect(ANSWERED_AT_ONCE + 2):
         connection.theirs.send(b"x")
-    assert polls.turn().count("receive") == CONNECTIONS_OF_A_TURN
-    assert polls.turn() == ["receive"] * 2 + ["send"] * 2
+    told = await polls.settled()
+    assert told.index("send") == ANSWERED_AT_ONCE
+    assert told.count("send") == ANSWERED_AT_ONCE + 2
 
 
-def test_a_connection_that_was_closed_in_the_same_turn_gets_none(polls: Polls) -> None:
+async def test_a_connection_that_was_closed_in_the_same_turn_gets_none(polls: Polls) -> None:
     first, second = polls.connect(2)
-    first.on_receive = second.close
-    second.on_receive = first.close
+    first.on_receive = second.end
+    second.on_receive = first.end
     for connection in (first, second):
         connection.theirs.send(b"x")
-    told = polls.turn()
-    assert told.count("receive") == told.count("close") == 1
+    assert (await polls.settled()).count("receive") == 1
 
 
 def fail() -> None:
@@ -117,7 +119,7 @@ def fail() -> None:
 
 
 @pytest.mark.parametrize("where", ["on_receive", "on_send", "on_going_on"])
-def test_a_connection_that_fails_is_ended_and_the_others_are_answered(
+async def test_a_connection_that_fails_is_ended_and_the_others_are_answered(
     polls: Polls, where: str
 ) -> None:
     connections = polls.connect(3)
@@ -127,47 +129,20 @@ def test_a_connection_that_fails_is_ended_and_the_others_are_answered(
             polls.poller.go_on_soon(connection)
         else:
             connection.theirs.send(b"x")
-    told = polls.turn()
+    told = await polls.settled()
     assert (told.count("abort"), told.count("send")) == (1, 2)
 
 
-def test_who_goes_on_is_served_first_and_answered_with_the_others(polls: Polls) -> None:
-    going_on, other = polls.connect(2)
-    other.theirs.send(b"x")
-    polls.poller.go_on_soon(going_on)
-    assert polls.turn() == ["go on", "receive", "send", "send"]
-    assert polls.turn() == []
-
-
-async def test_who_goes_on_waits_for_nobody(polls: Polls) -> None:
+async def test_who_goes_on_waits_for_nothing_to_come(polls: Polls) -> None:
     (connection,) = polls.connect(1)
-    polls.poller.start()
-    connection.on_going_on = lambda: polls.clock.advance(5)
     polls.poller.go_on_soon(connection)
-    assert polls.told == []
-    await asyncio.sleep(0)
-    assert (polls.told, polls.turns_ms) == (["go on", "send"], [5])
+    assert polls.told == [], "not from here: who answered may be in another's request"
+    assert await polls.settled() == ["go on", "send"]
 
 
-def test_who_takes_answers_again_is_sent_the_rest(polls: Polls) -> None:
+async def test_who_takes_answers_again_is_sent_the_rest(polls: Polls) -> None:
     (connection,) = polls.connect(1)
-    polls.poller.watch(connection.number, WRITABLE)
+    polls.poller.ignore_reading(connection.number)
+    polls.poller.watch_writing(connection.number, connection)
     connection.theirs.send(b"not asked for")
-    assert polls.turn() == ["send rest"]
-
-
-def test_a_broken_connection_is_noticed_where_nothing_is_read(polls: Polls) -> None:
-    (connection,) = polls.connect(1)
-    polls.poller.watch(connection.number, 0)
-    connection.theirs.send(b"not asked for")
-    assert polls.turn() == []
-    connection.theirs.close()
-    assert polls.turn() == ["close"]
-
-
-def test_it_tells_how_long_a_turn_took(polls: Polls) -> None:
-    for connection in polls.connect(2):
-        connection.on_receive = lambda: polls.clock.advance(3)
-        connection.theirs.send(b"x")
-    polls.turn()
-    assert polls.turns_ms == [6]
+    assert await polls.settled() == ["send rest"]

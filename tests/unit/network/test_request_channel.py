@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from floodmark.network.request_channel import RequestChannel
+from floodmark.network.request_channel import TIMED_EVERY, RequestChannel
 from floodmark.testing.virtual_clock import VirtualClock
 
 SLOTS = 8
@@ -55,11 +55,14 @@ def test_computing_counts_whatever_the_number_of_slots(clock: Processing) -> Non
 
 
 def test_requests_that_wait_for_a_disk_keep_the_broker_busy(clock: Processing) -> None:
-    channel = channel_of(clock, lambda *_: b"")
-    clock.advance(1000)
-    for _ in range(3):
-        channel.handled(250)
-    assert channel.idle_share() == pytest.approx(0.25)
+    def waits(*_: Any) -> bytes:
+        clock.advance(5)
+        return b"late"
+
+    channel = channel_of(clock, waits)
+    for _ in range(10 * TIMED_EVERY):
+        assert channel.submit(Nobody(), memoryview(b"")) == b"late"
+    assert channel.idle_share() == pytest.approx(0.0)
 
 
 async def test_work_that_holds_slots_counts_by_their_share(clock: Processing) -> None:
