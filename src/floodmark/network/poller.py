@@ -121,6 +121,7 @@ class Poller:
                 self._fail(connection, problem)
 
     def _supervise(self, connection: Pollable, step: Callable[[], None]) -> None:
+        """As `_receive` and `_answer` do by themselves: every request passes there."""
         try:
             step()
         except Exception as problem:  # noqa: BLE001 - the supervisor of connections
