@@ -7,12 +7,11 @@ a reload of a stable group gives that group, and once the trouble ends the group
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import invariant, precondition, rule
 
 from floodmark.coordinators.groups.classic_group import ClassicGroup
 from floodmark.coordinators.groups.client import Client
@@ -24,6 +23,7 @@ from floodmark.wire.messages.join_group import JoinGroupRequest, JoinGroupReques
 from floodmark.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from floodmark.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kit.group_bench import GroupBench
+from kit.loop_machine import LoopMachine
 
 CLIENT = Client("app", "/h", 9)
 
@@ -47,25 +47,17 @@ class Member:
         self.wants = "join"
 
 
-class ClassicGroupMachine(RuleBasedStateMachine):
+class ClassicGroupMachine(LoopMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.loop = asyncio.new_event_loop()
         self.bench = self.run(GroupBench)
         self.members: list[Member] = []
         self.instances = 0
 
-    def run(self, function: Callable[..., Any], *args: Any) -> Any:
-        async def step() -> Any:
-            result = function(*args)
-            return await result if asyncio.iscoroutine(result) else result
-
-        return self.loop.run_until_complete(step())
-
     def teardown(self) -> None:
         self.settle()
         self.run(self.bench.service.close)
-        self.loop.close()
+        super().teardown()
 
     # A client's steps
 

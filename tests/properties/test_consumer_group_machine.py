@@ -6,14 +6,11 @@ and once the trouble ends everybody who is left has a fair share of everything.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from typing import Any
 from uuid import UUID
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import invariant, precondition, rule
 
 from floodmark.coordinators.groups.client import Client
 from floodmark.coordinators.groups.consumer_group import ConsumerGroup
@@ -26,6 +23,7 @@ from floodmark.wire.messages.consumer_group_heartbeat import (
     RequestTopicPartitions,
 )
 from kit.group_bench import GroupBench, now, topic_image
+from kit.loop_machine import LoopMachine
 
 CLIENT = Client("app", "/h", 1)
 TOPICS = ("t", "u")
@@ -48,27 +46,19 @@ class Consumer:
         return {(t, p) for t, ps in self.owned.items() for p in ps}
 
 
-class ConsumerGroupMachine(RuleBasedStateMachine):
+class ConsumerGroupMachine(LoopMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.loop = asyncio.new_event_loop()
         self.bench = self.run(GroupBench, GroupSettings(consumer_assignment_interval_ms=0))
         self.sizes = {"t": 4, "u": 3}
         self.consumers: dict[str, Consumer] = {}
         self.names = 0
         self._publish()
 
-    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        async def step() -> Any:
-            result = function(*args, **kwargs)
-            return await result if asyncio.iscoroutine(result) else result
-
-        return self.loop.run_until_complete(step())
-
     def teardown(self) -> None:
         self.settle()
         self.run(self.bench.service.close)
-        self.loop.close()
+        super().teardown()
 
     def _publish(self) -> None:
         images = [topic_image(t, n, i + 1) for i, (t, n) in enumerate(self.sizes.items())]

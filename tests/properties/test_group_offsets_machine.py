@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from typing import Any
-
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import invariant, rule
 
 from floodmark.coordinators.ports import AppendRefused
 from floodmark.records.control import ControlType, EndTransactionMarker, encode_marker
@@ -25,6 +21,7 @@ from floodmark.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from kit.group_bench import GroupBench, now
+from kit.loop_machine import LoopMachine
 
 API_VERSION = 9
 GROUPS = ("g1", "g2")
@@ -36,27 +33,19 @@ producers = st.integers(1, 3)
 Key = tuple[str, str, int]
 
 
-class OffsetsMachine(RuleBasedStateMachine):
+class OffsetsMachine(LoopMachine):
     """`order` stands for the place in the log: the later commit wins, by whatever way it came."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.loop = asyncio.new_event_loop()
         self.bench = self.run(GroupBench)
         self.committed: dict[Key, tuple[int, int]] = {}
         self.pending: dict[int, dict[Key, tuple[int, int]]] = {}
         self.order = 0
 
-    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        async def step() -> Any:
-            result = function(*args, **kwargs)
-            return await result if asyncio.iscoroutine(result) else result
-
-        return self.loop.run_until_complete(step())
-
     def teardown(self) -> None:
         self.run(self.bench.service.close)
-        self.loop.close()
+        super().teardown()
 
     def commit_request(self, group_id: str, topic: str, partition: int, offset: int) -> int:
         request = OffsetCommitRequest(

@@ -7,13 +7,12 @@ it, a new owner begins where that commit left off, and once the trouble ends all
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from floodmark.coordinators.groups.classic_group import ClassicGroup
 from floodmark.coordinators.groups.client import Client
@@ -46,6 +45,7 @@ from floodmark.wire.messages.offset_fetch import (
 )
 from floodmark.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kit.group_bench import GroupBench, now, topic_image
+from kit.loop_machine import LoopMachine
 
 CLIENT = Client("app", "/h", 9)
 CONSUMER_CLIENT = Client("app", "/h", 1)
@@ -98,10 +98,9 @@ class ClassicMember(Member):
         self.epoch, self.wants = -1, "join"
 
 
-class ProtocolChangeMachine(RuleBasedStateMachine):
+class ProtocolChangeMachine(LoopMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.loop = asyncio.new_event_loop()
         at_once = GroupSettings(consumer_assignment_interval_ms=0, initial_rebalance_delay_ms=0)
         self.bench = self.run(GroupBench, at_once)
         self.run(self.bench.set_topics, topic_image("t", PARTITIONS, 1))
@@ -112,17 +111,10 @@ class ProtocolChangeMachine(RuleBasedStateMachine):
         self.moved_back_in = -1
         """The last generation in which the group became classic."""
 
-    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        async def step() -> Any:
-            result = function(*args, **kwargs)
-            return await result if asyncio.iscoroutine(result) else result
-
-        return self.loop.run_until_complete(step())
-
     def teardown(self) -> None:
         self.settle()
         self.run(self.bench.service.close)
-        self.loop.close()
+        super().teardown()
 
     def act(self, member: Member) -> None:
         if isinstance(member, ClassicMember):
