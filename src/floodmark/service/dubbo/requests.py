@@ -1,0 +1,124 @@
+"""PURE: request bodies to calls. Repeated parts are remembered instead of decoded again.
+
+A consumer's requests for one method begin with the same bytes (version, path, method, types) and
+mostly end with the same attachments; each connection remembers both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from floodmark.service.hessian import Decoder, HessianError, JavaClasses
+from floodmark.service.interface import count_of
+
+MAX_PREFIXES = 16
+MAX_ATTACHMENTS = 64
+MAX_ATTACHMENT_BYTES = 4096
+MAX_ARGUMENTS = 255
+"""Java's own limit for the parameters of a method."""
+
+
+class Prefix(NamedTuple):
+    """What stands in front of the arguments."""
+
+    data: bytes
+    dubbo_version: str
+    path: str
+    version: str
+    method: str
+    descriptor: str
+    argument_count: int
+    takes_attachments: bool
+    """Whether a response may carry attachments (Dubbo protocol 2.0.2 and later)."""
+
+
+class Request(NamedTuple):
+    prefix: Prefix
+    arguments: list[Any]
+    attachments: Mapping[str, Any]
+
+
+ClassesOf = Callable[[str], JavaClasses | None]
+
+
+class Requests:
+    """The request bodies of one connection."""
+
+    __slots__ = ("_attachments", "_classes_of", "_prefixes")
+
+    def __init__(self, classes_of: ClassesOf) -> None:
+        """`classes_of(path)` has the classes for the arguments."""
+        self._classes_of = classes_of
+        self._prefixes: list[Prefix] = []
+        self._attachments: dict[bytes, Mapping[str, Any]] = {}
+
+    def read(self, body: bytes) -> Request:
+        """A whole request; raises HessianError."""
+        prefix = self._prefix(body)
+        start = len(prefix.data)
+        arguments: list[Any] = []
+        if prefix.argument_count:
+            decoder = Decoder(body, self._classes_of(prefix.path), start)
+            arguments = [decoder.read() for _ in range(prefix.argument_count)]
+            start = decoder.position
+            known = self._attachments.get(body[start:])
+            if known is not None:
+                return Request(prefix, arguments, known)
+            return Request(prefix, arguments, self._read_attachments(decoder, body[start:]))
+        known = self._attachments.get(body[start:])
+        if known is None:
+            known = self._read_attachments(Decoder(body, None, start), body[start:])
+        return Request(prefix, arguments, known)
+
+    def _prefix(self, body: bytes) -> Prefix:
+        for known in self._prefixes:
+            if body.startswith(known.data):
+                return known
+        prefix = read_prefix(body)
+        if len(self._prefixes) >= MAX_PREFIXES:
+            self._prefixes.pop()
+        self._prefixes.insert(0, prefix)
+        return prefix
+
+    def _read_attachments(self, decoder: Decoder, data: bytes) -> Mapping[str, Any]:
+        attachments = decoder.read()
+        decoder.expect_end()
+        if attachments is None:
+            attachments = {}
+        if not isinstance(attachments, dict):
+            raise HessianError("attachments are a map")
+        # Texts only: nothing in them refers to the arguments before.
+        is_plain = all(type(k) is str and type(v) is str for k, v in attachments.items())
+        if is_plain and len(data) <= MAX_ATTACHMENT_BYTES:
+            if len(self._attachments) >= MAX_ATTACHMENTS:
+                self._attachments.clear()
+            self._attachments[data] = attachments
+        return attachments
+
+
+def read_prefix(body: bytes) -> Prefix:
+    decoder = Decoder(body)
+    texts = [decoder.read_text() for _ in range(5)]
+    dubbo_version, path, version, method, descriptor = texts
+    count = count_of(descriptor)
+    if count > MAX_ARGUMENTS:
+        raise HessianError(f"{count} arguments, {MAX_ARGUMENTS} at most")
+    return Prefix(
+        body[: decoder.position],
+        dubbo_version,
+        path,
+        version,
+        method,
+        descriptor,
+        count,
+        takes_attachments(dubbo_version),
+    )
+
+
+def takes_attachments(dubbo_version: str) -> bool:
+    """Between 2.0.2 and 2.0.99, where the protocol's version ends and those of releases begin."""
+    parts = dubbo_version.split(".")
+    if len(parts) < 3 or parts[:2] != ["2", "0"] or not parts[2].isdecimal():
+        return False
+    return 2 <= int(parts[2]) <= 99

@@ -1,0 +1,70 @@
+"""The server of the Dubbo protocol: one per address, for all services exported there."""
+
+from __future__ import annotations
+
+import asyncio
+
+from floodmark.service.dubbo.connection import Connection
+from floodmark.service.server import DEFAULT_THREADS, MAX_CONNECTIONS, ServiceServer
+
+HEARTBEAT_SECONDS = 60.0
+"""Dubbo's default: a connection that is silent for so long is asked whether it lives."""
+
+MISSED_HEARTBEATS = 3
+
+
+class DubboServer(ServiceServer):
+    """Listens, keeps connections alive, ends them in order."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        threads: int = DEFAULT_THREADS,
+        heartbeat_seconds: float = HEARTBEAT_SECONDS,
+    ) -> None:
+        super().__init__(host, port, threads)
+        self._heartbeat_seconds = heartbeat_seconds
+        self._connections: set[Connection] = set()
+        self._beat: asyncio.TimerHandle | None = None
+
+    @property
+    def connections(self) -> frozenset[Connection]:
+        return frozenset(self._connections)
+
+    async def start(self) -> None:
+        await super().start()
+        self._beat_later()
+
+    def new_connection(self) -> Connection:
+        return Connection(self)
+
+    def opened(self, connection: Connection) -> bool:
+        if len(self._connections) >= MAX_CONNECTIONS:
+            return False
+        self._connections.add(connection)
+        return True
+
+    def closed(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+
+    def _beat_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._beat = loop.call_later(self._heartbeat_seconds / 3, self._check_connections)
+
+    def _check_connections(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for connection in list(self._connections):
+            connection.keep_alive(now, self._heartbeat_seconds, MISSED_HEARTBEATS)
+        self._beat_later()
+
+    def say_goodbye(self) -> None:
+        if self._beat is not None:
+            self._beat.cancel()
+        for connection in list(self._connections):
+            connection.send_readonly()
+
+    def close_connections(self) -> None:
+        for connection in list(self._connections):
+            connection.close()

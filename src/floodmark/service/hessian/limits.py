@@ -1,0 +1,18 @@
+"""Bounds for what a peer sends: a message may be wrong, but not expensive."""
+
+MAX_DEPTH = 150
+"""Containers inside containers. Each level takes two Python frames of the thousand there are."""
+
+MAX_CONTAINERS = 250_000
+"""Lists, maps and objects of one message. An empty one is a byte on the wire and about 100 in
+memory, so the size of a frame alone would not bound it."""
+
+MAX_ITEMS = 2_000_000
+"""Items of all lists and entries of all maps of one message: decoding runs on the event loop, and
+this many take about a third of a second."""
+
+MAX_CLASSES = 10_000
+"""Class definitions of one message."""
+
+MAX_KNOWN_SHAPES = 1_000
+"""Field lists that are remembered per registry: a peer may send a class with any of them."""

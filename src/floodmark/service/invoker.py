@@ -1,0 +1,134 @@
+"""A method of an exported object, ready to be called: arguments in, result out.
+
+Everything that can be known before a call is found out when the service is exported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from typing import Any
+
+from floodmark.service.errors import RpcError
+from floodmark.service.hessian import Encoder, HessianError, JavaClasses
+from floodmark.service.hints import Writer
+from floodmark.service.interface import Interface, Method
+from floodmark.service.url import URL, is_set
+
+
+class Runs(Enum):
+    """Where a method runs."""
+
+    INLINE = auto()
+    ON_THE_LOOP = auto()
+    IN_A_THREAD = auto()
+
+
+class NoSuchMethod(RpcError):
+    """The interface has no such method, or not with that many arguments."""
+
+
+class Handle:
+    """One method of one object."""
+
+    __slots__ = ("_converters", "_fewest", "active", "function", "limit", "name", "runs", "write")
+
+    def __init__(self, method: Method, function: Callable[..., Any], limit: int) -> None:
+        self.name = method.name
+        self.function = function
+        self.write: Writer = method.result.write
+        self.runs = _runs(method)
+        self.limit = limit
+        """Calls at the same time (`executes`); 0 is no limit."""
+        self.active = 0
+        self._converters = tuple(parameter.type.convert for parameter in method.parameters)
+        self._fewest = method.fewest
+
+    def accept(self, values: Sequence[Any]) -> list[Any]:
+        """Arguments as the type hints say, or an error that names the wrong one."""
+        converters = self._converters
+        if not self._fewest <= len(values) <= len(converters):
+            raise NoSuchMethod(
+                f"{self.name} takes {self._takes()} arguments, {len(values)} were given"
+            )
+        try:
+            return [convert(value) for convert, value in zip(converters, values, strict=False)]
+        except HessianError:
+            self._explain(values)
+            raise
+
+    def _explain(self, values: Sequence[Any]) -> None:
+        for number, (convert, value) in enumerate(zip(self._converters, values, strict=False)):
+            try:
+                convert(value)
+            except HessianError as error:
+                raise HessianError(f"argument {number} of {self.name}: {error}") from error
+
+    def _takes(self) -> str:
+        most = len(self._converters)
+        return str(most) if most == self._fewest else f"{self._fewest} to {most}"
+
+    def begin(self) -> None:
+        """Count a call; over the limit it is refused as Dubbo's ExecuteLimitFilter does."""
+        if self.limit and self.active >= self.limit:
+            raise RpcError(
+                f"Failed to invoke method {self.name}, cause: The service using threads greater "
+                f'than <dubbo:service executes="{self.limit}" /> limited.',
+                RpcError.LIMIT_EXCEEDED,
+            )
+        self.active += 1
+
+    def end(self) -> None:
+        self.active -= 1
+
+
+def _runs(method: Method) -> Runs:
+    if method.is_async:
+        return Runs.ON_THE_LOOP
+    return Runs.INLINE if method.runs_inline else Runs.IN_A_THREAD
+
+
+class Invoker:
+    """An object behind an interface and a URL; the URL changes when a configurator says so."""
+
+    def __init__(self, target: object, interface: Interface, url: URL) -> None:
+        self.target = target
+        self.interface = interface
+        self.url = url
+        self.token = _token(url)
+        self.last_call = 0.0
+        """When the last call came, on the loop's clock; 0 if none has."""
+        self.handles: dict[str, Handle] = {}
+        for method in interface.methods.values():
+            limit = int(url.method_parameter(method.name, "executes", "0"))
+            handle = Handle(method, getattr(target, method.python_name), limit)
+            self.handles[method.name] = handle
+            # A Java interface may have Python's own name, too.
+            self.handles.setdefault(method.python_name, handle)
+
+    @property
+    def classes(self) -> JavaClasses:
+        return self.interface.classes
+
+    def reconfigure(self, url: URL) -> None:
+        """Take over the settings of a new URL while calls go on."""
+        self.url = url
+        self.token = _token(url)
+        for handle in self.handles.values():
+            handle.limit = int(url.method_parameter(handle.name, "executes", "0"))
+
+    def handle(self, name: str) -> Handle:
+        found = self.handles.get(name)
+        if found is None:
+            raise NoSuchMethod(f"Service not found:{self.interface.name}, {name}")
+        return found
+
+
+def _token(url: URL) -> str:
+    token = url.get("token")
+    return token if is_set(token) else ""
+
+
+def write_any(encoder: Encoder, value: Any) -> None:
+    """A result by its own type, as echo and generic calls have it."""
+    encoder.write(value)

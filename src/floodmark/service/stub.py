@@ -1,0 +1,182 @@
+"""PURE: Java and Go sources of an interface, for consumers to compile against.
+
+`floodmark service stub` writes them. A Java interface, a class per dataclass, enum and declared
+exception; for Go one file with structs and a service struct as dubbo-go wants it.
+"""
+
+from __future__ import annotations
+
+import typing
+from enum import Enum
+
+from floodmark.service.errors import InterfaceError
+from floodmark.service.hints import Hints
+from floodmark.service.interface import Interface, Method
+
+_HEADER = "// Written by `floodmark service stub`. Changes will be lost.\n"
+
+
+def java_sources(interface: Interface) -> dict[str, str]:
+    """Sources by their path, such as `dev/shop/Orders.java`."""
+    sources = {_path(interface.name): _java_interface(interface)}
+    for cls, name in interface.classes:
+        if issubclass(cls, Enum):
+            sources[_path(name)] = _java_enum(cls, name)
+        else:
+            sources[_path(name)] = _java_class(cls, name, interface)
+    return sources
+
+
+def _path(name: str) -> str:
+    return name.replace(".", "/") + ".java"
+
+
+def _top(name: str) -> str:
+    package = name.rpartition(".")[0]
+    return _HEADER + (f"package {package};\n\n" if package else "\n")
+
+
+def _java_interface(interface: Interface) -> str:
+    lines = [_top(interface.name) + f"public interface {interface.name.rpartition('.')[2]} {{"]
+    for method in interface.methods.values():
+        lines.append(f"    {_java_signature(method, interface)};")
+    return "\n".join([*lines, "}", ""])
+
+
+def _java_signature(method: Method, interface: Interface) -> str:
+    parameters = ", ".join(f"{item.type.java} {item.name}" for item in method.parameters)
+    thrown = ", ".join(interface.classes.name_of(cls) or "" for cls in method.raises)
+    throws = f" throws {thrown}" if thrown else ""
+    return f"{method.result.java} {method.name}({parameters}){throws}"
+
+
+def _java_enum(cls: type[Enum], name: str) -> str:
+    constants = ", ".join(member.name for member in cls)
+    return f"{_top(name)}public enum {name.rpartition('.')[2]} {{ {constants} }}\n"
+
+
+def _java_class(cls: type, name: str, interface: Interface) -> str:
+    simple = name.rpartition(".")[2]
+    is_exception = issubclass(cls, BaseException)
+    extends = "extends Exception" if is_exception else "implements java.io.Serializable"
+    lines = [_top(name) + f"public class {simple} {extends} {{"]
+    lines.append("    private static final long serialVersionUID = 1L;\n")
+    fields = _fields(cls, interface)
+    lines += [f"    private {java} {field};" for field, java in fields]
+    lines.append(f"\n    public {simple}() {{\n    }}")
+    if is_exception:
+        lines.append(f"\n    public {simple}(String message) {{\n        super(message);\n    }}")
+    for field, java in fields:
+        upper = field[:1].upper() + field[1:]
+        prefix = "is" if java == "boolean" else "get"
+        lines.append(f"\n    public {java} {prefix}{upper}() {{\n        return {field};\n    }}")
+        lines.append(
+            f"\n    public void set{upper}({java} {field}) {{\n"
+            f"        this.{field} = {field};\n    }}"
+        )
+    return "\n".join([*lines, "}", ""])
+
+
+def _fields(cls: type, interface: Interface) -> list[tuple[str, str]]:
+    """Name and Java type of each field, in the order of the wire."""
+    found = typing.get_type_hints(cls, include_extras=True)
+    package = f"{interface.package}." if interface.package else ""
+    hints = Hints(interface.classes, package)
+    return [
+        (field.java_name, hints.of(found[field.name]).java)
+        for field in interface.classes.fields_of(cls)
+    ]
+
+
+_GO_TYPES = {
+    "boolean": "bool",
+    "byte": "int8",
+    "short": "int16",
+    "int": "int32",
+    "long": "int64",
+    "float": "float32",
+    "double": "float64",
+    "char": "string",
+    "java.lang.String": "string",
+    "java.lang.Boolean": "*bool",
+    "java.lang.Integer": "*int32",
+    "java.lang.Long": "*int64",
+    "java.lang.Double": "*float64",
+    "java.util.Date": "time.Time",
+    "byte[]": "[]byte",
+    "java.lang.Object": "interface{}",
+}
+
+
+def go_source(interface: Interface, package: str = "stub") -> str:
+    """One Go file with the interface and its classes."""
+    body = [_go_class(cls, name, interface) for cls, name in interface.classes]
+    body.append(_go_service(interface))
+    text = "\n".join(body)
+    registered = "".join(
+        f"\thessian.RegisterPOJO(&{name.rpartition('.')[2]}{{}})\n"
+        for cls, name in interface.classes
+        if not issubclass(cls, (Enum, BaseException))
+    )
+    imports = ['\t"context"']
+    if "time.Time" in text:
+        imports.append('\t"time"')
+    imports.append('\n\thessian "github.com/apache/dubbo-go-hessian2"')
+    joined = "\n".join(imports)
+    return (
+        f"{_HEADER}package {package}\n\nimport (\n{joined}\n)\n\n"
+        f"func init() {{\n{registered}}}\n\n{text}"
+    )
+
+
+def _go_service(interface: Interface) -> str:
+    simple = interface.name.rpartition(".")[2]
+    lines = [
+        f"// {simple} is {interface.name}; give it to dubbo-go's client.",
+        f"type {simple} struct {{",
+    ]
+    for method in interface.methods.values():
+        go_name = method.name[:1].upper() + method.name[1:]
+        parameters = ", ".join(
+            ["ctx context.Context", *(f"{p.name} {_go(p.type.java)}" for p in method.parameters)]
+        )
+        result = "error" if method.result.java == "void" else f"({_go(method.result.java)}, error)"
+        lines.append(f'\t{go_name} func({parameters}) {result} `dubbo:"{method.name}"`')
+    lines += [
+        "}",
+        "",
+        f"func (s *{simple}) Reference() string {{",
+        f'\treturn "{interface.name}"',
+        "}",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _go_class(cls: type, name: str, interface: Interface) -> str:
+    simple = name.rpartition(".")[2]
+    if issubclass(cls, Enum):
+        return f"// {simple} is sent by name.\ntype {simple} = string\n"
+    lines = [f"type {simple} struct {{"]
+    for field, java in _fields(cls, interface):
+        go_name = field[:1].upper() + field[1:]
+        lines.append(f'\t{go_name} {_go(java)} `hessian:"{field}"`')
+    lines += ["}", "", f"func (*{simple}) JavaClassName() string {{", f'\treturn "{name}"', "}"]
+    return "\n".join([*lines, ""])
+
+
+def _go(java: str) -> str:
+    if java in _GO_TYPES:
+        return _GO_TYPES[java]
+    if java.endswith("[]"):
+        return "[]" + _go(java[:-2])
+    if java.startswith(("java.util.List<", "java.util.Set<")):
+        return "[]" + _go(java[java.index("<") + 1 : -1])
+    if java.startswith("java.util.Map<"):
+        key, _, value = java[len("java.util.Map<") : -1].partition(", ")
+        return f"map[{_go(key)}]{_go(value)}"
+    if java.startswith("java."):
+        return "interface{}"
+    simple = java.rpartition(".")[2]
+    if not simple.isidentifier():
+        raise InterfaceError(f"{java} has no Go type")
+    return f"*{simple}"

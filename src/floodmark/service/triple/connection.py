@@ -1,0 +1,322 @@
+"""One HTTP/2 connection of a triple consumer: a stream is a call."""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote
+
+import h2.config
+import h2.connection
+import h2.events
+import h2.exceptions
+import h2.settings
+
+from floodmark.service.call import Call, enter_call
+from floodmark.service.dispatch import Prepared, java_exception, prepare
+from floodmark.service.dubbo.frames import MAX_PAYLOAD_BYTES
+from floodmark.service.errors import RpcError
+from floodmark.service.hessian import Decoder, Encoder, HessianError
+from floodmark.service.invoker import Invoker, NoSuchMethod, Runs
+from floodmark.service.triple.messages import (
+    PREFIX_BYTES,
+    grpc_frame,
+    read_grpc_frame,
+    read_request,
+    write_response,
+)
+
+if TYPE_CHECKING:
+    from floodmark.service.triple.server import TripleServer
+
+MAX_STREAMS = 1_000
+MAX_WAITING_BYTES = 32 * 1024 * 1024
+"""Bodies of one connection that have not been answered yet, requests and responses."""
+
+_WINDOW = 1024 * 1024
+_HEADERS = [(":status", "200"), ("content-type", "application/grpc+proto")]
+_OWN_HEADERS = frozenset({"content-type", "te", "grpc-timeout", "grpc-accept-encoding"})
+_MAX_MESSAGE = 1_000
+
+INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL = 3, 8, 12, 13
+EXCEPTION_OF_THE_METHOD = "3"
+"""tri-exception-code for an exception that the body carries; the status is then OK."""
+
+
+class _Stream:
+    """What has come of a request, and what is still to be sent of its answer."""
+
+    __slots__ = ("body", "headers", "rest", "trailers")
+
+    def __init__(self, headers: dict[str, str]) -> None:
+        self.headers = headers
+        self.body = bytearray()
+        self.rest = b""
+        self.trailers: list[tuple[str, str]] | None = None
+
+
+class TripleConnection(asyncio.Protocol):
+    """A consumer."""
+
+    def __init__(self, server: TripleServer) -> None:
+        self._server = server
+        self._loop = asyncio.get_running_loop()
+        config = h2.config.H2Configuration(client_side=False, header_encoding="utf-8")
+        self._h2 = h2.connection.H2Connection(config)
+        self._transport: asyncio.Transport | None = None
+        self._streams: dict[int, _Stream] = {}
+        self._waiting_bytes = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.remote_address = ""
+
+    # asyncio's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self.remote_address = f"{peer[0]}:{peer[1]}" if peer else ""
+        if not self._server.opened(self):
+            self._server.warn("connections", f"refused {self.remote_address}: too many connections")
+            self._transport.abort()
+            return
+        self._h2.local_settings = h2.settings.Settings(
+            client=False,
+            initial_values={
+                h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: MAX_STREAMS,
+                h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: _WINDOW,
+                h2.settings.SettingCodes.MAX_HEADER_LIST_SIZE: 64 * 1024,
+            },
+        )
+        self._h2.initiate_connection()
+        self._h2.increment_flow_control_window(_WINDOW * 15)
+        self._write()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._streams.clear()
+        self._server.closed(self)
+
+    def pause_writing(self) -> None:
+        """The consumer does not read its answers, so we take no further requests."""
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self._transport is not None:
+            self._transport.resume_reading()
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for event in self._h2.receive_data(data):
+                self._event(event)
+        except h2.exceptions.ProtocolError as error:
+            self._server.warn("http2", f"closed {self.remote_address}: {error}")
+            self._write()
+            self.close()
+            return
+        self._write()
+
+    def _event(self, event: h2.events.Event) -> None:
+        match event:
+            case h2.events.RequestReceived():
+                headers = {str(name): str(value) for name, value in event.headers or []}
+                self._streams[event.stream_id or 0] = _Stream(headers)
+            case h2.events.DataReceived():
+                self._data(event)
+            case h2.events.StreamEnded():
+                self._request(event.stream_id or 0)
+            case h2.events.StreamReset():
+                self._forget(event.stream_id or 0)
+            case h2.events.WindowUpdated():
+                for stream_id in [event.stream_id] if event.stream_id else list(self._streams):
+                    self._send_rest(stream_id)
+            case h2.events.ConnectionTerminated():
+                self.close()
+
+    def _data(self, event: h2.events.DataReceived) -> None:
+        stream_id = event.stream_id or 0
+        self._h2.acknowledge_received_data(event.flow_controlled_length or 0, stream_id)
+        stream = self._streams.get(stream_id)
+        if stream is None:
+            return
+        data = event.data or b""
+        stream.body += data
+        self._waiting_bytes += len(data)
+        limit = MAX_PAYLOAD_BYTES + PREFIX_BYTES
+        if len(stream.body) > limit or self._waiting_bytes > MAX_WAITING_BYTES:
+            self._h2.reset_stream(stream_id, error_code=11)  # ENHANCE_YOUR_CALM
+            self._forget(stream_id)
+
+    def _forget(self, stream_id: int) -> None:
+        stream = self._streams.pop(stream_id, None)
+        if stream is not None:
+            self._waiting_bytes -= len(stream.body) + len(stream.rest)
+
+    # Calls
+
+    def _request(self, stream_id: int) -> None:
+        stream = self._streams.get(stream_id)
+        if stream is None:
+            return
+        body = bytes(stream.body)
+        self._waiting_bytes -= len(body)
+        stream.body.clear()
+        _, _, rest = stream.headers.get(":path", "").partition("/")
+        path, _, method = rest.rpartition("/")
+        invoker = self._server.find(
+            path,
+            stream.headers.get("tri-service-group", ""),
+            stream.headers.get("tri-service-version", ""),
+        )
+        if invoker is None:
+            self._fail(stream_id, UNIMPLEMENTED, f"Service not found: {path}")
+            return
+        invoker.last_call = self._loop.time()
+        attachments = {
+            name: value
+            for name, value in stream.headers.items()
+            if name[0] != ":" and name not in _OWN_HEADERS
+        }
+        try:
+            encoded, _types = read_request(read_grpc_frame(body))
+            arguments = [Decoder(item, invoker.classes).read() for item in encoded]
+            prepared = prepare(invoker, method, arguments, attachments)
+            if not self._server.may_begin():
+                self._fail(stream_id, RESOURCE_EXHAUSTED, "too many calls are under way")
+                return
+            if prepared.handle is not None:
+                prepared.handle.begin()
+        except NoSuchMethod as error:
+            self._fail(stream_id, UNIMPLEMENTED, str(error))
+            return
+        except HessianError as error:
+            self._fail(stream_id, INVALID_ARGUMENT, str(error))
+            return
+        except RpcError as error:
+            self._fail(stream_id, INTERNAL, str(error))
+            return
+        call = Call(method, attachments, self.remote_address)
+        self._server.begun()
+        task = self._loop.create_task(self._run(stream_id, invoker, prepared, call))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, stream_id: int, invoker: Invoker, prepared: Prepared, call: Call) -> None:
+        enter_call(call)
+        try:
+            value = await self._outcome(prepared)
+        except Exception as error:  # noqa: BLE001 - goes to the caller, as the method's outcome
+            thrown = java_exception(error, invoker, is_generic=prepared.is_generic)
+            self._answer(stream_id, invoker, Encoder.write, thrown, call, thrown.java_class)
+        else:
+            if prepared.finish is not None:
+                value = prepared.finish(value)
+            self._answer(stream_id, invoker, prepared.write, value, call, "")
+        finally:
+            if prepared.handle is not None:
+                prepared.handle.end()
+            self._server.ended()
+
+    async def _outcome(self, prepared: Prepared) -> Any:
+        handle, server = prepared.handle, self._server
+        if handle is None:
+            return prepared.arguments[0]
+        if handle.runs is Runs.INLINE:
+            return handle.function(*prepared.arguments)
+        if handle.runs is Runs.ON_THE_LOOP:
+            return await handle.function(*prepared.arguments)
+        if server.calls_in_threads >= server.max_threads:
+            raise RpcError("Server side thread pool is exhausted", RpcError.LIMIT_EXCEEDED)
+        server.calls_in_threads += 1
+        try:
+            return await self._loop.run_in_executor(
+                server.threads, copy_context().run, handle.function, *prepared.arguments
+            )
+        finally:
+            server.calls_in_threads -= 1
+
+    # Answers
+
+    def _answer(
+        self,
+        stream_id: int,
+        invoker: Invoker,
+        write: Any,
+        value: Any,
+        call: Call,
+        exception_class: str,
+    ) -> None:
+        encoder = Encoder(invoker.classes)
+        try:
+            if value is None:
+                encoder.write_none()
+            else:
+                encoder.write_whole(value, write)
+            if len(encoder.out) > MAX_PAYLOAD_BYTES:
+                raise HessianError(f"a result of {len(encoder.out)} bytes")
+        except HessianError as error:
+            self._fail(stream_id, INTERNAL, f"Failed to send response of {call.method}: {error}")
+            return
+        headers = list(_HEADERS)
+        if exception_class:
+            headers.append(("tri-exception-code", EXCEPTION_OF_THE_METHOD))
+        extra = [(name.lower(), quote(text)) for name, text in call.response_attachments.items()]
+        java = exception_class or "java.lang.Object"
+        body = grpc_frame(write_response(encoder.take(), java))
+        self._send(stream_id, headers, body, [("grpc-status", "0"), *extra])
+
+    def _fail(self, stream_id: int, status: int, text: str) -> None:
+        self._server.warn(f"{status} {text}", f"refused a call of {self.remote_address}: {text}")
+        message = quote(text[:_MAX_MESSAGE], safe=" ")
+        trailers = [("grpc-status", str(status)), ("grpc-message", message)]
+        self._send(stream_id, list(_HEADERS), b"", trailers)
+
+    def _send(
+        self,
+        stream_id: int,
+        headers: list[tuple[str, str]],
+        body: bytes,
+        trailers: list[tuple[str, str]],
+    ) -> None:
+        stream = self._streams.get(stream_id)
+        if stream is None or self._transport is None:
+            return  # the consumer has given up
+        self._h2.send_headers(stream_id, headers)
+        stream.rest, stream.trailers = body, trailers
+        self._waiting_bytes += len(body)
+        self._send_rest(stream_id)
+        self._write()
+
+    def _send_rest(self, stream_id: int) -> None:
+        """As much of an answer as the consumer's window takes."""
+        stream = self._streams.get(stream_id)
+        if stream is None or stream.trailers is None:
+            return
+        while stream.rest:
+            window = self._h2.local_flow_control_window(stream_id)
+            size = min(len(stream.rest), window, self._h2.max_outbound_frame_size)
+            if size <= 0:
+                return
+            self._h2.send_data(stream_id, stream.rest[:size])
+            self._waiting_bytes -= size
+            stream.rest = stream.rest[size:]
+        self._h2.send_headers(stream_id, stream.trailers, end_stream=True)
+        self._streams.pop(stream_id, None)
+
+    def _write(self) -> None:
+        data = self._h2.data_to_send()
+        if data and self._transport is not None:
+            self._transport.write(data)
+
+    def say_goodbye(self) -> None:
+        """GOAWAY: streams under way are finished, new ones go elsewhere."""
+        if self._transport is not None:
+            last = self._h2.highest_inbound_stream_id
+            frame = b"\x00\x00\x08\x07\x00\x00\x00\x00\x00" + last.to_bytes(4, "big") + bytes(4)
+            # By hand: after h2's own close_connection it would send no more answers.
+            self._transport.write(self._h2.data_to_send() + frame)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()

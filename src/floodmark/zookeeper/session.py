@@ -1,0 +1,337 @@
+"""A ZooKeeper session for asyncio: kazoo's threads below, futures and callbacks on the loop above.
+
+Nodes that are held are ephemeral and come back: after a lost session, after an outage, and in the
+place of one that an earlier session of ours left behind. Watches go on for as long as they are
+wanted. Callers: the service registry; the cluster's metadata store has the same needs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kazoo.client import KazooClient, KazooState
+from kazoo.exceptions import (
+    KazooException,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+)
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.retry import KazooRetry
+
+logger = logging.getLogger(__name__)
+
+RETRY_SECONDS = 1.0
+OPERATION_TIMEOUT_SECONDS = 15.0
+SESSION_TIMEOUT_SECONDS = 60.0
+"""Dubbo's default for registries."""
+
+
+class ZooKeeperUnavailable(Exception):
+    """There was no answer; it may or may not have happened."""
+
+
+class ZooKeeperSession:
+    """One client of an ensemble, over as many sessions as it takes."""
+
+    def __init__(
+        self, hosts: str, *, session_timeout_seconds: float = SESSION_TIMEOUT_SECONDS
+    ) -> None:
+        """`hosts` as ZooKeeper's clients write them: `a:2181,b:2181/chroot`."""
+        self.hosts = hosts
+        self._loop = asyncio.get_running_loop()
+        # It reconnects for ever, and soon: a provider that is not registered is not there.
+        reconnect = KazooRetry(max_tries=-1, delay=0.1, backoff=2, max_delay=2.0)
+        self._client = KazooClient(
+            hosts, timeout=session_timeout_seconds, connection_retry=reconnect
+        )
+        self._held: dict[str, bytes] = {}
+        self._watches: dict[int, _Watch] = {}
+        self._next_watch = 0
+        self._is_closed = False
+        self._was_lost = False
+        self._repair: asyncio.Task[None] | None = None
+        self._repair_again = False
+        self._news = asyncio.Event()
+        self._listeners: list[Callable[[bool], None]] = []
+        self.sessions = 0
+        """How many sessions there have been; tests look at it."""
+
+    @property
+    def is_connected(self) -> bool:
+        return bool(self._client.connected)
+
+    def on_state(self, listener: Callable[[bool], None]) -> None:
+        """Called with whether there is a connection, whenever that changes."""
+        self._listeners.append(listener)
+
+    async def start(self, timeout_seconds: float = 15.0) -> None:
+        """Connect; raises ZooKeeperUnavailable if nobody answers in time."""
+        self._client.add_listener(self._state_changed)
+        try:
+            await self._loop.run_in_executor(None, self._client.start, timeout_seconds)
+        except KazooTimeoutError:
+            await self.close()
+            raise ZooKeeperUnavailable(f"no ZooKeeper answers at {self.hosts}") from None
+
+    async def close(self) -> None:
+        """End the session: what it held goes at once."""
+        self._is_closed = True
+        if self._repair is not None:
+            self._repair.cancel()
+        await self._loop.run_in_executor(None, self._end)
+
+    def _end(self) -> None:
+        self._client.stop()
+        self._client.close()
+
+    # Single operations
+
+    async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False) -> bool:
+        """Make a node and, persistent, those above it; False if it is there already."""
+        try:
+            await self._ask(
+                self._client.create_async, path, data, ephemeral=ephemeral, makepath=True
+            )
+        except NodeExistsError:
+            return False
+        return True
+
+    async def put(self, path: str, data: bytes) -> None:
+        """A persistent node with this data, whether it was there or not."""
+        while not await self.create(path, data):
+            try:
+                await self._ask(self._client.set_async, path, data)
+            except NoNodeError:
+                continue
+            return
+
+    async def get(self, path: str) -> bytes | None:
+        """A node's data, or None if there is no such node."""
+        try:
+            data, _ = await self._ask(self._client.get_async, path)
+        except NoNodeError:
+            return None
+        return bytes(data)
+
+    async def children(self, path: str) -> list[str]:
+        """The names below a node; none if there is no such node."""
+        try:
+            return list(await self._ask(self._client.get_children_async, path))
+        except NoNodeError:
+            return []
+
+    async def delete(self, path: str) -> bool:
+        """False if it was not there; a node with others below it stays."""
+        try:
+            await self._ask(self._client.delete_async, path)
+        except (NoNodeError, NotEmptyError):
+            return False
+        return True
+
+    # Ephemeral nodes that stay
+
+    async def hold(self, path: str, data: bytes = b"") -> None:
+        """Have an ephemeral node until `release`, over outages and lost sessions.
+
+        If ZooKeeper cannot be reached now, it comes as soon as that is over.
+        """
+        self._held[path] = data
+        try:
+            await self._own(path, data)
+        except (ZooKeeperUnavailable, KazooException) as error:
+            logger.warning("%s is not there yet: %s", path, error)
+            self._repair_soon()
+
+    async def release(self, path: str) -> None:
+        """Give a held node up."""
+        self._held.pop(path, None)
+        try:
+            await self.delete(path)
+        except ZooKeeperUnavailable:
+            # The session's end removes it; a session that goes on would keep it.
+            self._repair_soon()
+            self._released(path)
+
+    def _released(self, path: str) -> None:
+        self._watches[self._new_id()] = _Watch(path, None)
+
+    async def _own(self, path: str, data: bytes) -> None:
+        while True:
+            if await self.create(path, data, ephemeral=True):
+                return
+            try:
+                found, stat = await self._ask(self._client.get_async, path)
+            except NoNodeError:
+                continue
+            session_id = (self._client.client_id or (0, b""))[0]
+            if stat.ephemeralOwner == session_id and found == data:
+                return
+            # Left by an earlier session, which takes it away when it expires: replace it now.
+            await self.delete(path)
+
+    # Watches
+
+    async def watch_children(
+        self, path: str, listener: Callable[[Sequence[str]], None]
+    ) -> Callable[[], None]:
+        """Call the listener with the names below a node now and whenever they change.
+
+        The node is made if it is not there. Returns what ends the watch.
+        """
+        number = self._new_id()
+        watch = self._watches[number] = _Watch(path, listener)
+        try:
+            await self._arm(watch)
+        except (ZooKeeperUnavailable, KazooException) as error:
+            logger.warning("%s is not watched yet: %s", path, error)
+            self._repair_soon()
+        return lambda: self._end_watch(number)
+
+    def _end_watch(self, number: int) -> None:
+        watch = self._watches.pop(number, None)
+        if watch is not None:
+            watch.listener = None
+
+    def _new_id(self) -> int:
+        self._next_watch += 1
+        return self._next_watch
+
+    async def _arm(self, watch: _Watch) -> None:
+        """Ask for the children and to be told of the next change."""
+        watch.generation += 1
+        generation = watch.generation
+
+        def fired(_event: object) -> None:
+            self._on_loop(self._fired, watch, generation)
+
+        while True:
+            await self.create(watch.path)
+            try:
+                names = await self._ask(self._client.get_children_async, watch.path, watch=fired)
+            except NoNodeError:
+                continue
+            break
+        if watch.listener is not None:
+            watch.listener(sorted(names))
+
+    def _fired(self, watch: _Watch, generation: int) -> None:
+        if watch.listener is not None and generation == watch.generation:
+            watch.is_stale = True
+            self._repair_soon()
+
+    # The session
+
+    def _state_changed(self, state: str) -> None:
+        """In a thread of kazoo's."""
+        self._on_loop(self._note_state, state)
+
+    def _note_state(self, state: str) -> None:
+        if self._is_closed:
+            return
+        if state == KazooState.LOST:
+            logger.warning("the ZooKeeper session with %s has expired", self.hosts)
+            self._was_lost = True
+        elif state == KazooState.SUSPENDED:
+            logger.warning("the connection to ZooKeeper %s is interrupted", self.hosts)
+        else:
+            if self._was_lost or not self.sessions:
+                self.sessions += 1
+            if self.sessions > 1 or self._held:
+                logger.info("connected to ZooKeeper %s again", self.hosts)
+            self._was_lost = False
+            for watch in self._watches.values():
+                watch.is_stale = True
+            self._repair_soon()
+        for listener in self._listeners:
+            listener(state == KazooState.CONNECTED)
+
+    def _repair_soon(self) -> None:
+        if self._is_closed:
+            return
+        self._repair_again = True
+        self._news.set()
+        if self._repair is None or self._repair.done():
+            self._repair = self._loop.create_task(self._repair_all())
+
+    async def _repair_all(self) -> None:
+        """Make held nodes and watches what they should be; goes on until they are."""
+        while self._repair_again:
+            self._repair_again = False
+            try:
+                for path, data in list(self._held.items()):
+                    if self._held.get(path) == data:
+                        await self._own(path, data)
+                for number, watch in list(self._watches.items()):
+                    await self._renew(number, watch)
+            except (ZooKeeperUnavailable, KazooException) as error:
+                logger.warning("ZooKeeper %s does not answer, trying again: %s", self.hosts, error)
+                self._repair_again = True
+                self._news.clear()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._news.wait(), RETRY_SECONDS)
+
+    async def _renew(self, number: int, watch: _Watch) -> None:
+        if watch.listener is None:
+            # A node that was released while ZooKeeper could not be reached.
+            if watch.path not in self._held:
+                await self.delete(watch.path)
+            self._watches.pop(number, None)
+        elif watch.is_stale or not watch.generation:
+            watch.is_stale = False
+            try:
+                await self._arm(watch)
+            except (ZooKeeperUnavailable, KazooException):
+                watch.is_stale = True
+                raise
+
+    # From kazoo's threads to the loop
+
+    def _on_loop(self, function: Callable[..., None], *arguments: object) -> None:
+        # RuntimeError: the loop has ended before kazoo's threads.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+    async def _ask(self, operation: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """One operation; failures of the connection become ZooKeeperUnavailable."""
+        future: asyncio.Future[Any] = self._loop.create_future()
+
+        def done(result: Any) -> None:
+            self._on_loop(_settle, future, result)
+
+        if not self._client.connected:
+            # Kazoo would keep it until there is a connection again.
+            raise ZooKeeperUnavailable(f"ZooKeeper {self.hosts}: not connected")
+        try:
+            operation(*arguments, **options).rawlink(done)
+            return await asyncio.wait_for(future, OPERATION_TIMEOUT_SECONDS)
+        except (NodeExistsError, NoNodeError, NotEmptyError):
+            raise
+        except (KazooException, TimeoutError) as error:
+            text = str(error) or type(error).__name__
+            raise ZooKeeperUnavailable(f"ZooKeeper {self.hosts}: {text}") from error
+
+
+class _Watch:
+    """A watch on the children of a path; without a listener: a node that is to go."""
+
+    __slots__ = ("generation", "is_stale", "listener", "path")
+
+    def __init__(self, path: str, listener: Callable[[Sequence[str]], None] | None) -> None:
+        self.path = path
+        self.listener = listener
+        self.generation = 0
+        self.is_stale = False
+
+
+def _settle(future: asyncio.Future[Any], result: Any) -> None:
+    if future.done():
+        return
+    if result.exception is not None:
+        future.set_exception(result.exception)
+    else:
+        future.set_result(result.value)

@@ -1,0 +1,34 @@
+"""What tests with real consumers share: jars fetched first, then a namespace without a network."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kit.dubbo_jars import DUBBO_2, DUBBO_3, dubbo_jars
+from kit.go_program import built
+from kit.namespace import enter_loopback_namespace
+from kit.tools import require_tool
+from kit.zookeeper import ZooKeeper
+
+
+@pytest.fixture(scope="session")
+def go_consumer() -> Path:
+    """Built while there is a network."""
+    return built(Path(__file__).parent / "go", "dubbo-go-consumer")
+
+
+@pytest.fixture(scope="session")
+def namespace(request: pytest.FixtureRequest) -> None:
+    require_tool("java", "javac", "mvn")
+    for version in (DUBBO_2, DUBBO_3):
+        dubbo_jars(version)
+    if any("go_consumer" in getattr(item, "fixturenames", ()) for item in request.session.items):
+        request.getfixturevalue("go_consumer")
+    enter_loopback_namespace()
+
+
+@pytest.fixture(scope="session")
+def zookeeper(namespace: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
+    with ZooKeeper(tmp_path_factory.mktemp("zookeeper")) as running:
+        yield running

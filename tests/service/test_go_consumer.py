@@ -1,0 +1,22 @@
+"""dubbo-go finds the service in ZooKeeper and calls it."""
+
+from pathlib import Path
+
+import pytest
+
+from floodmark.service.api import settings_of
+from floodmark.service.provider import Services
+from kit.process import free_port
+from kit.running import run
+from kit.sample_service import INTERFACE, Sample
+from kit.zookeeper import ZooKeeper
+
+pytestmark = [pytest.mark.go, pytest.mark.java]
+
+
+async def test_go_calls_everything(go_consumer: Path, zookeeper: ZooKeeper) -> None:
+    registry = f"zookeeper://{zookeeper.hosts}"
+    settings = settings_of(Sample, interface=INTERFACE, registry=registry, port=free_port())
+    async with Services() as services:
+        await services.export(Sample(), settings)
+        assert "all holds" in await run([str(go_consumer), zookeeper.hosts])

@@ -1,0 +1,54 @@
+"""`Service(...).export()` in programs with and without an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from floodmark.service import Consumer, Service, ServiceError, method, service
+from kit.process import free_port
+
+
+@service("dev.shop.Greeter")
+class Greeter:
+    @method(inline=True)
+    def hello(self, name: str) -> str:
+        return f"hello {name}"
+
+
+async def call(port: int) -> str:
+    async with Consumer() as consumer:
+        url = f"dubbo://127.0.0.1:{port}/dev.shop.Greeter"
+        greeter = await consumer.refer(Greeter, url=url, retries=0)
+        answer: str = await greeter.hello("x")
+        return answer
+
+
+async def test_with_a_loop() -> None:
+    async with Service(Greeter(), port=-1).export() as export:
+        assert await call(export.urls[0].port) == "hello x"
+
+
+def test_without_a_loop() -> None:
+    with Service(Greeter(), port=-1).export() as export:
+        assert asyncio.run(call(export.urls[0].port)) == "hello x"
+
+
+def test_a_port_in_use_is_an_error() -> None:
+    port = free_port()
+    with (
+        Service(Greeter(), port=port).export(),
+        pytest.raises(ServiceError, match=f"port {port} cannot be bound"),
+        Service(Greeter(), port=port).export(),
+    ):
+        pass
+
+
+async def test_an_export_happens_once() -> None:
+    async with Service(Greeter(), port=-1).export() as export:
+        await export.start()
+        assert len(export.urls) == 1
+        await export.unexport()
+        with pytest.raises(ServiceError, match="cannot be exported again"):
+            await export.start()

@@ -1,0 +1,169 @@
+"""Triple's server: what plain Java interfaces need, and peers that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import h2.config
+import h2.connection
+import h2.events
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from floodmark.service.hessian import HessianError, dumps, loads
+from floodmark.service.interface import interface_of
+from floodmark.service.invoker import Invoker
+from floodmark.service.triple.messages import (
+    grpc_frame,
+    read_grpc_frame,
+    read_request,
+    write_response,
+)
+from floodmark.service.triple.server import TripleServer
+from floodmark.service.url import URL
+from kit.sample_service import INTERFACE, Sample
+
+SAMPLE = interface_of(Sample, INTERFACE)
+
+
+class Client:
+    """A triple consumer, one call at a time."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        config = h2.config.H2Configuration(client_side=True, header_encoding="utf-8")
+        self._h2 = h2.connection.H2Connection(config)
+        self._h2.initiate_connection()
+
+    async def call(
+        self, method: str, body: bytes, path: str = INTERFACE
+    ) -> tuple[dict[str, str], bytes]:
+        """Headers and trailers together, and the message."""
+        stream_id = self._h2.get_next_available_stream_id()
+        headers = [(":method", "POST"), (":scheme", "http"), (":authority", "x")]
+        headers += [(":path", f"/{path}/{method}"), ("content-type", "application/grpc+proto")]
+        self._h2.send_headers(stream_id, headers)
+        found: dict[str, str] = {}
+        data = bytearray()
+        position = 0
+        while True:
+            while position < len(body):
+                window = self._h2.local_flow_control_window(stream_id)
+                size = min(len(body) - position, window, self._h2.max_outbound_frame_size)
+                if size <= 0:
+                    break
+                self._h2.send_data(stream_id, body[position : position + size])
+                position += size
+                if position == len(body):
+                    self._h2.end_stream(stream_id)
+            self._writer.write(self._h2.data_to_send())
+            received = await self._reader.read(65536)
+            assert received, "the server has closed the connection"
+            for event in self._h2.receive_data(received):
+                match event:
+                    case h2.events.ResponseReceived() | h2.events.TrailersReceived():
+                        found |= {str(k): str(v) for k, v in event.headers or []}
+                    case h2.events.DataReceived():
+                        data += event.data or b""
+                        self._h2.acknowledge_received_data(
+                            event.flow_controlled_length or 0, stream_id
+                        )
+                    case h2.events.StreamEnded():
+                        return found, bytes(data)
+                    case h2.events.StreamReset():
+                        return {"reset": str(event.error_code)}, b""
+
+
+@asynccontextmanager
+async def served() -> AsyncIterator[tuple[TripleServer, Client]]:
+    server = TripleServer("127.0.0.1", 0)
+    await server.start()
+    server.add(Invoker(Sample(), SAMPLE, URL("tri", "127.0.0.1", server.port, INTERFACE)))
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    yield server, Client(reader, writer)
+    writer.close()
+    await server.stop()
+
+
+def request(*arguments: Any) -> bytes:
+    """A TripleRequestWrapper has the fields of a response: serialisation, bytes, texts."""
+    message = b"\x0a\x08hessian4"
+    for argument in arguments:
+        message += write_response(dumps(argument), "x")[10:]
+    return grpc_frame(message)
+
+
+def value(body: bytes) -> Any:
+    _, encoded = read_grpc_frame(body), body
+    (data,), _ = read_request(read_grpc_frame(encoded))
+    return loads(data, SAMPLE.classes)
+
+
+async def test_calls_are_answered_however_large() -> None:
+    async with served() as (_, client):
+        headers, body = await client.call("hello", request("x"))
+        assert (headers[":status"], headers["grpc-status"], value(body)) == ("200", "0", "hello x")
+        large = "é😀x" * 300_000
+        headers, body = await client.call("text", request(large))
+        assert value(body) == large
+        headers, body = await client.call("helloInThread", request("x"))
+        assert value(body) == "hello x from floodmark-service"
+
+
+async def test_an_exception_of_the_method_is_in_the_body() -> None:
+    async with served() as (_, client):
+        headers, body = await client.call("find", request(5))
+        assert (headers["grpc-status"], headers["tri-exception-code"]) == ("0", "3")
+        assert value(body).order_id == 5
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("hello", "dev.Unknown", request("x"), "12"),
+        ("unheardOf", INTERFACE, request(), "12"),
+        ("hello", INTERFACE, request(5), "3"),
+        ("hello", INTERFACE, b"\x00\x00\x00\x00\x01\xff", "3"),
+        ("hello", INTERFACE, b"\x01" + request("x")[1:], "3"),
+        ("hello", INTERFACE, b"\x00", "3"),
+        ("unwritable", INTERFACE, request(), "13"),
+    ],
+)
+async def test_bad_calls_get_a_status_and_the_connection_goes_on(
+    method: str, path: str, body: bytes, status: str
+) -> None:
+    async with served() as (_, client):
+        headers, _ = await client.call(method, body, path)
+        assert headers["grpc-status"] == status and headers["grpc-message"]
+        headers, answer = await client.call("hello", request("x"))
+        assert value(answer) == "hello x"
+
+
+async def test_an_oversized_request_ends_its_stream_only() -> None:
+    async with served() as (_, client):
+        headers, _ = await client.call("text", bytes(9 * 1024 * 1024))
+        assert headers == {"reset": "11"}
+        headers, answer = await client.call("hello", request("x"))
+        assert value(answer) == "hello x"
+
+
+async def test_foreign_bytes_end_only_their_connection() -> None:
+    async with served() as (server, client):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"GET / HTTP/1.1\r\n\r\n" * 3)
+        await asyncio.wait_for(reader.read(), 5)
+        writer.close()
+        _headers, answer = await client.call("hello", request("x"))
+        assert value(answer) == "hello x"
+
+
+@given(st.binary(max_size=80))
+def test_random_wrappers_are_read_or_refused(data: bytes) -> None:
+    with suppress(HessianError):
+        read_request(data)
+    with suppress(HessianError):
+        read_grpc_frame(data)
