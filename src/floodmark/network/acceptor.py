@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from floodmark.clock import Clock
 from floodmark.network.connection import Peer
+from floodmark.network.plain_port import PlainPort
 from floodmark.network.processor import Processor
 from floodmark.occurrences import Occurrences
 
@@ -49,22 +50,27 @@ class ConnectionLimits:
     max_connections: int
     max_per_address: int
     per_address_overrides: dict[str, int] = field(default_factory=dict)
+    max_per_listener: dict[str, int] = field(default_factory=dict)
     total: int = 0
     by_address: Counter[str] = field(default_factory=Counter)
+    by_listener: Counter[str] = field(default_factory=Counter)
 
-    def is_full(self) -> bool:
-        return self.total >= self.max_connections
+    def is_full(self, listener: str) -> bool:
+        most = self.max_per_listener.get(listener, self.max_connections)
+        return self.total >= self.max_connections or self.by_listener[listener] >= most
 
     def admits(self, address: str) -> bool:
         limit = self.per_address_overrides.get(address, self.max_per_address)
         return self.by_address[address] < limit
 
-    def count(self, address: str) -> None:
+    def count(self, address: str, listener: str) -> None:
         self.total += 1
+        self.by_listener[listener] += 1
         self.by_address[address] += 1
 
-    def release(self, address: str) -> None:
+    def release(self, address: str, listener: str) -> None:
         self.total -= 1
+        self.by_listener[listener] -= 1
         self.by_address[address] -= 1
         if self.by_address[address] <= 0:
             del self.by_address[address]
@@ -122,26 +128,30 @@ class Acceptor:
         return min(share, 1.0)
 
     def unblock(self) -> None:
-        """There is room again below `max.connections`."""
-        if self._blocked_since_ms is None or self._loop is None:
+        """There may be room again below `max.connections`."""
+        if self._blocked_since_ms is None or self._loop is None or self._is_full():
             return
         self._blocked_ms += self._clock.monotonic_ms() - self._blocked_since_ms
         self._blocked_since_ms = None
         self._loop.add_reader(self._socket.fileno(), self._accept_some)
 
+    def _is_full(self) -> bool:
+        return self._limits.is_full(self.listener.name)
+
     def _block(self) -> None:
         assert self._loop is not None
         self._blocked_since_ms = self._clock.monotonic_ms()
         self._loop.remove_reader(self._socket.fileno())
+        limits, name = self._limits, self.listener.name
         logger.warning(
             "max.connections (%d) is reached: listener %s accepts no more until one closes",
-            self._limits.max_connections,
-            self.listener.name,
+            min(limits.max_connections, limits.max_per_listener.get(name, limits.max_connections)),
+            name,
         )
 
     def _accept_some(self) -> None:
         for _ in range(ACCEPTS_PER_WAKE_UP):
-            if self._limits.is_full():
+            if self._is_full():
                 self._block()
                 return
             try:
@@ -176,7 +186,7 @@ class Acceptor:
         if self._loop is not None and self._blocked_since_ms is None:
             self._loop.add_reader(self._socket.fileno(), self._accept_some)
 
-    def _admit(self, client: socket.socket, host: str, port: int) -> None:
+    def _admit(self, client: socket.socket, host: str, port_number: int) -> None:
         if not self._limits.admits(host):
             times = self._problems.worth_telling(host)
             if times:
@@ -194,22 +204,24 @@ class Acceptor:
         processor = self._processors[self._accepted % len(self._processors)]
         local = client.getsockname()
         peer = Peer(
-            connection_id=f"{local[0]}:{local[1]}-{host}:{port}-{self._accepted}",
+            connection_id=f"{local[0]}:{local[1]}-{host}:{port_number}-{self._accepted}",
             host=host,
             listener_name=self.listener.name,
             security_protocol=self.listener.security_protocol,
         )
+        assert self._loop is not None
+        port = PlainPort(client, self._loop)
         try:
-            processor.adopt(peer, client, lambda: self._released(host))
+            processor.adopt(peer, port, lambda: self._released(host))
         except OSError as problem:
-            client.close()
+            port.close()
             self._tell(problem)
             return
         self._accepted += 1
-        self._limits.count(host)
+        self._limits.count(host, self.listener.name)
 
     def _released(self, host: str) -> None:
-        self._limits.release(host)
+        self._limits.release(host, self.listener.name)
         self._on_room()
 
 

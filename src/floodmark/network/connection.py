@@ -1,10 +1,10 @@
 """One client's connection: reads a request, is muted until its response is sent, reads the next.
 
-Created by `network.acceptor`, owned by a `network.processor.Processor`, given its turns by the
-`network.poller`. It receives into its `FrameBuffer`; a whole frame goes to the request channel. A
-connection has at most one request under way, which is what keeps responses in the order of requests
-(SPEC N2), and takes up no other while the peer does not take what was answered, so its memory is
-bounded by a request and the answers of one turn.
+Created and owned by a `network.processor.Processor`, served by `network.turns`. It receives from
+its port into its `FrameBuffer`; a whole frame goes to the request channel. `network.states` says
+what may happen when. A connection has at most one request under way, which keeps responses in the
+order of requests (SPEC N2), and starts no other while the peer does not take answers, so its memory
+is bounded by a request and the answers of one turn.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from floodmark.network.framing import FrameBuffer, FrameTooLarge
-from floodmark.network.poller import Poller
+from floodmark.network.port import Port
+from floodmark.network.principal import ANONYMOUS, Principal
 from floodmark.network.request_channel import NO_ROOM, TAKEN, Outcome, RequestChannel, Response
+from floodmark.network.states import NEW_STATE
 from floodmark.network.transfer import SMALL_BYTES, Outbox
+from floodmark.network.turns import Turns
 
 if TYPE_CHECKING:
     from floodmark.network.processor import Processor
@@ -36,6 +39,10 @@ FRAMES_OF_A_TURN = range(16)
 
 class Shortcut(Protocol):
     """What an API knows of some requests of a peer, so well that it need not decode them."""
+
+    @property
+    def generation(self) -> int:
+        """Of the ACLs and quotas under which it has learned them."""
 
     def outcome_of(self, frame: memoryview) -> Outcome:
         """None for a request that it does not know."""
@@ -54,6 +61,13 @@ class Peer:
     shortcut: Shortcut | None = None
     # What an API has learned of its answers to this peer, by what they have in common.
     answers: dict[Any, Any] = field(default_factory=dict)
+    # None until the peer has authenticated. Whoever changes it must drop `shortcut`.
+    principal: Principal | None = field(init=False)
+    # For how long nothing is read after the answer that is due (KIP-219).
+    throttle_ms: int = 0
+
+    def __post_init__(self) -> None:
+        self.principal = ANONYMOUS if self.security_protocol == "PLAINTEXT" else None
 
 
 class Connection:
@@ -61,50 +75,46 @@ class Connection:
         "_abandon",
         "_channel",
         "_frames",
-        "_is_blocked",
-        "_is_ending",
-        "_is_watched_for_room",
         "_outbox",
-        "_poller",
+        "_port",
         "_processor",
-        "_socket",
-        "_unsubmitted",
+        "_refused",
+        "_turns",
+        "_watched",
         "is_active",
-        "is_open",
-        "is_paused_reading",
         "last_active_ms",
         "peer",
+        "state",
+        "when_sent",
     )
 
     def __init__(
         self,
         processor: Processor,
-        poller: Poller,
+        turns: Turns,
         peer: Peer,
-        client: socket.socket,
+        port: Port,
         channel: RequestChannel,
         max_frame_bytes: int,
     ) -> None:
         self.peer = peer
+        self.state = NEW_STATE
+        # The state that decided what the port is watched for.
+        self._watched = NEW_STATE
         self._processor = processor
-        self._poller = poller
-        self._socket = client
+        self._turns = turns
+        self._port = port
         self._channel = channel
         self._frames = FrameBuffer(max_frame_bytes)
-        self._outbox = Outbox(client)
-        # Whether the peer does not take what it is sent at present.
-        self._is_blocked = False
-        # Whether the peer has closed its end, and what came before is still worked on.
-        self._is_ending = False
-        # Whether the poller looks for the peer to take something again.
-        self._is_watched_for_room = False
-        # Whether nothing is received at present, not even that the peer has closed its end.
-        self.is_paused_reading = False
-        self._unsubmitted: memoryview | None = None
+        self._outbox = Outbox(port)
+        # The request that the channel had no room for.
+        self._refused: memoryview | None = None
+        # Gives up the request that is parked.
         self._abandon: Callable[[], None] | None = None
-        self.is_open = True
-        # Whether it was answered since the idle sweep came by, which then notes the time.
+        # Whether it was served since the last idle sweep, which then notes the time.
         self.is_active = False
+        # Called once, when the port has taken all answers; for measuring request times.
+        self.when_sent: Callable[[], None] | None = None
         self.last_active_ms = processor.clock.monotonic_ms()
 
     @property
@@ -112,15 +122,21 @@ class Connection:
         return self.peer.connection_id
 
     @property
-    def is_muted(self) -> bool:
-        return self._frames.held_end != 0
+    def is_paused(self) -> bool:
+        """Whether nothing is received at present, not even that the peer has closed its end."""
+        return self._watched.is_paused
 
-    # What the poller calls
+    def start(self) -> None:
+        """OSError when the system cannot watch another socket."""
+        self._port.watch_receiving(partial(self._turns.receive, self))
+
+    # Called by turns
 
     def receive(self) -> None:
         frames = self._frames
+        room = frames.view[frames.end :] if frames.end else frames.view
         try:
-            count = self._socket.recv_into(frames.view[frames.end :] if frames.end else frames.view)
+            count = self._port.receive_into(room)
         except BlockingIOError:
             return
         except OSError:
@@ -130,13 +146,13 @@ class Connection:
             return
         self._processor.bytes_in += count
         frames.end += count
-        if frames.held_end or self._is_blocked:
-            self._watch()
-        else:
+        if self.state.takes_requests:
             self._take_up()
+        else:
+            self._watch()
 
     def go_on(self) -> None:
-        if self.is_open and not self.is_muted and not self._is_blocked:
+        if self.state.takes_requests:
             self._take_up()
 
     def send(self) -> None:
@@ -146,30 +162,34 @@ class Connection:
             self.close()
         except OSError as problem:
             self.abort(f"its answer cannot be sent: {problem}")
-        if self._outbox.size_bytes or self._is_blocked:
-            self._is_blocked = self._outbox.size_bytes > 0
+        is_blocked = self._outbox.size_bytes > 0
+        if is_blocked or self.state.is_blocked:
+            self.state = self.state.stuck if is_blocked else self.state.sent
             self._watch()
+        if self.when_sent is not None and not is_blocked:
+            when_sent, self.when_sent = self.when_sent, None
+            when_sent()
 
     def send_rest(self) -> None:
-        # Whoever takes his answer slowly is not idle.
+        # A peer that takes its answers slowly is not idle.
         self.is_active = True
         self.send()
         self.go_on()
 
     def close(self) -> None:
-        """What the peer does not take at once of its answers is lost."""
-        if not self.is_open:
+        """Answers that the peer does not take at once are lost."""
+        if not self.state.is_open:
             return
-        self.is_open = False
+        self.state = self.state.closed
         try:
             self._outbox.send()
         except OSError:
             pass
         finally:
             self._outbox.clear()
-            self._poller.forget(self._socket.fileno(), self)
-            self._socket.close()
-            # Not from here: who closes us may be in the middle of our request.
+            self._turns.forget(self)
+            self._port.close()
+            # Not from here: the caller may be in the middle of our request.
             asyncio.get_running_loop().call_soon(self._closed)
 
     def _closed(self) -> None:
@@ -179,15 +199,14 @@ class Connection:
             self._abandon()
         self._processor.forget(self)
 
-    # What the request channel calls
+    # Called by the request channel
 
     def respond(self, response: Response) -> None:
-        """The answer of a request that has taken its time. A lost peer's is dropped."""
-        if not self.is_open:
+        """Answers a request that has taken its time. The answer to a lost peer is dropped."""
+        if not self.state.is_open:
             return
         self._abandon = None
         self.is_active = True
-        self._frames.release()
         if response is not None:
             try:
                 self._outbox.add(response)
@@ -195,9 +214,20 @@ class Connection:
                 self._cannot_read(problem)
                 return
             self.send()
-        if self._frames.end or self._is_ending:
-            # Not from here: who answered us may be in the middle of another connection's request.
-            self._poller.go_on_soon(self)
+        if self.peer.throttle_ms:
+            self._throttle()
+            return
+        self._finish_request()
+        self._wait_for_next()
+
+    def _finish_request(self) -> None:
+        self.state = self.state.answered
+        self._frames.release()
+
+    def _wait_for_next(self) -> None:
+        if self._frames.end or self.state.is_ending:
+            # Not from here: the caller may be in the middle of another connection's request.
+            self._turns.go_on_soon(self)
         else:
             self._watch()
 
@@ -214,15 +244,17 @@ class Connection:
         self.close()
 
     def parked(self, abandon: Callable[[], None]) -> None:
+        self.state = self.state.parked
         self._abandon = abandon
 
     def channel_has_room(self) -> None:
-        frame, self._unsubmitted = self._unsubmitted, None
-        if frame is None or not self.is_open:
+        frame, self._refused = self._refused, None
+        if frame is None or not self.state.is_open:
             return
+        self.state = self.state.submitted
         response = self._channel.submit(self, frame)
         if response is NO_ROOM:
-            self._unsubmitted = frame
+            self._refuse(frame)
         elif response is TAKEN:
             self._watch()
         else:
@@ -230,16 +262,16 @@ class Connection:
 
     def give_back_memory(self) -> None:
         """Called by the idle sweep."""
-        if not self.is_muted:
+        if not self.state.is_muted:
             self._frames.shrink()
 
     # The reading loop
 
     def _take_up(self) -> None:
-        """Works on what has been received. Whoever is blocked then goes on by `send_rest`."""
+        """Works on what has been received. A blocked connection goes on with `send_rest`."""
         self._advance()
-        if self._outbox.size_bytes and not self._is_blocked:
-            self._poller.answered.append(self)
+        if self._outbox.size_bytes and not self.state.is_blocked:
+            self._turns.answered.append(self)
 
     def _advance(self) -> None:
         """Submits frames until one has to wait, the peer stops taking answers, none is left, or it
@@ -252,70 +284,90 @@ class Connection:
                 if frame is None:
                     is_done = True
                     break
+                self.state = self.state.submitted
                 response = self._channel.submit(self, frame)
                 if response is TAKEN:
+                    # It may have been answered from inside, or have closed the connection.
                     break
                 if response is NO_ROOM:
-                    self._unsubmitted = frame
+                    self._refuse(frame)
                     break
                 if response is not None:
                     outbox.add(response)
-                frames.release()
                 self.is_active = True
+                if self.peer.throttle_ms:
+                    self._throttle()
+                    break
+                frames.release()
+                self.state = self.state.answered
                 if not frames.end:
                     is_done = True
                     break
                 if outbox.size_bytes > SMALL_BYTES:
                     self.send()
-                    if self._is_blocked or not self.is_open:
+                    if not self.state.takes_requests:
                         break
             else:
-                self._poller.go_on_soon(self)
+                self._turns.go_on_soon(self)
         except FrameTooLarge as problem:
             self.abort(str(problem))
         except OSError as problem:
             self._cannot_read(problem)
         except MemoryError:
             self.abort("there is no memory for its request or its answer")
-        if is_done and self._is_ending:
+        if is_done and self.state.is_ending:
             self.close()
-        elif frames.end or self.is_paused_reading:
+        elif frames.end or self._watched.is_paused:
             self._watch()
 
+    def _refuse(self, frame: memoryview) -> None:
+        self.state = self.state.refused
+        self._refused = frame
+
+    def _throttle(self) -> None:
+        """Stay muted for a while (KIP-219): the request counts as under way although it has been
+        answered."""
+        throttle_ms, self.peer.throttle_ms = self.peer.throttle_ms, 0
+        asyncio.get_running_loop().call_later(throttle_ms / 1000, self._throttle_is_over)
+        self._watch()
+
+    def _throttle_is_over(self) -> None:
+        if self.state.is_open:
+            self._finish_request()
+            self._wait_for_next()
+
     def _end(self) -> None:
-        """The peer has closed its end. As with Kafka, what it has asked for before is done first: a
-        producer with acks=0 may just leave. But who waits for an event waits no more."""
+        """The peer has closed its end. Like Kafka, we first serve the requests that it sent before:
+        a producer with acks=0 may just leave. A request that waits for an event is abandoned."""
         frames = self._frames
-        if frames.end > frames.held_end and not self._is_blocked and self._abandon is None:
-            self._is_ending = True
+        if frames.end > frames.held_end and self.state.may_finish:
+            self.state = self.state.peer_left
             self._watch()
-            self._poller.go_on_soon(self)
+            self._turns.go_on_soon(self)
         else:
             self.close()
 
     def _cannot_read(self, problem: OSError) -> None:
-        """An answer with a piece of a file that was cut or closed, or on a disk that fails. Those
-        before it are sent."""
+        """A piece of a file in the answer was cut or closed, or its disk fails. The answers before
+        it are sent."""
         self.abort(f"its answer cannot be read: {problem}")
 
     def _watch(self) -> None:
-        """For what the poller is to look from now on. Without room, in the buffer or in the
-        channel, nothing is received: back-pressure."""
-        if not self.is_open:
+        """Updates what the port is watched for. Without room, in the buffer or in the channel,
+        nothing is received: back-pressure."""
+        self.state = state = self.state.full if self._frames.is_full else self.state.room
+        if not state.is_open:
             return
-        poller, number = self._poller, self._socket.fileno()
-        pauses = self._is_ending or self._frames.is_full or self._unsubmitted is not None
-        if pauses != self.is_paused_reading:
-            self.is_paused_reading = pauses
+        before, self._watched = self._watched, state
+        if state.is_paused != before.is_paused:
             self.is_active = True
-            if pauses:
-                poller.ignore_reading(number)
+            if state.is_paused:
+                self._port.ignore_receiving()
             else:
-                poller.watch_reading(number, self)
-        if self._is_blocked != self._is_watched_for_room:
-            self._is_watched_for_room = self._is_blocked
+                self._port.watch_receiving(partial(self._turns.receive, self))
+        if state.is_blocked != before.is_blocked:
             self.is_active = True
-            if self._is_blocked:
-                poller.watch_writing(number, self)
+            if state.is_blocked:
+                self._port.watch_sending(partial(self._turns.send_rest, self))
             else:
-                poller.ignore_writing(number)
+                self._port.ignore_sending()

@@ -6,13 +6,13 @@ live on the broker's one loop; what remains of the idea is the round robin share
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 
 from floodmark.clock import Clock
 from floodmark.network.connection import Connection, Peer
-from floodmark.network.poller import Poller
+from floodmark.network.port import Port
 from floodmark.network.request_channel import RequestChannel
+from floodmark.network.turns import Turns
 from floodmark.occurrences import Occurrences
 
 SHRINK_AFTER_QUIET_MS = 5_000
@@ -23,7 +23,7 @@ class Processor:
     def __init__(
         self,
         index: int,
-        poller: Poller,
+        turns: Turns,
         channel: RequestChannel,
         clock: Clock,
         *,
@@ -36,18 +36,16 @@ class Processor:
         self.bytes_in = 0
         self.bytes_out = 0
         self.aborts = Occurrences()
-        self._poller = poller
+        self._turns = turns
         self._channel = channel
         self._max_frame_bytes = max_frame_bytes
         self._max_idle_ms = max_idle_ms
         self._on_forget: dict[Connection, Callable[[], None]] = {}
 
-    def adopt(self, peer: Peer, client: socket.socket, on_closed: Callable[[], None]) -> None:
+    def adopt(self, peer: Peer, port: Port, on_closed: Callable[[], None]) -> None:
         """Serves a connection that the acceptor has let in. OSError when the system cannot."""
-        connection = Connection(
-            self, self._poller, peer, client, self._channel, self._max_frame_bytes
-        )
-        self._poller.watch_reading(client.fileno(), connection)
+        connection = Connection(self, self._turns, peer, port, self._channel, self._max_frame_bytes)
+        connection.start()
         self.connections.add(connection)
         self._on_forget[connection] = on_closed
 
@@ -59,17 +57,17 @@ class Processor:
 
     @property
     def responses_under_way(self) -> int:
-        return sum(connection.is_muted for connection in self.connections)
+        return sum(connection.state.is_muted for connection in self.connections)
 
     def sweep(self) -> None:
         """Closes connections idle beyond `connections.max.idle.ms`; shrinks the quiet ones.
 
         A connection whose request is under way (a long poll, say) is not idle, as long as we would
-        notice that the peer leaves.
+        notice the peer leaving.
         """
         now_ms = self.clock.monotonic_ms()
         for connection in list(self.connections):
-            if connection.is_muted and not connection.is_paused_reading:
+            if connection.state.is_muted and not connection.is_paused:
                 continue
             if connection.is_active:
                 connection.is_active = False

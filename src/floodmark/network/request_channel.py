@@ -85,7 +85,7 @@ class RequestChannel:
 
     def __init__(self, handler: Handler, *, slots: int, capacity: int, clock: Clock) -> None:
         self._handler = handler
-        self._slots = slots
+        self.slots = slots
         self._capacity = capacity
         self._clock = clock
         self._busy = 0
@@ -97,6 +97,7 @@ class RequestChannel:
         self._requests = 0
         self._handling_ms = self._held_ms = 0.0
         self._failures = Occurrences()
+        self.internal_errors = 0
 
     @property
     def queue_size(self) -> int:
@@ -104,7 +105,7 @@ class RequestChannel:
 
     def resize(self, slots: int) -> None:
         """`num.io.threads` is dynamic in Kafka: a change takes effect at once."""
-        self._slots = slots
+        self.slots = slots
         self._drain()
 
     def idle_share(self) -> float:
@@ -114,7 +115,7 @@ class RequestChannel:
         now_ms, cpu_ms = self._clock.monotonic_ms(), self._clock.cpu_ms()
         elapsed_ms = max(now_ms - self._started_ms, 1e-6)
         computing_ms = cpu_ms - self._started_cpu_ms
-        busy_ms = max(computing_ms, self._handling_ms, self._held_ms / self._slots)
+        busy_ms = max(computing_ms, self._handling_ms, self._held_ms / self.slots)
         self._started_ms, self._started_cpu_ms = now_ms, cpu_ms
         self._handling_ms = self._held_ms = 0.0
         return 1.0 - min(busy_ms / elapsed_ms, 1.0)
@@ -143,13 +144,16 @@ class RequestChannel:
     def _await(self, requester: Requester, outcome: Parked | Work) -> None:
         if isinstance(outcome, Parked):
             self._park(requester, outcome)
-        elif self._busy < self._slots:
+        elif self._busy < self.slots:
             self._start(requester, outcome)
         else:
             self._queue.append((requester, outcome))
 
     async def close(self) -> None:
         """Ends what runs; what is queued is never begun."""
+        # A task that is cancelled before its first step never awaits its work, which Python warns
+        # of: let each begin.
+        await asyncio.sleep(0)
         for _, work in self._queue:
             work.close()
         self._queue.clear()
@@ -206,6 +210,7 @@ class RequestChannel:
 
     def _fail(self, requester: Requester, problem: BaseException) -> None:
         """A defect of ours must cost one connection, never the broker, and must be loud."""
+        self.internal_errors += 1
         times = self._failures.worth_telling(repr(problem))
         if times:
             logger.error(
@@ -217,7 +222,7 @@ class RequestChannel:
         requester.abort("internal error")
 
     def _drain(self) -> None:
-        while self._queue and self._busy < self._slots:
+        while self._queue and self._busy < self.slots:
             self._start(*self._queue.popleft())
         while self._refused and len(self._queue) < self._capacity:
             self._refused.popleft().channel_has_room()

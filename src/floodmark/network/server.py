@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 
 from floodmark.clock import Clock
 from floodmark.network.acceptor import Acceptor, ConnectionLimits, Listener
-from floodmark.network.poller import Poller
 from floodmark.network.processor import Processor
 from floodmark.network.request_channel import Handler, RequestChannel
+from floodmark.network.turns import Turns
+from floodmark.patient_timer import PatientTimer
 
-SWEEP_INTERVAL_S = 5.0
+SWEEP_INTERVAL_MS = 5_000
 """How often idle connections are looked for: far below `connections.max.idle.ms`, nearly free."""
 
 
@@ -46,18 +47,11 @@ class NetworkServer:
             capacity=settings.queued_max_requests,
             clock=clock,
         )
-        poller = Poller(asyncio.get_running_loop())
-        self.processors = [
-            Processor(
-                index,
-                poller,
-                self.channel,
-                clock,
-                max_frame_bytes=settings.max_frame_bytes,
-                max_idle_ms=settings.max_idle_ms,
-            )
-            for index in range(settings.network_threads)
-        ]
+        self._settings = settings
+        self._clock = clock
+        self._turns = Turns(asyncio.get_running_loop())
+        self.processors: list[Processor] = []
+        self.set_processors(settings.network_threads)
         self.limits = ConnectionLimits(
             settings.max_connections,
             settings.max_connections_per_ip,
@@ -79,7 +73,8 @@ class NetworkServer:
         except OSError:
             self._close_acceptors()
             raise
-        self._sweeper: asyncio.TimerHandle | None = None
+        self._clock = clock
+        self._sweeper: PatientTimer | None = None
 
     def port(self, listener_name: str) -> int:
         return next(a.port for a in self.acceptors if a.listener.name == listener_name)
@@ -88,18 +83,36 @@ class NetworkServer:
         """Starts accepting. The sockets were bound when the server was made."""
         for acceptor in self.acceptors:
             acceptor.start()
-        self._sweep()
+        self._sweep_later()
+
+    def set_processors(self, count: int) -> None:
+        """Only before the start, while no processor has connections."""
+        self.processors[:] = [
+            Processor(
+                index,
+                self._turns,
+                self.channel,
+                self._clock,
+                max_frame_bytes=self._settings.max_frame_bytes,
+                max_idle_ms=self._settings.max_idle_ms,
+            )
+            for index in range(count)
+        ]
 
     def limit_connections(
-        self, max_connections: int, max_per_address: int, per_address_overrides: dict[str, int]
+        self,
+        max_connections: int,
+        max_per_address: int,
+        per_address_overrides: dict[str, int],
+        max_per_listener: dict[str, int],
     ) -> None:
         """Other limits for those who come from now on; nobody who is there is sent away."""
         limits = self.limits
         limits.max_connections = max_connections
         limits.max_per_address = max_per_address
         limits.per_address_overrides = per_address_overrides
-        if not limits.is_full():
-            self._unblock_acceptors()
+        limits.max_per_listener = max_per_listener
+        self._unblock_acceptors()
 
     def stop_accepting(self) -> None:
         self._close_acceptors()
@@ -112,10 +125,14 @@ class NetworkServer:
         for processor in self.processors:
             processor.close()
 
-    def _sweep(self) -> None:
+    def _sweep_later(self) -> None:
+        now_ms = self._clock.monotonic_ms
+        self._sweeper = PatientTimer(SWEEP_INTERVAL_MS, now_ms, self._sweep)
+
+    def _sweep(self, _fired_ms: float) -> None:
         for processor in self.processors:
             processor.sweep()
-        self._sweeper = asyncio.get_running_loop().call_later(SWEEP_INTERVAL_S, self._sweep)
+        self._sweep_later()
 
     def _unblock_acceptors(self) -> None:
         for acceptor in self.acceptors:

@@ -1,44 +1,34 @@
-"""The one place where file bytes go to a socket.
+"""The one place where answers, and the file bytes in them, go to a port.
 
-An answer is bytes, or a list of parts among which are slices of log files that have not been read
-yet. An `Outbox` adds Kafka's length prefix and sends all of it, as far as the socket takes it; the
-rest stays until it takes more. Small slices are read and joined with what is around them. A large
-one goes from the page cache to the socket inside the kernel (`sendfile`), so that of what clients
-ask for and do not read only small slices are in memory.
+An answer is bytes, or a list of parts, some of which are slices of log files that have not been
+read yet. An `Outbox` adds Kafka's length prefix and sends as much as the port takes; the rest stays
+until the port takes more. Small slices are read and joined with what is around them: the first ones
+of an answer at once, the others when the port takes them. A large slice goes from the page cache to
+the socket inside the kernel where the port can do that (`sendfile`), and is read piece by piece
+where it cannot. So a client that asks for much and reads nothing holds no more than
+READ_AHEAD_BYTES and a piece in memory.
 """
 
 from __future__ import annotations
 
-import socket
-from typing import Protocol, cast
-
 from floodmark.network.framing import LENGTH_BYTES
+from floodmark.network.port import Bytes, Port, Slice
 
 SMALL_BYTES = 16 * 1024
 """Below this, joining pieces is cheaper than sending each by itself."""
 
+READ_AHEAD_BYTES = 64 * 1024
+"""So much of an answer's small slices is read before the port takes anything: one write for most
+answers, and a bound on what a client that does not read can make us hold."""
+
 PIECE_BYTES = 256 * 1024
-"""So much is read at a time of a slice that the kernel cannot send."""
+"""So much is read at a time of a slice that the port cannot send by itself."""
 
 SENT_AT_ONCE_BYTES = 2 << 20
 """After so much it is the others' turn: a reader as fast as we are would take all of a large answer
 before anybody else is served. More than a fetch of a mebibyte, which needs no second turn."""
 
 
-class Slice(Protocol):
-    """A piece of a file that is read when it is sent."""
-
-    def __len__(self) -> int: ...
-    def read(self, start: int, size: int) -> bytes:
-        """A stretch of it; shorter only if the file has become shorter."""
-
-    def send_to(self, socket_number: int, start: int, size: int) -> int:
-        """Let the kernel send a stretch of it, as far as the socket takes it now; says how far.
-        BlockingIOError when it takes nothing; 0 when this is not possible, and reading will tell
-        why."""
-
-
-Bytes = bytes | bytearray | memoryview
 Part = Bytes | Slice
 Answer = bytes | list[Part]
 
@@ -48,17 +38,17 @@ class ShortRead(OSError):
 
 
 class Outbox:
-    """The responses of one connection that its socket has not taken yet.
+    """The responses of one connection that its port has not taken yet.
 
     A client that has several requests under way gets the answers of one turn in one write: a write
     to a socket costs as much as all the rest of a small request. Above SMALL_BYTES waiting for more
     would only cost memory.
     """
 
-    __slots__ = ("_chunks", "_done_bytes", "_socket", "size_bytes")
+    __slots__ = ("_chunks", "_done_bytes", "_port", "size_bytes")
 
-    def __init__(self, client: socket.socket) -> None:
-        self._socket = client
+    def __init__(self, port: Port) -> None:
+        self._port = port
         self._chunks: list[Part] = []
         # Of the slice that stands first among the chunks.
         self._done_bytes = 0
@@ -71,18 +61,12 @@ class Outbox:
             self._chunks.append(chunk)
             self.size_bytes += len(chunk)
             return
-        parts = [part if type(part) is bytes else _in_memory_if_small(part) for part in answer]
-        size_bytes = sum(map(len, parts))
-        length = size_bytes.to_bytes(LENGTH_BYTES, "big")
-        if size_bytes <= SMALL_BYTES:
-            # No slice is left in it: those are larger.
-            self._chunks.append(b"".join([length, *cast("list[Bytes]", parts)]))
-        else:
-            self._chunks += [length, *parts]
+        size_bytes = sum(map(len, answer))
+        self._chunks += _joined(size_bytes.to_bytes(LENGTH_BYTES, "big"), answer)
         self.size_bytes += LENGTH_BYTES + size_bytes
 
     def send(self) -> int:
-        """Sends as much as the socket takes, within what is sent at once, and returns how much that
+        """Sends as much as the port takes, within what is sent at once, and returns how much that
         was; `size_bytes` says what is left.
 
         OSError when the peer is lost, or when a file cannot be read: ShortRead if it has become
@@ -95,13 +79,13 @@ class Outbox:
                 first = chunks[0]
                 if type(first) is bytes and len(chunks) == 1:
                     # What most turns have to send.
-                    sent = self._socket.send(first)
+                    sent = self._port.send(first)
                     if sent == len(first):
                         chunks.clear()
                     else:
                         chunks[0] = memoryview(first)[sent:]
-                elif isinstance(first, Bytes):
-                    sent = self._send_bytes()
+                elif isinstance(first, Bytes) or len(first) <= SMALL_BYTES:
+                    sent = self._send_small()
                 else:
                     sent = self._send_slice(first)
                 sent_bytes += sent
@@ -118,27 +102,30 @@ class Outbox:
         self._chunks.clear()
         self._done_bytes = self.size_bytes = 0
 
-    def _send_bytes(self) -> int:
-        """The bytes in front of the next slice, or as much of them as is small."""
+    def _send_small(self) -> int:
+        """The bytes and small slices in front of the next large one, or as much of them as is
+        small. They are read into the first chunk, where what the port does not take stays."""
         chunks = self._chunks
         run: list[Bytes] = []
         size_bytes = 0
         for chunk in chunks:
             size_bytes += len(chunk)
-            if not isinstance(chunk, Bytes) or (run and size_bytes > SMALL_BYTES):
+            if run and size_bytes > SMALL_BYTES:
                 break
-            run.append(chunk)
+            run.append(chunk if isinstance(chunk, Bytes) else _read(chunk, 0, len(chunk)))
         data = run[0] if len(run) == 1 else b"".join(run)
-        sent_bytes = self._socket.send(data, socket.MSG_MORE if len(run) < len(chunks) else 0)
-        chunks[: len(run)] = [memoryview(data)[sent_bytes:]] if sent_bytes < len(data) else []
+        chunks[: len(run)] = [data]
+        send = self._port.send_more if len(chunks) > 1 else self._port.send
+        sent_bytes = send(data)
+        chunks[:1] = [memoryview(data)[sent_bytes:]] if sent_bytes < len(data) else []
         return sent_bytes
 
     def _send_slice(self, part: Slice) -> int:
         start = self._done_bytes
         left_bytes = len(part) - start
-        sent_bytes = part.send_to(self._socket.fileno(), start, min(left_bytes, SENT_AT_ONCE_BYTES))
+        sent_bytes = self._port.send_slice(part, start, min(left_bytes, SENT_AT_ONCE_BYTES))
         if not sent_bytes:
-            sent_bytes = self._socket.send(_read(part, start, min(left_bytes, PIECE_BYTES)))
+            sent_bytes = self._port.send(_read(part, start, min(left_bytes, PIECE_BYTES)))
         if sent_bytes < left_bytes:
             self._done_bytes = start + sent_bytes
         else:
@@ -147,10 +134,27 @@ class Outbox:
         return sent_bytes
 
 
-def _in_memory_if_small(part: Part) -> Part:
-    if isinstance(part, Bytes) or len(part) > SMALL_BYTES:
-        return part
-    return _read(part, 0, len(part))
+def _joined(length: bytes, answer: list[Part]) -> list[Part]:
+    """The answer with its small slices read, within what may be read ahead, and all bytes between
+    the other slices joined: each piece by itself would take more memory than what is in it."""
+    chunks: list[Part] = []
+    run: list[Bytes] = [length]
+    left_bytes = READ_AHEAD_BYTES
+    for part in answer:
+        if isinstance(part, Bytes):
+            run.append(part)
+            continue
+        size_bytes = len(part)
+        if size_bytes <= SMALL_BYTES and size_bytes <= left_bytes:
+            left_bytes -= size_bytes
+            run.append(_read(part, 0, size_bytes))
+            continue
+        part.let_go()
+        chunks += [b"".join(run), part] if run else [part]
+        run = []
+    if run:
+        chunks.append(b"".join(run))
+    return chunks
 
 
 def _read(part: Slice, start: int, size_bytes: int) -> bytes:

@@ -1,326 +1,46 @@
-"""Connections over real sockets, with handlers made for the test (SPEC N1 to N5)."""
+"""Connections in memory, with handlers made for the test (SPEC N1 to N5)."""
 
 import asyncio
-import contextlib
-import errno
-import random
-import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from floodmark.network.acceptor import Listener
-from floodmark.network.connection import FRAMES_OF_A_TURN
-from floodmark.network.framing import INITIAL_BYTES, FrameBuffer
-from floodmark.network.poller import Poller
-from floodmark.network.request_channel import CloseConnection, Parked
-from floodmark.network.server import NetworkServer, NetworkSettings
-from floodmark.network.transfer import SENT_AT_ONCE_BYTES, SMALL_BYTES
+from floodmark.network.request_channel import Parked
+from floodmark.network.transfer import PIECE_BYTES
 from floodmark.promise import Promise
-from floodmark.storage.files import FileSlice, RealFiles
-from floodmark.testing.virtual_clock import VirtualClock
+from kit.connections import MemoryServer, settled
 
-Handler = Callable[[Any, memoryview], Any]
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-Serve = Callable[..., NetworkServer]
-
-
-class Ports:
-    """Servers and connections of one test; all are closed at its end."""
-
-    def __init__(self) -> None:
-        self.clock = VirtualClock()
-        self._servers: list[NetworkServer] = []
-        self._writers: list[asyncio.StreamWriter] = []
-
-    def serve(self, handler: Handler, **settings: int) -> NetworkServer:
-        listener = Listener("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 0)
-        server = NetworkServer([listener], handler, NetworkSettings(**settings), self.clock)
-        server.start()
-        self._servers.append(server)
-        return server
-
-    async def connect(self, server: NetworkServer) -> Streams:
-        streams = await asyncio.open_connection("127.0.0.1", server.port("PLAINTEXT"))
-        self._writers.append(streams[1])
-        return streams
-
-    async def close(self) -> None:
-        for server in self._servers:
-            await server.close()
-        for writer in self._writers:
-            writer.close()
-            await asyncio.gather(writer.wait_closed(), return_exceptions=True)
-
-
-@pytest.fixture
-async def ports() -> AsyncIterator[Ports]:
-    ports = Ports()
-    yield ports
-    await ports.close()
+Serve = Callable[..., MemoryServer]
 
 
 def echo(_: Any, frame: memoryview) -> bytes:
     return bytes(frame)
 
 
-def framed(body: bytes) -> bytes:
-    return len(body).to_bytes(4, "big") + body
+class Gate:
+    """A handler whose requests have a slot, and are answered with themselves when it opens."""
 
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+        self.submitted: list[bytes] = []
+        self.begun: list[bytes] = []
 
-async def read_frame(reader: asyncio.StreamReader) -> bytes:
-    async with asyncio.timeout(10):
-        size = int.from_bytes(await reader.readexactly(4), "big")
-        return await reader.readexactly(size)
+    def __call__(self, _: Any, frame: memoryview) -> Awaitable[bytes]:
+        self.submitted.append(bytes(frame))
+        return self._work(bytes(frame))
 
-
-async def is_closed(reader: asyncio.StreamReader) -> bool:
-    try:
-        async with asyncio.timeout(10):
-            return await reader.read(1) == b""
-    except ConnectionError:
-        return True
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - what is waited for has no event
-            await asyncio.sleep(0)
-
-
-async def test_requests_sent_at_once_are_answered_in_their_order(ports: Ports) -> None:
-    waiting: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-
-    def first_waits(_: Any, frame: memoryview) -> Any:
-        if frame[0] == 0:
-            return Parked(waiting, lambda body: [body])
-        return [bytes(frame)]
-
-    reader, writer = await ports.connect(ports.serve(first_waits))
-    writer.write(framed(b"\x00") + framed(b"\x01") + framed(b"\x02"))
-    await writer.drain()
-    await asyncio.sleep(0.01)
-    waiting.set_result(b"first")
-    assert [await read_frame(reader) for _ in range(3)] == [b"first", b"\x01", b"\x02"]
-
-
-@pytest.mark.parametrize("size_bytes", [1, 100, 250, 252, 253, 1000])
-async def test_a_turn_that_ends_with_a_full_buffer_goes_on(ports: Ports, size_bytes: int) -> None:
-    server = ports.serve(echo)
-    reader, writer = await ports.connect(server)
-    requests = [framed(bytes([number % 256]) * size_bytes) for number in range(1000)]
-    writer.write(b"".join(requests))
-    assert await reader.readexactly(sum(map(len, requests))) == b"".join(requests)
-
-
-async def test_answers_given_before_a_bad_request_of_the_same_turn_arrive(ports: Ports) -> None:
-    def closes_on_zero(_: Any, frame: memoryview) -> bytes:
-        if frame[0] == 0:
-            raise CloseConnection("a zero came")
-        return bytes(frame)
-
-    reader, writer = await ports.connect(ports.serve(closes_on_zero))
-    writer.write(framed(b"\x01") + framed(b"\x02") + framed(b"\x00"))
-    assert [await read_frame(reader) for _ in range(2)] == [b"\x01", b"\x02"]
-    assert await is_closed(reader)
-
-
-async def test_a_connection_has_one_request_under_way_at_a_time(ports: Ports) -> None:
-    started: list[int] = []
-    gate = asyncio.Event()
-
-    def slow(_: Any, frame: memoryview) -> Awaitable[list[bytes]]:
-        started.append(frame[0])
-
-        async def work() -> list[bytes]:
-            await gate.wait()
-            return [b"done"]
-
-        return work()
-
-    server = ports.serve(slow)
-    reader, writer = await ports.connect(server)
-    writer.write(framed(b"\x00") + framed(b"\x01"))
-    await until(lambda: bool(started))
-    await asyncio.sleep(0.01)
-    assert started == [0]
-    assert sum(p.responses_under_way for p in server.processors) == 1
-    gate.set()
-    assert [await read_frame(reader) for _ in range(2)] == [b"done", b"done"]
-    assert started == [0, 1]
-
-
-async def test_a_request_without_answer_lets_the_next_one_in(ports: Ports) -> None:
-    def silent_for_zero(_: Any, frame: memoryview) -> list[bytes] | None:
-        return None if frame[0] == 0 else [bytes(frame)]
-
-    reader, writer = await ports.connect(ports.serve(silent_for_zero))
-    writer.write(framed(b"\x00") + framed(b"\x01"))
-    assert await read_frame(reader) == b"\x01"
-
-
-async def test_a_frame_larger_than_any_buffer_arrives_whole(ports: Ports) -> None:
-    reader, writer = await ports.connect(ports.serve(echo))
-    body = bytes(range(256)) * 4000
-    for _ in range(2):
-        writer.write(framed(body))
-        assert await read_frame(reader) == body
-
-
-async def test_a_frame_that_comes_byte_by_byte_arrives_whole(ports: Ports) -> None:
-    reader, writer = await ports.connect(ports.serve(echo))
-    for byte in framed(b"slowly"):
-        writer.write(bytes([byte]))
-        await writer.drain()
-    assert await read_frame(reader) == b"slowly"
-
-
-@pytest.mark.parametrize("problem", [CloseConnection("enough"), RuntimeError("a defect")])
-async def test_a_failing_request_ends_only_its_own_connection(
-    ports: Ports, problem: Exception, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail_on_zero(_: Any, frame: memoryview) -> list[bytes]:
-        if frame[0] == 0:
-            raise problem
-        return [bytes(frame)]
-
-    server = ports.serve(fail_on_zero)
-    bad_reader, bad_writer = await ports.connect(server)
-    good_reader, good_writer = await ports.connect(server)
-    bad_writer.write(framed(b"\x00"))
-    assert await is_closed(bad_reader)
-    good_writer.write(framed(b"\x01"))
-    assert await read_frame(good_reader) == b"\x01"
-    assert "closing the connection" in caplog.text
-
-
-async def test_when_slots_and_queue_are_full_reading_stops_and_nothing_is_lost(
-    ports: Ports,
-) -> None:
-    gate = asyncio.Event()
-    started = 0
-
-    def slow(_: Any, frame: memoryview) -> Awaitable[list[bytes]]:
-        body = bytes(frame)
-
-        async def work() -> list[bytes]:
-            nonlocal started
-            started += 1
-            await gate.wait()
-            return [body]
-
-        return work()
-
-    server = ports.serve(slow, io_threads=2, queued_max_requests=3)
-    connections = [await ports.connect(server) for _ in range(10)]
-    for number, (_, writer) in enumerate(connections):
-        writer.write(framed(bytes([number])))
-    await until(lambda: server.channel.queue_size == 3)
-    await asyncio.sleep(0.01)
-    assert (started, server.channel.queue_size) == (2, 3)
-    gate.set()
-    for number, (reader, _) in enumerate(connections):
-        assert await read_frame(reader) == bytes([number])
-
-
-async def test_what_is_answered_at_once_does_not_wait_for_a_slot(ports: Ports) -> None:
-    gate = asyncio.Event()
-
-    def handle(_: Any, frame: memoryview) -> Any:
-        body = bytes(frame)
-
-        async def work() -> list[bytes]:
-            await gate.wait()
-            return [body]
-
-        return work() if body == b"slow" else [body]
-
-    server = ports.serve(handle, io_threads=1, queued_max_requests=10)
-    slow = [await ports.connect(server) for _ in range(3)]
-    for _, writer in slow:
-        writer.write(framed(b"slow"))
-    await until(lambda: server.channel.queue_size == 2)
-    reader, writer = await ports.connect(server)
-    writer.write(framed(b"quick"))
-    assert await read_frame(reader) == b"quick"
-    gate.set()
-    for slow_reader, _ in slow:
-        assert await read_frame(slow_reader) == b"slow"
-
-
-async def test_the_answer_for_a_peer_that_left_is_dropped(ports: Ports) -> None:
-    waiting: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-    server = ports.serve(lambda _, frame: Parked(waiting, lambda body: [body]))
-    _, writer = await ports.connect(server)
-    writer.write(framed(b"x"))
-    await until(lambda: sum(p.responses_under_way for p in server.processors) == 1)
-    writer.transport.abort()
-    await until(lambda: server.limits.total == 0)
-    waiting.set_result(b"late")
-    await asyncio.sleep(0)
-    assert sum(p.responses_under_way for p in server.processors) == 0
-
-
-async def test_a_peer_that_left_while_its_request_waited_in_the_queue_is_survived(
-    ports: Ports,
-) -> None:
-    gate = asyncio.Event()
-
-    def slow(_: Any, frame: memoryview) -> Awaitable[list[bytes]]:
-        async def work() -> list[bytes]:
-            await gate.wait()
-            return [b"done"]
-
-        return work()
-
-    server = ports.serve(slow, io_threads=1, queued_max_requests=1)
-    stays, leaves, refused = [await ports.connect(server) for _ in range(3)]
-    stays[1].write(framed(b"0"))
-    await until(lambda: sum(p.responses_under_way for p in server.processors) == 1)
-    leaves[1].write(framed(b"1"))
-    await until(lambda: server.channel.queue_size == 1)
-    refused[1].write(framed(b"2"))
-    await until(lambda: sum(p.responses_under_way for p in server.processors) == 3)
-    leaves[1].transport.abort()
-    refused[1].transport.abort()
-    # The refused one is not read from, so that its end is seen only when there is room again.
-    await until(lambda: server.limits.total == 2)
-    gate.set()
-    assert await read_frame(stays[0]) == b"done"
-    stays[1].write(framed(b"3"))
-    assert await read_frame(stays[0]) == b"done"
-    await until(lambda: server.limits.total == 1)
-    assert sum(p.responses_under_way for p in server.processors) == 0
-
-
-async def test_a_peer_that_takes_no_answers_is_not_read_from_for_ever(ports: Ports) -> None:
-    answer = bytes(1_000_000)
-    handled = 0
-
-    def large(_: Any, frame: memoryview) -> list[bytes]:
-        nonlocal handled
-        handled += 1
-        return [answer]
-
-    server = ports.serve(large)
-    reader, writer = await ports.connect(server)
-    writer.write(framed(b"x") * 100)
-    await until(lambda: handled > 0)
-    await asyncio.sleep(0.05)
-    assert handled < 50, "answers pile up in memory"
-    for _ in range(100):
-        assert len(await read_frame(reader)) == len(answer)
-    assert handled == 100
+    async def _work(self, body: bytes) -> bytes:
+        self.begun.append(body)
+        await self.open.wait()
+        return body
 
 
 class Zeros:
     """A slice of a large file that remembers how much of it was read."""
 
-    def __init__(self, size_bytes: int, kept_bytes: int) -> None:
+    def __init__(self, size_bytes: int) -> None:
         self._size_bytes = size_bytes
-        self._kept_bytes = kept_bytes
         self.read_bytes = 0
 
     def __len__(self) -> int:
@@ -328,463 +48,441 @@ class Zeros:
 
     def read(self, start: int, size: int) -> bytes:
         self.read_bytes += size
-        return bytes(min(size, max(0, self._kept_bytes - start)))
+        return bytes(size)
 
     def send_to(self, socket_number: int, start: int, size: int) -> int:
-        return 0
+        raise AssertionError("there is no socket")
+
+    def let_go(self) -> None:
+        pass
 
 
-async def test_what_a_peer_does_not_take_is_not_read_from_the_file(ports: Ports) -> None:
-    size_bytes = 50 << 20
-    records = Zeros(size_bytes, size_bytes)
-    answers = iter([[b"head", records, b"end"], [b"next"]])
-    server = ports.serve(lambda _, frame: next(answers))
-    reader, writer = await ports.connect(server)
-    writer.write(framed(b"x") * 2)
-    await until(lambda: any(c._is_blocked for p in server.processors for c in p.connections))
-    # The buffers of two sockets and one stream take some of it.
-    assert records.read_bytes < 20 << 20
-    assert await read_frame(reader) == b"head" + bytes(size_bytes) + b"end"
-    assert await read_frame(reader) == b"next"
+# Order and muting
 
 
-async def test_an_answer_whose_file_is_cut_ends_only_its_own_connection(ports: Ports) -> None:
-    size_bytes = 50 << 20
-    cut = Zeros(size_bytes, size_bytes // 2)
-    server = ports.serve(lambda _, frame: [cut] if frame == b"cut" else [bytes(frame)])
-    reader, writer = await ports.connect(server)
-    other_reader, other_writer = await ports.connect(server)
-    writer.write(framed(b"cut"))
-    with pytest.raises(asyncio.IncompleteReadError):
-        await read_frame(reader)
-    other_writer.write(framed(b"other"))
-    assert await read_frame(other_reader) == b"other"
-
-
-@pytest.mark.parametrize("reads_at_once", [1 << 20, 10_000])
-async def test_slices_of_files_arrive_whole_and_in_their_place(
-    ports: Ports, tmp_path: Path, reads_at_once: int
-) -> None:
-    content = random.Random(7).randbytes(9 << 20)
-    (tmp_path / "log").write_bytes(content)
-    file = RealFiles().open(tmp_path / "log")
-    stretches = [(0, 1 << 20), (5, 6 << 20), (1 << 20, 100), (3, SMALL_BYTES + 1), (0, 9 << 20)]
-    answer: list[Any] = [b"head"]
-    expected = b"head"
-    for position, size_bytes in stretches:
-        answer += [FileSlice(file, position, size_bytes), b"between"]
-        expected += content[position : position + size_bytes] + b"between"
-    reader, writer = await ports.connect(ports.serve(lambda _, frame: [bytes(frame), *answer]))
-    writer.write(b"".join(framed(bytes([number])) for number in range(3)))
-    for number in range(3):
-        size_bytes = int.from_bytes(await reader.readexactly(4), "big")
-        received = bytearray()
-        while len(received) < size_bytes:
-            received += await reader.read(min(reads_at_once, size_bytes - len(received)))
-        assert received == bytes([number]) + expected
-    file.close()
-
-
-async def test_connections_beyond_the_limit_of_an_address_are_closed(ports: Ports) -> None:
-    server = ports.serve(echo, max_connections_per_ip=2)
-    kept = [await ports.connect(server) for _ in range(2)]
-    await until(lambda: server.limits.total == 2)
-    reader, _ = await ports.connect(server)
-    assert await is_closed(reader)
-    for reader, writer in kept:
-        writer.write(framed(b"x"))
-        assert await read_frame(reader) == b"x"
-
-
-async def test_a_full_broker_takes_new_connections_when_old_ones_close(ports: Ports) -> None:
-    server = ports.serve(echo, max_connections=1)
-    _, first = await ports.connect(server)
-    await until(lambda: server.limits.total == 1)
-    reader, writer = await ports.connect(server)
-    writer.write(framed(b"x"))
-    await asyncio.sleep(0.02)
-    assert server.limits.total == 1
-    ports.clock.advance(100)
-    assert server.acceptors[0].blocked_share() > 0
-    first.transport.abort()
-    assert await read_frame(reader) == b"x"
-
-
-async def test_idle_connections_are_closed_and_waiting_ones_are_not(ports: Ports) -> None:
+async def test_requests_sent_at_once_are_answered_in_their_order(serve: Serve) -> None:
     waiting: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-    server = ports.serve(lambda _, frame: Parked(waiting, lambda body: [body]), max_idle_ms=1000)
-    idle_reader, _ = await ports.connect(server)
-    busy_reader, busy_writer = await ports.connect(server)
-    busy_writer.write(framed(b"x"))
-    await until(lambda: sum(p.responses_under_way for p in server.processors) == 1)
-    await until(lambda: server.limits.total == 2)
-    ports.clock.advance(1001)
-    for processor in server.processors:
-        processor.sweep()
-    assert await is_closed(idle_reader)
-    waiting.set_result(b"late")
-    assert await read_frame(busy_reader) == b"late"
+
+    def first_waits(_: Any, frame: memoryview) -> Any:
+        if frame[0] == 0:
+            return Parked(waiting, lambda body: [body])
+        return [bytes(frame)]
+
+    client = serve(first_waits).connect()
+    client.request(b"\x00", b"\x01", b"\x02")
+    await settled()
+    assert client.take() == b""
+    waiting.set_result(b"first")
+    assert [await client.answer() for _ in range(3)] == [b"first", b"\x01", b"\x02"]
 
 
-async def test_a_waiting_connection_that_cannot_be_seen_to_leave_is_closed_in_the_end(
-    ports: Ports,
+@pytest.mark.parametrize("size_bytes", [1, 100, 250, 252, 253, 1000])
+async def test_a_turn_that_ends_with_a_full_buffer_goes_on(serve: Serve, size_bytes: int) -> None:
+    client = serve(echo).connect()
+    requests = [bytes([number % 256]) * size_bytes for number in range(1000)]
+    client.request(*requests)
+    assert [await client.answer() for _ in requests] == requests
+
+
+async def test_a_connection_has_one_request_under_way_at_a_time(serve: Serve) -> None:
+    gate = Gate()
+    server = serve(gate)
+    client = server.connect()
+    client.request(b"0", b"1")
+    await settled()
+    assert gate.submitted == [b"0"]
+    assert server.under_way == 1
+    gate.open.set()
+    assert [await client.answer() for _ in range(2)] == [b"0", b"1"]
+    assert gate.submitted == [b"0", b"1"]
+
+
+async def test_a_request_without_answer_lets_the_next_one_in(serve: Serve) -> None:
+    client = serve(lambda _, frame: None if frame[0] == 0 else [bytes(frame)]).connect()
+    client.request(b"\x00", b"\x01")
+    assert await client.answer() == b"\x01"
+
+
+async def test_a_request_whose_event_has_happened_already_is_answered_at_once(
+    serve: Serve,
 ) -> None:
-    waiting: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-    server = ports.serve(lambda _, frame: Parked(waiting, lambda body: [body]), max_idle_ms=1000)
-    reader, writer = await ports.connect(server)
-    writer.write(framed(b"x") + bytes(1 << 20))
-    connections = [processor.connections for processor in server.processors]
-    await until(lambda: any(one.is_paused_reading for some in connections for one in some))
-    for advance_ms in (600, 600):
-        for processor in server.processors:
-            processor.sweep()
-        assert server.limits.total == 1
-        ports.clock.advance(advance_ms)
-    for processor in server.processors:
-        processor.sweep()
-    assert await is_closed(reader)
+    def kept(_: Any, frame: memoryview) -> Any:
+        promise: Promise[bytes] = Promise()
+        promise.set(bytes(frame))
+        return Parked(promise, lambda body: body)
+
+    client = serve(kept).connect()
+    client.request(b"0", b"1", b"2")
+    assert [await client.answer() for _ in range(3)] == [b"0", b"1", b"2"]
 
 
-async def test_new_connections_go_round_robin_to_the_processors(ports: Ports) -> None:
-    server = ports.serve(echo, network_threads=3)
-    for _ in range(6):
-        await ports.connect(server)
-    await until(lambda: server.limits.total == 6)
-    assert [len(p.connections) for p in server.processors] == [2, 2, 2]
+async def test_a_frame_larger_than_any_buffer_arrives_whole(serve: Serve) -> None:
+    client = serve(echo).connect()
+    body = bytes(range(256)) * 4000
+    for _ in range(2):
+        client.request(body)
+        assert await client.answer() == body
 
 
-async def test_more_slots_take_effect_at_once(ports: Ports) -> None:
-    gate = asyncio.Event()
-    started = 0
-
-    def slow(_: Any, frame: memoryview) -> Awaitable[list[bytes]]:
-        nonlocal started
-        started += 1
-
-        async def work() -> list[bytes]:
-            await gate.wait()
-            return [b"done"]
-
-        return work()
-
-    server = ports.serve(slow, io_threads=1)
-    connections = [await ports.connect(server) for _ in range(3)]
-    for _, writer in connections:
-        writer.write(framed(b"x"))
-    await until(lambda: server.channel.queue_size == 2)
-    server.channel.resize(3)
-    assert started == 3
-    gate.set()
-    for reader, _ in connections:
-        assert await read_frame(reader) == b"done"
+async def test_a_frame_that_comes_byte_by_byte_arrives_whole(serve: Serve) -> None:
+    client = serve(echo).connect()
+    for byte in b"\0\0\0\x06slowly":
+        client.write(bytes([byte]))
+        await settled()
+    assert await client.answer() == b"slowly"
 
 
-async def test_the_time_of_requests_sent_at_once_counts_whole(ports: Ports) -> None:
+async def test_the_time_of_requests_sent_at_once_counts_whole(serve: Serve) -> None:
     def takes_long(_: Any, frame: memoryview) -> bytes:
-        ports.clock.advance(1)
+        server.clock.advance(1)
         return b"late"
 
-    server = ports.serve(takes_long)
-    reader, writer = await ports.connect(server)
+    server = serve(takes_long)
+    client = server.connect()
     server.channel.idle_share()
-    ports.clock.advance(600)
-    writer.write(framed(b"x") * 400)
+    server.clock.advance(600)
+    client.request(*[b"x"] * 400)
     for _ in range(400):
-        assert await read_frame(reader) == b"late"
+        assert await client.answer() == b"late"
     assert server.channel.idle_share() == pytest.approx(0.6)
 
 
-async def test_who_is_sent_the_rest_at_the_end_of_the_turn_goes_on(ports: Ports) -> None:
-    """The answer blocks its socket, and the peer reads it while another is served."""
-    size_bytes = SENT_AT_ONCE_BYTES + 200_000
+# Slots and the queue
+
+
+async def test_when_slots_and_queue_are_full_reading_stops_and_nothing_is_lost(
+    serve: Serve,
+) -> None:
+    gate = Gate()
+    server = serve(gate, slots=2, capacity=3)
+    clients = [server.connect() for _ in range(10)]
+    for number, client in enumerate(clients):
+        client.request(bytes([number]))
+    await settled()
+    assert (len(gate.begun), server.channel.queue_size) == (2, 3)
+    paused = [connection.is_paused for connection in server.processor.connections]
+    assert (paused.count(True), server.under_way) == (5, 10)
+    gate.open.set()
+    for number, client in enumerate(clients):
+        assert await client.answer() == bytes([number])
+
+
+async def test_what_is_answered_at_once_does_not_wait_for_a_slot(serve: Serve) -> None:
+    gate = Gate()
+    server = serve(lambda peer, frame: gate(peer, frame) if frame == b"slow" else bytes(frame))
+    server.channel.resize(1)
+    slow = [server.connect() for _ in range(3)]
+    for client in slow:
+        client.request(b"slow")
+    await settled()
+    assert server.channel.queue_size == 2
+    client = server.connect()
+    client.request(b"quick")
+    assert await client.answer() == b"quick"
+    gate.open.set()
+    for client in slow:
+        assert await client.answer() == b"slow"
+
+
+async def test_more_slots_take_effect_at_once(serve: Serve) -> None:
+    gate = Gate()
+    server = serve(gate, slots=1)
+    clients = [server.connect() for _ in range(3)]
+    for client in clients:
+        client.request(b"x")
+    await settled()
+    assert (len(gate.begun), server.channel.queue_size) == (1, 2)
+    server.channel.resize(3)
+    assert server.channel.queue_size == 0
+    gate.open.set()
+    for client in clients:
+        assert await client.answer() == b"x"
+
+
+async def test_requests_behind_one_that_found_no_room_are_served(serve: Serve) -> None:
+    gate = Gate()
+    server = serve(
+        lambda peer, frame: gate(peer, frame) if frame == b"slow" else bytes(frame),
+        slots=1,
+        capacity=1,
+    )
+    clients = [server.connect() for _ in range(3)]
+    for client in clients[:2]:
+        client.request(b"slow")
+    clients[2].request(b"0", b"1")
+    await settled()
+    assert server.under_way == 3
+    gate.open.set()
+    assert [await clients[2].answer() for _ in range(2)] == [b"0", b"1"]
+    clients[2].request(b"2")
+    assert await clients[2].answer() == b"2"
+
+
+# Peers that do not read
+
+
+async def test_a_peer_that_takes_no_answers_is_not_read_from_for_ever(serve: Serve) -> None:
+    answer = bytes(1_000_000)
+    handled: list[bytes] = []
+
+    def large(_: Any, frame: memoryview) -> list[bytes]:
+        handled.append(bytes(frame))
+        return [answer]
+
+    client = serve(large).connect()
+    client.request(*[b"x"] * 100)
+    await settled()
+    assert len(handled) == 1, "answers pile up in memory"
+    for _ in range(100):
+        assert len(await client.answer()) == len(answer)
+    assert len(handled) == 100
+
+
+async def test_what_a_peer_does_not_take_is_not_read_from_the_file(serve: Serve) -> None:
+    size_bytes = 5 << 20
+    records = Zeros(size_bytes)
+    answers = iter([[b"head", records, b"end"], [b"next"]])
+    server = serve(lambda _, frame: next(answers))
+    client = server.connect()
+    client.request(b"x", b"x")
+    await settled()
+    assert server.is_blocked
+    assert records.read_bytes <= 2 * PIECE_BYTES
+    assert await client.answer() == b"head" + bytes(size_bytes) + b"end"
+    assert await client.answer() == b"next"
+
+
+async def test_who_is_sent_the_rest_at_the_end_of_the_turn_goes_on(serve: Serve) -> None:
+    """The answer blocks its port, and the peer reads it while another is served."""
+    size_bytes = 200_000
     taken = bytearray()
 
     def handler(_: Any, frame: memoryview) -> Any:
         if frame == b"large":
-            return [Zeros(size_bytes, size_bytes)]
+            return bytes(size_bytes)
         if frame == b"read":
-            taken.extend(_read_what_is_there(client))
+            taken.extend(client.take())
         return bytes(frame)
 
-    server = ports.serve(handler)
-    _, other = await ports.connect(server)
-    with socket.create_connection(("127.0.0.1", server.port("PLAINTEXT"))) as client:
-        await until(lambda: server.limits.total == 2)
-        client.sendall(framed(b"large") + framed(b"next"))
-        other.write(framed(b"read"))
-        await until(lambda: len(taken) > 0)
-        client.setblocking(False)
-        expected = framed(bytes(size_bytes)) + framed(b"next")
-        async with asyncio.timeout(10):
-            while len(taken) < len(expected):
-                taken += await asyncio.get_running_loop().sock_recv(client, 1 << 20)
-        assert taken == expected
+    server = serve(handler)
+    client, other = server.connect(), server.connect()
+    client.request(b"large", b"next")
+    other.request(b"read")
+    await settled()
+    assert len(taken) > 0
+    expected = size_bytes.to_bytes(4, "big") + bytes(size_bytes) + b"\0\0\0\x04next"
+    taken += await client.read(len(expected) - len(taken))
+    assert taken == expected
 
 
-def _read_what_is_there(client: socket.socket) -> bytes:
-    client.settimeout(0.1)
-    taken = bytearray()
-    with contextlib.suppress(TimeoutError):
-        while True:
-            taken += client.recv(1 << 20)
-    return bytes(taken)
-
-
-async def test_requests_are_not_taken_up_while_the_peer_takes_no_answers(ports: Ports) -> None:
-    handled = 0
-
-    def large(_: Any, frame: memoryview) -> bytes:
-        nonlocal handled
-        handled += 1
-        return bytes(20_000_000)
-
-    server = ports.serve(large)
-    reader, writer = await ports.connect(server)
-    writer.write(framed(b"x"))
-    await until(lambda: any(c._is_blocked for p in server.processors for c in p.connections))
-    for _ in range(5):
-        writer.write(framed(b"x"))
-        await asyncio.sleep(0.01)
-    assert handled == 1
-    for _ in range(6):
-        assert len(await read_frame(reader)) == 20_000_000
-    assert handled == 6
-
-
-async def test_requests_that_came_before_the_peer_left_are_done(ports: Ports) -> None:
-    handled = 0
-
-    def silent(_: Any, frame: memoryview) -> None:
-        nonlocal handled
-        handled += 1
-
-    server = ports.serve(silent)
-    _, writer = await ports.connect(server)
-    await until(lambda: server.limits.total == 1)
-    writer.write(framed(b"x") * 400 + framed(b"not whole")[:-1])
-    writer.close()
-    await until(lambda: server.limits.total == 0)
-    assert handled == 400
-
-
-async def test_requests_behind_slow_work_are_done_when_the_peer_has_left(ports: Ports) -> None:
-    gate = asyncio.Event()
+async def test_requests_are_not_taken_up_while_the_peer_takes_no_answers(serve: Serve) -> None:
     handled: list[bytes] = []
 
-    def handler(_: Any, frame: memoryview) -> Any:
+    def large(_: Any, frame: memoryview) -> bytes:
         handled.append(bytes(frame))
+        return bytes(200_000)
 
-        async def work() -> bytes:
-            await gate.wait()
-            return b"done"
+    server = serve(large)
+    client = server.connect()
+    client.request(b"x")
+    await settled()
+    assert server.is_blocked
+    for _ in range(5):
+        client.request(b"x")
+        await settled()
+    assert len(handled) == 1
+    for _ in range(6):
+        assert len(await client.answer()) == 200_000
+    assert len(handled) == 6
 
-        return work() if frame == b"slow" else None
 
-    server = ports.serve(handler)
-    _, writer = await ports.connect(server)
-    writer.write(framed(b"slow") + framed(b"silent"))
-    writer.close()
-    await until(lambda: handled == [b"slow"])
-    await asyncio.sleep(0.01)
-    gate.set()
-    await until(lambda: server.limits.total == 0)
+async def test_a_blocked_peer_whose_buffer_is_full_is_not_received_from(serve: Serve) -> None:
+    server = serve(lambda _, frame: bytes(200_000) if frame == b"large" else bytes(frame))
+    client = server.connect()
+    client.request(b"large")
+    await settled()
+    client.request(*[b"x" * 1000] * 100)
+    await settled()
+    (connection,) = server.processor.connections
+    assert connection.is_paused
+    assert len(await client.answer()) == 200_000
+    for _ in range(100):
+        assert await client.answer() == b"x" * 1000
+    assert not connection.is_paused
+
+
+# Peers that leave
+
+
+async def test_the_answer_for_a_peer_that_left_is_dropped(serve: Serve) -> None:
+    waiting: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    server = serve(lambda _, frame: Parked(waiting, lambda body: [body]))
+    client = server.connect()
+    client.request(b"x")
+    await settled()
+    assert server.under_way == 1
+    client.reset()
+    await settled()
+    waiting.set_result(b"late")
+    await settled()
+    assert (server.connections, server.under_way) == (0, 0)
+
+
+async def test_a_peer_that_left_while_its_request_waited_in_the_queue_is_survived(
+    serve: Serve,
+) -> None:
+    gate = Gate()
+    server = serve(gate, slots=1, capacity=1)
+    stays, leaves, refused = [server.connect() for _ in range(3)]
+    for number, client in enumerate((stays, leaves, refused), start=1):
+        client.request(bytes([number]))
+        await settled()
+        assert server.under_way == number
+    leaves.reset()
+    refused.reset()
+    await settled()
+    assert server.connections == 2, "who is refused is not read from: its end is seen later"
+    gate.open.set()
+    assert await stays.answer() == b"\x01"
+    stays.request(b"3")
+    assert await stays.answer() == b"3"
+    await settled()
+    assert (server.connections, server.under_way) == (1, 0)
+
+
+async def test_requests_that_came_before_the_peer_left_are_done(serve: Serve) -> None:
+    handled: list[bytes] = []
+    server = serve(lambda _, frame: handled.append(bytes(frame)))
+    client = server.connect()
+    client.request(*[b"x"] * 400)
+    client.write(b"\0\0\0\x09not whol")
+    client.end()
+    assert await client.closed() == b""
+    assert len(handled) == 400
+
+
+async def test_a_peer_that_closed_its_sending_half_gets_its_answers(serve: Serve) -> None:
+    client = serve(echo).connect()
+    client.request(*[b"x"] * 40)
+    client.end()
+    assert await client.closed() == b"\0\0\0\x01x" * 40
+
+
+async def test_requests_behind_slow_work_are_done_when_the_peer_has_left(serve: Serve) -> None:
+    gate = Gate()
+    handled: list[bytes] = []
+
+    def handler(peer: Any, frame: memoryview) -> Any:
+        handled.append(bytes(frame))
+        return gate(peer, frame) if frame == b"slow" else None
+
+    client = serve(handler).connect()
+    client.request(b"slow", b"silent")
+    client.end()
+    await settled()
+    assert handled == [b"slow"]
+    gate.open.set()
+    await client.closed()
     assert handled == [b"slow", b"silent"]
 
 
-async def test_a_request_that_waits_after_it_found_no_room_is_given_up_with_its_peer(
-    ports: Ports,
+async def test_a_connection_closes_when_slow_work_was_the_last_before_the_peer_left(
+    serve: Serve,
 ) -> None:
-    gate = asyncio.Event()
+    gate = Gate()
+    client = serve(gate).connect()
+    client.request(b"0", b"1")
+    client.end()
+    await settled()
+    gate.open.set()
+    assert await client.closed() == b"\0\0\0\x010\0\0\0\x011"
+    assert gate.submitted == [b"0", b"1"]
+
+
+async def test_requests_behind_a_long_poll_are_dropped_with_it_when_the_peer_leaves(
+    serve: Serve,
+) -> None:
+    waiting: Promise[bytes] = Promise()
+    given_up: list[bool] = []
+    waiting.on_abandoned = lambda: given_up.append(True)
+    client = serve(lambda _, frame: Parked(waiting, lambda body: body)).connect()
+    client.request(b"wait", b"next")
+    client.end()
+    await client.closed()
+    await settled()
+    assert given_up == [True]
+
+
+async def test_a_peer_that_takes_no_answers_and_leaves_is_not_waited_for(serve: Serve) -> None:
+    handled: list[bytes] = []
+
+    def large(_: Any, frame: memoryview) -> bytes:
+        handled.append(bytes(frame))
+        return bytes(200_000)
+
+    client = serve(large).connect()
+    client.request(b"0", b"1")
+    await settled()
+    client.end()
+    await client.closed()
+    assert handled == [b"0"]
+
+
+@pytest.mark.parametrize("finds_room", [True, False])
+async def test_a_long_poll_is_abandoned_with_its_peer(serve: Serve, finds_room: bool) -> None:
+    gate = Gate()
     waiting: Promise[bytes] = Promise()
     given_up: list[bool] = []
     waiting.on_abandoned = lambda: given_up.append(True)
 
-    def handler(_: Any, frame: memoryview) -> Any:
-        async def work() -> bytes:
-            await gate.wait()
-            return b"done"
+    def handler(peer: Any, frame: memoryview) -> Any:
+        return gate(peer, frame) if frame == b"work" else Parked(waiting, lambda body: body)
 
-        return work() if frame == b"work" else Parked(waiting, lambda body: body)
-
-    server = ports.serve(handler, io_threads=1, queued_max_requests=1)
-    connections = [await ports.connect(server) for _ in range(3)]
-    for number, (body, (_, writer)) in enumerate(
-        zip((b"work", b"work", b"wait"), connections, strict=True), start=1
-    ):
-        writer.write(framed(body))
-        await until(lambda n=number: sum(p.responses_under_way for p in server.processors) == n)
-    gate.set()
-    for reader, _ in connections[:2]:
-        assert await read_frame(reader) == b"done"
-    connections[2][1].close()
-    await until(lambda: server.limits.total == 2)
+    server = serve(handler, slots=1, capacity=10 if finds_room else 1)
+    clients = [server.connect() for _ in range(3)]
+    for number, body in enumerate((b"work", b"work", b"wait")):
+        clients[number].request(body)
+        await settled()
+    assert server.under_way == 3
+    gate.open.set()
+    for client in clients[:2]:
+        assert await client.answer() == b"work"
+    clients[2].end()
+    await clients[2].closed()
+    await settled()
     assert given_up == [True]
 
 
-async def test_a_connection_that_the_system_cannot_watch_is_closed(
-    ports: Ports, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    server = ports.serve(echo)
-    with monkeypatch.context() as patched:
-        patched.setattr(Poller, "watch_reading", refuse)
-        reader, _ = await ports.connect(server)
-        assert await is_closed(reader)
-    assert server.limits.total == 0
-    reader, writer = await ports.connect(server)
-    writer.write(framed(b"x"))
-    assert await read_frame(reader) == b"x"
+# Idle connections
 
 
-class Defective:
-    """A large slice whose file nobody can read, for a reason that nobody thought of."""
-
-    def __len__(self) -> int:
-        return 100_000
-
-    def read(self, start: int, size: int) -> bytes:
-        raise ValueError("a defect")
-
-    def send_to(self, socket_number: int, start: int, size: int) -> int:
-        return 0
-
-
-async def test_a_defect_in_sending_ends_only_its_own_connection(ports: Ports) -> None:
-    server = ports.serve(lambda _, frame: [Defective()] if frame == b"bad" else bytes(frame))
-    bad, good = await ports.connect(server), await ports.connect(server)
-    await until(lambda: server.limits.total == 2)
-    bad[1].write(framed(b"bad"))
-    good[1].write(framed(b"good"))
-    assert await read_frame(good[0]) == b"good"
-    with pytest.raises(asyncio.IncompleteReadError):
-        await read_frame(bad[0])
-    await until(lambda: server.limits.total == 1)
-
-
-async def test_a_defect_in_a_later_turn_of_a_connection_ends_it(ports: Ports) -> None:
-    def handler(_: Any, frame: memoryview) -> Any:
-        return [None] if frame == b"bad" else bytes(frame)
-
-    reader, writer = await ports.connect(ports.serve(handler))
-    writer.write(framed(b"x") * len(FRAMES_OF_A_TURN) + framed(b"bad"))
-    for _ in FRAMES_OF_A_TURN:
-        assert await read_frame(reader) == b"x"
-    assert await is_closed(reader)
-
-
-class Unreadable:
-    """A small piece of a file on a disk that fails, or whose file a thread has closed."""
-
-    def __init__(self, problem: OSError | None) -> None:
-        self.problem = problem
-
-    def __len__(self) -> int:
-        return 100
-
-    def read(self, start: int, size: int) -> bytes:
-        if self.problem is None:
-            return b"cut"
-        raise self.problem
-
-    def send_to(self, socket_number: int, start: int, size: int) -> int:
-        return 0
-
-
-EIO = OSError(errno.EIO, "Input/output error")
-
-
-async def test_after_a_long_poll_an_unreadable_answer_ends_the_connection(ports: Ports) -> None:
-    """The second request is taken up by `_go_on`: nobody supervises it."""
+async def test_idle_connections_are_closed_and_waiting_ones_are_not(serve: Serve) -> None:
     waiting: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-
-    def handler(_: Any, frame: memoryview) -> Any:
-        if frame[0] == 0:
-            return Parked(waiting, lambda body: [body])
-        return [Unreadable(EIO)]
-
-    server = ports.serve(handler)
-    reader, writer = await ports.connect(server)
-    writer.write(framed(b"\x00") + framed(b"\x01"))
-    await until(lambda: any(p.responses_under_way for p in server.processors))
-    waiting.set_result(b"first")
-    assert await read_frame(reader) == b"first"
-    async with asyncio.timeout(3):
-        assert await is_closed(reader)
+    server = serve(lambda _, frame: Parked(waiting, lambda body: [body]), max_idle_ms=1000)
+    idle, busy = server.connect(), server.connect()
+    busy.request(b"x")
+    await settled()
+    server.clock.advance(1001)
+    server.processor.sweep()
+    await idle.closed()
+    waiting.set_result(b"late")
+    assert await busy.answer() == b"late"
 
 
-async def test_in_the_first_turn_an_unreadable_answer_ends_the_connection(ports: Ports) -> None:
-    server = ports.serve(lambda _, frame: [Unreadable(EIO)])
-    reader, writer = await ports.connect(server)
-    writer.write(framed(b"\x01"))
-    async with asyncio.timeout(3):
-        assert await is_closed(reader)
-
-
-@pytest.mark.parametrize("problem", [None, EIO])
-async def test_answers_given_before_an_unreadable_one_of_the_same_turn_arrive(
-    ports: Ports, problem: OSError | None
+async def test_a_waiting_connection_that_cannot_be_seen_to_leave_is_closed_in_the_end(
+    serve: Serve,
 ) -> None:
-    def handler(_: Any, frame: memoryview) -> Any:
-        return [Unreadable(problem)] if frame[0] == 0 else bytes(frame)
-
-    reader, writer = await ports.connect(ports.serve(handler))
-    writer.write(framed(b"\x01") + framed(b"\x02") + framed(b"\x00"))
-    assert [await read_frame(reader) for _ in range(2)] == [b"\x01", b"\x02"]
-    async with asyncio.timeout(3):
-        assert await is_closed(reader)
-
-
-async def test_an_unreadable_answer_does_not_keep_the_others_out_of_the_channel(
-    ports: Ports,
-) -> None:
-    gate = asyncio.Event()
-    begun: list[int] = []
-
-    def handler(_: Any, frame: memoryview) -> Any:
-        if frame[0] == 9:
-            return [Unreadable(EIO)]
-        if frame[0] == 8:
-            return b"at once"
-
-        async def work() -> bytes:
-            begun.append(1)
-            await gate.wait()
-            return b"done"
-
-        return work()
-
-    server = ports.serve(handler, io_threads=1, queued_max_requests=1)
-    slow = [await ports.connect(server) for _ in range(2)]
-    for _, writer in slow:
-        writer.write(framed(b"\x01"))
-        await writer.drain()
-    await until(lambda: server.channel.queue_size == 1)
-    bad, good = await ports.connect(server), await ports.connect(server)
-    bad[1].write(framed(b"\x09"))
-    await until(lambda: sum(p.responses_under_way for p in server.processors) == 3)
-    good[1].write(framed(b"\x08"))
-    await until(lambda: sum(p.responses_under_way for p in server.processors) == 4)
-    gate.set()
-    async with asyncio.timeout(3):
-        assert await read_frame(good[0]) == b"at once"
-        assert await is_closed(bad[0])
-
-
-async def test_a_request_without_memory_ends_only_its_own_connection(
-    ports: Ports, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(frames: FrameBuffer, size_bytes: int) -> None:
-        raise MemoryError
-
-    server = ports.serve(echo)
-    small, large = await ports.connect(server), await ports.connect(server)
-    small[1].write(framed(b"before"))
-    assert await read_frame(small[0]) == b"before"
-    await until(lambda: sum(len(p.connections) for p in server.processors) == 2)
-    monkeypatch.setattr(FrameBuffer, "_allocate", refuse)
-    large[1].write(framed(bytes(INITIAL_BYTES)))
-    assert await is_closed(large[0])
-    small[1].write(framed(b"after"))
-    assert await read_frame(small[0]) == b"after"
+    waiting: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    server = serve(lambda _, frame: Parked(waiting, lambda body: [body]), max_idle_ms=1000)
+    client = server.connect()
+    client.request(b"x")
+    client.write(bytes(1 << 20))
+    await settled()
+    (connection,) = server.processor.connections
+    assert connection.is_paused
+    for advance_ms in (600, 600):
+        server.processor.sweep()
+        assert connection.state.is_open
+        server.clock.advance(advance_ms)
+    server.processor.sweep()
+    await client.closed()

@@ -1,4 +1,4 @@
-"""The answers of one turn are one write to the socket, in their order, as far as it takes them."""
+"""The answers of one turn are one write to the port, in their order, as far as it takes them."""
 
 import socket
 from collections.abc import Iterator
@@ -7,8 +7,11 @@ from typing import Any, cast
 
 import pytest
 
+from floodmark.network.plain_port import PlainPort
+from floodmark.network.port import Slice
 from floodmark.network.transfer import (
     PIECE_BYTES,
+    READ_AHEAD_BYTES,
     SENT_AT_ONCE_BYTES,
     SMALL_BYTES,
     Outbox,
@@ -23,17 +26,22 @@ class Piece:
     def __init__(self, data: bytes, announced: int | None = None) -> None:
         self._data = data
         self._announced = len(data) if announced is None else announced
-        self.largest_read_bytes = 0
+        self.largest_read_bytes = self.all_read_bytes = 0
+        self.is_let_go = False
 
     def __len__(self) -> int:
         return self._announced
 
     def read(self, start: int, size: int) -> bytes:
         self.largest_read_bytes = max(self.largest_read_bytes, size)
+        self.all_read_bytes += size
         return self._data[start : start + size]
 
     def send_to(self, socket_number: int, start: int, size: int) -> int:
         return 0
+
+    def let_go(self) -> None:
+        self.is_let_go = True
 
 
 class Ends:
@@ -41,7 +49,8 @@ class Ends:
 
     def __init__(self, ours: socket.socket, theirs: socket.socket) -> None:
         self.ours, self.theirs = ours, theirs
-        self.outbox = Outbox(ours)
+        # Nothing is watched here, so it needs no loop.
+        self.outbox = Outbox(PlainPort(ours, cast("Any", None)))
 
     def packets(self) -> list[bytes]:
         """What each write has sent: these sockets keep them apart."""
@@ -119,6 +128,22 @@ def test_large_slices_are_read_in_pieces_and_arrive_whole(ends: Ends) -> None:
     assert first.largest_read_bytes == PIECE_BYTES
 
 
+def test_of_many_small_slices_only_a_few_are_in_memory_while_the_peer_does_not_read(
+    ends: Ends,
+) -> None:
+    pieces = [Piece(bytes([number % 251]) * (SMALL_BYTES - number)) for number in range(500)]
+    ends.outbox.add([part for piece in pieces for part in (b"head", piece)])
+    assert sum(piece.all_read_bytes for piece in pieces) <= READ_AHEAD_BYTES
+    assert all(piece.is_let_go for piece in pieces if not piece.all_read_bytes)
+    sent_bytes = ends.outbox.send()
+    assert ends.outbox.send() == 0, "the peer takes no more"
+    in_memory_bytes = sum(piece.all_read_bytes for piece in pieces) - sent_bytes
+    assert in_memory_bytes <= READ_AHEAD_BYTES + SMALL_BYTES
+    taken = ends.taken_by_a_slow_peer()
+    assert taken[4:] == b"".join(b"head" + piece.read(0, len(piece)) for piece in pieces)
+    assert sum(piece.all_read_bytes for piece in pieces) == 2 * sum(map(len, pieces)), "read once"
+
+
 def test_slices_of_real_files_arrive_whole_without_being_read(
     ends: Ends, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,19 +190,21 @@ def test_a_lost_peer_is_told_of(ends: Ends) -> None:
 
 
 class Taking:
-    """A socket that takes so much at a time, and never says that it is full."""
+    """A port that takes so much at a time, never says that it is full, and has no `sendfile`."""
 
     def __init__(self, size_bytes: int) -> None:
         self._size_bytes = size_bytes
         self.taken = bytearray()
 
-    def send(self, data: bytes, flags: int = 0) -> int:
+    def send(self, data: bytes) -> int:
         part = data[: self._size_bytes]
         self.taken += part
         return len(part)
 
-    def fileno(self) -> int:
-        return -1
+    send_more = send
+
+    def send_slice(self, part: Slice, start: int, size: int) -> int:
+        return 0
 
 
 def outbox_of(taking: Taking) -> Outbox:
@@ -205,3 +232,16 @@ def test_a_fast_reader_does_not_keep_the_others_waiting_for_a_large_answer() -> 
     assert max(sent) < 2 * SENT_AT_ONCE_BYTES
     assert len(sent) > 3
     assert taking.taken == (len(content) + 7).to_bytes(4, "big") + b"head" + content + b"end"
+
+
+def test_a_port_without_sendfile_is_sent_what_is_read_of_the_file(tmp_path: Path) -> None:
+    content = bytes(range(251)) * 5_000
+    (tmp_path / "log").write_bytes(content)
+    file = RealFiles().open(tmp_path / "log")
+    taking = Taking(100_000)
+    outbox = outbox_of(taking)
+    outbox.add([b"head", FileSlice(file, 7, 1_000_000), b"end"])
+    while outbox.size_bytes:
+        outbox.send()
+    file.close()
+    assert taking.taken == (1_000_007).to_bytes(4, "big") + b"head" + content[7:1_000_007] + b"end"

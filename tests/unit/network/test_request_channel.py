@@ -1,6 +1,8 @@
 """How busy the request channel says that the broker is."""
 
 import asyncio
+import gc
+import warnings
 from typing import Any
 
 import pytest
@@ -84,3 +86,25 @@ async def test_work_that_holds_slots_counts_by_their_share(clock: Processing) ->
         await requester.answered.wait()
     await channel.close()
     assert channel.idle_share() == pytest.approx(0.5)
+
+
+async def test_work_that_was_just_taken_is_ended_without_a_warning(clock: Processing) -> None:
+    """As when a broker is stopped in the moment in which a request comes."""
+    begun: list[str] = []
+
+    async def handle() -> bytes:
+        begun.append("handle")
+        await asyncio.Event().wait()
+        return b"never"
+
+    async def finish(work: Any) -> bytes:
+        return await work
+
+    channel = channel_of(clock, lambda *_: finish(handle()))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        channel.submit(Nobody(), memoryview(b""))
+        await channel.close()
+        gc.collect()
+    assert not caught
+    assert begun

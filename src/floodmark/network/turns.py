@@ -1,0 +1,124 @@
+"""Serves connections in turns, and sends the answers of one turn together at its end.
+
+A write to a socket wakes the client, which may then take the core from us in the middle of the
+turn. So the connections that are served in one turn of the loop are answered when all of them have
+been worked on. Ports call `receive` and `send_rest`; connections call the rest. This module is also
+the supervisor of connections: a defect in one ends that one only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from floodmark.occurrences import Occurrences
+
+logger = logging.getLogger(__name__)
+
+ANSWERED_AT_ONCE = 32
+"""At most so many connections are answered together: none waits for the requests of many others."""
+
+
+class Served(Protocol):
+    """What a turn needs of a connection."""
+
+    def receive(self) -> None:
+        """The peer has sent something, or has closed its end."""
+
+    def go_on(self) -> None:
+        """Work on what was received before."""
+
+    def send(self) -> None:
+        """Send the waiting answers, as far as the peer takes them."""
+
+    def send_rest(self) -> None:
+        """The peer takes answers again."""
+
+    def abort(self, reason: str) -> None:
+        """The connection failed and must close."""
+
+
+class Turns:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        # Connections with answers to send when the turn ends.
+        self.answered: list[Served] = []
+        self._answered_last: Served | None = None
+        self._is_end_set = False
+        self._going_on: list[Served] = []
+        self._failures = Occurrences()
+
+    # Called by ports
+
+    def receive(self, connection: Served) -> None:
+        try:
+            connection.receive()
+        except Exception as problem:  # noqa: BLE001 - the supervisor of connections
+            self._fail(connection, problem)
+        if self.answered:
+            self._answer_soon()
+
+    def send_rest(self, connection: Served) -> None:
+        self._supervise(connection, connection.send_rest)
+        if self.answered:
+            self._answer_soon()
+
+    # Called by connections
+
+    def go_on_soon(self, connection: Served) -> None:
+        """Lets it go on after the others have had their turn, even if nothing more arrives."""
+        if not self._going_on:
+            self._loop.call_soon(self._go_on)
+        self._going_on.append(connection)
+
+    def forget(self, connection: Served) -> None:
+        if connection is self._answered_last:
+            self._answered_last = None
+
+    # Called by the loop
+
+    def _go_on(self) -> None:
+        going_on, self._going_on = self._going_on, []
+        for connection in going_on:
+            self._supervise(connection, connection.go_on)
+        self._answer()
+
+    def _end_turn(self) -> None:
+        self._is_end_set = False
+        self._answer()
+
+    def _answer_soon(self) -> None:
+        """Answers at the end of this turn, or now if only one connection is being served."""
+        is_alone = not self._is_end_set and self.answered[0] is self._answered_last
+        if is_alone or len(self.answered) >= ANSWERED_AT_ONCE:
+            self._answer()
+        elif not self._is_end_set:
+            self._is_end_set = True
+            self._loop.call_soon(self._end_turn)
+
+    def _answer(self) -> None:
+        answered, self.answered = self.answered, []
+        for connection in answered:
+            self._answered_last = connection
+            try:
+                connection.send()
+            except Exception as problem:  # noqa: BLE001 - the supervisor of connections
+                self._fail(connection, problem)
+
+    def _supervise(self, connection: Served, step: Callable[[], None]) -> None:
+        """`receive` and `_answer` do the same without this call: every request passes there."""
+        try:
+            step()
+        except Exception as problem:  # noqa: BLE001 - the supervisor of connections
+            self._fail(connection, problem)
+
+    def _fail(self, connection: Served, problem: Exception) -> None:
+        """A defect of ours must cost one connection, never the others, and must be loud."""
+        times = self._failures.worth_telling(repr(problem))
+        if times:
+            logger.error(
+                "a connection failed inside the broker (%d times by now)", times, exc_info=problem
+            )
+        connection.abort("internal error")
