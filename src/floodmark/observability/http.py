@@ -1,4 +1,5 @@
-"""`/metrics` for Prometheus and `/healthz` for whoever restarts brokers, on a port of their own.
+"""`/metrics` for Prometheus, `/healthz` and `/readyz` for those who look after brokers, on a port
+of their own.
 
 Called by `broker.main` when a metrics port is given. It is a few lines of HTTP/1.1 on the broker's
 own loop: one request per connection, a small bound on everything a peer can send or keep open, and
@@ -17,8 +18,9 @@ from http import HTTPStatus
 from importlib import import_module
 from typing import NamedTuple
 
+from floodmark.observability.collecting import collect
+from floodmark.observability.health import health, is_serving
 from floodmark.observability.sources import ObservedBroker, Sources
-from floodmark.observability.timings import RequestTimings
 
 logger = logging.getLogger(__name__)
 
@@ -43,13 +45,15 @@ class Answer(NamedTuple):
 Page = Callable[[], Awaitable[Answer]]
 
 
-async def serve_metrics(broker: ObservedBroker, port: int) -> MetricsServer:
-    """Starts answering on the host that the broker itself is bound to."""
-    timings = RequestTimings(broker.clock)
-    broker.dispatch.timer = timings
-    pages = BrokerPages(Sources(broker, timings))
-    server = MetricsServer({"/metrics": pages.metrics, "/healthz": pages.health})
-    await server.start(broker.config.listeners[0].host, port)
+async def serve_metrics(
+    broker: ObservedBroker, port: int, host: str | None = None
+) -> MetricsServer:
+    """Starts answering on this host, by default the one that the broker itself is bound to."""
+    pages = BrokerPages(Sources(broker))
+    server = MetricsServer(
+        {"/metrics": pages.metrics, "/healthz": pages.health, "/readyz": pages.readiness}
+    )
+    await server.start(broker.config.listeners[0].host if host is None else host, port)
     logger.info("metrics at http://%s:%d/metrics, health at /healthz", server.host, server.port)
     return server
 
@@ -57,19 +61,26 @@ async def serve_metrics(broker: ObservedBroker, port: int) -> MetricsServer:
 class BrokerPages:
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
+        self._scraping = asyncio.Lock()
 
     async def metrics(self) -> Answer:
         # prometheus_client takes over 0.1 s to import: in a thread, when first needed.
         metrics = await asyncio.to_thread(import_module, "floodmark.observability.metrics")
-        # Most of the time goes into the text, which must not keep the broker's loop.
-        body = await asyncio.to_thread(metrics.render, metrics.collect(self._sources))
-        return Answer(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", body)
+        async with self._scraping:
+            readings = await collect(self._sources)
+            # Most of the time goes into the text, which must not keep the broker's loop.
+            body = await asyncio.to_thread(metrics.render, readings)
+        return Answer(HTTPStatus.OK, metrics.CONTENT_TYPE, body)
 
     async def health(self) -> Answer:
-        health = self._sources.health()
-        serving = health["status"] == "serving"
-        status = HTTPStatus.OK if serving else HTTPStatus.SERVICE_UNAVAILABLE
-        return Answer(status, "application/json", json.dumps(health).encode() + b"\n")
+        """Whether all is well. Also says no while clients are served but records are not taken."""
+        body = await health(self._sources)
+        return _json(body, is_well="reasons" not in body)
+
+    async def readiness(self) -> Answer:
+        """Whether clients are served, full disk or not."""
+        serving = is_serving(self._sources)
+        return _json({"status": "serving" if serving else "not serving"}, is_well=serving)
 
 
 class MetricsServer:
@@ -149,6 +160,11 @@ async def _read_head(reader: asyncio.StreamReader) -> bytes | None:
         return None
     except asyncio.LimitOverrunError:
         return b""
+
+
+def _json(body: dict[str, object], *, is_well: bool) -> Answer:
+    status = HTTPStatus.OK if is_well else HTTPStatus.SERVICE_UNAVAILABLE
+    return Answer(status, "application/json", json.dumps(body).encode() + b"\n")
 
 
 def _refusal(status: HTTPStatus) -> Answer:

@@ -1,82 +1,160 @@
-"""How long requests take, from a sample of them: Kafka's `TotalTimeMs`.
+"""How long requests take and where the time goes: Kafka's `TotalTimeMs` and its parts.
 
 `http.serve_metrics` plugs a `RequestTimings` into the dispatcher; without a metrics port requests
-are not timed at all. One request in `SAMPLE_EVERY` is timed, from its dispatch until its answer is
-encoded (a long poll counts with its wait, as in Kafka); the last `KEPT_SAMPLES` of each API make
-the quantiles.
+are not timed at all. A request's time has up to four parts:
+
+- queue: until one of the handlers' slots is free; only requests that go on after their first step
+  need one
+- local: the work itself, with decoding and encoding
+- remote: parked, until data, followers, a flush or other group members have come
+- send: from the answer until the peer's socket has taken it
+
+The total is the first three. One produce or fetch in `SAMPLE_EVERY` is timed, and counts as that
+many, so that rates and averages are right; of all other requests each one is.
 """
 
 from __future__ import annotations
 
-import asyncio
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 from floodmark.clock import Clock
-from floodmark.promise import Promise
-from floodmark.wire.api_keys import ApiKey
+from floodmark.network.request_channel import Outcome, Parked, Response, Work
 
-SAMPLE_EVERY = 8
-"""Timing costs about a microsecond: an eighth of that disappears in the cost of a request."""
+BUCKETS_MS = (
+    *(0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0),
+    *(1000.0, 2500.0, 5000.0, 10000.0),
+)
+"""Upper bounds of the histogram of total times: from an append to the longest polls."""
 
 KEPT_SAMPLES = 512
 QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 """Those that Kafka's histograms report."""
 
+PARTS = ("totaltimems", "requestqueuetimems", "localtimems", "remotetimems", "responsesendtimems")
+
+
+class Sender(Protocol):
+    """A connection, as far as its answers are watched."""
+
+    when_sent: Callable[[], None] | None
+
+
+class ApiNumbers(NamedTuple):
+    """A copy of what is known of one API."""
+
+    buckets: Sequence[int]
+    counts: Sequence[int]
+    sums_ms: Sequence[float]
+    samples_ms: Sequence[Sequence[float]]
+
+
+class _ApiTimes:
+    """The lists have an entry for each of `PARTS`."""
+
+    __slots__ = ("buckets", "counts", "samples_ms", "sums_ms", "weight")
+
+    def __init__(self, weight: int) -> None:
+        self.weight = weight
+        self.buckets = [0] * (len(BUCKETS_MS) + 1)
+        self.counts = [0] * len(PARTS)
+        self.sums_ms = [0.0] * len(PARTS)
+        self.samples_ms: list[deque[float]] = [deque(maxlen=KEPT_SAMPLES) for _ in PARTS]
+
+    def note(self, part: int, elapsed_ms: float) -> None:
+        self.counts[part] += self.weight
+        self.sums_ms[part] += elapsed_ms * self.weight
+        self.samples_ms[part].append(elapsed_ms)
+
 
 class RequestTimings:
     """A `RequestTimer` of `apis.dispatch`."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._until_sample = 1
-        self._samples_ms: dict[ApiKey, deque[float]] = {}
+    def __init__(self, clock: Clock, weights: Mapping[int, int] | None = None) -> None:
+        """`weights` says as how many requests a timed one counts, by API key, if not as one."""
+        self._weights = weights or {}
+        self._apis: dict[int, _ApiTimes] = {}
+        self.now_ms = clock.monotonic_ms
 
-    def is_due(self) -> bool:
-        self._until_sample -= 1
-        if self._until_sample:
-            return False
-        self._until_sample = SAMPLE_EVERY
-        return True
+    def timed(self, api_key: int, begin_ms: float, outcome: Outcome, connection: Sender) -> Outcome:
+        """Notes the time of an answer that is there; watches for the end of one that is not."""
+        now_ms = self.now_ms()
+        local_ms = now_ms - begin_ms
+        if outcome is None or isinstance(outcome, (bytes, list)):
+            return self._answered(api_key, connection, outcome, local_ms=local_ms)
+        if isinstance(outcome, Parked):
+            encode = partial(self._encode, api_key, connection, outcome.encode, local_ms, now_ms)
+            return Parked(outcome.event, encode)
+        return self._work(api_key, connection, outcome, local_ms, now_ms)
 
-    def time(self, api_key: ApiKey, handle: Callable[[], Any]) -> Any:
-        """Runs a handler; what it returns is passed on, or wrapped when the answer comes later."""
-        begin_ms = self._clock.monotonic_ms()
-        result = handle()
-        if isinstance(result, Promise):
-            return result.map(lambda answer: self._passed(api_key, begin_ms, answer))
-        if isinstance(result, asyncio.Future):
-            result.add_done_callback(lambda _: self._record(api_key, begin_ms))
-        elif asyncio.iscoroutine(result):
-            return self._finish(api_key, begin_ms, result)
-        else:
-            self._record(api_key, begin_ms)
-        return result
+    def numbers(self) -> dict[int, ApiNumbers]:
+        return {
+            api_key: ApiNumbers(
+                tuple(times.buckets),
+                tuple(times.counts),
+                tuple(times.sums_ms),
+                [tuple(samples) for samples in times.samples_ms],
+            )
+            for api_key, times in self._apis.items()
+        }
 
-    def quantiles_ms(self) -> Mapping[ApiKey, tuple[float, ...]]:
-        """The values at `QUANTILES`, of each API that has been sampled."""
-        return {key: _quantiles(sorted(kept)) for key, kept in self._samples_ms.items()}
+    def _encode(
+        self,
+        api_key: int,
+        connection: Sender,
+        encode: Callable[[Any], Response],
+        local_ms: float,
+        parked_ms: float,
+        value: Any,
+    ) -> Response:
+        woken_ms = self.now_ms()
+        answer = encode(value)
+        local_ms += self.now_ms() - woken_ms
+        return self._answered(
+            api_key, connection, answer, local_ms=local_ms, remote_ms=woken_ms - parked_ms
+        )
 
-    def _passed(self, api_key: ApiKey, begin_ms: float, answer: Any) -> Any:
-        self._record(api_key, begin_ms)
+    async def _work(
+        self, api_key: int, connection: Sender, work: Work, local_ms: float, queued_ms: float
+    ) -> Response:
+        started_ms = self.now_ms()
+        answer = await work
+        local_ms += self.now_ms() - started_ms
+        return self._answered(
+            api_key, connection, answer, local_ms=local_ms, queue_ms=started_ms - queued_ms
+        )
+
+    def _answered(
+        self,
+        api_key: int,
+        connection: Sender,
+        answer: Response,
+        *,
+        local_ms: float,
+        remote_ms: float = 0.0,
+        queue_ms: float = 0.0,
+    ) -> Response:
+        times = self._apis.get(api_key)
+        if times is None:
+            times = self._apis[api_key] = _ApiTimes(self._weights.get(api_key, 1))
+        total_ms = queue_ms + local_ms + remote_ms
+        times.buckets[bisect_left(BUCKETS_MS, total_ms)] += times.weight
+        for part, elapsed_ms in enumerate((total_ms, queue_ms, local_ms, remote_ms)):
+            times.note(part, elapsed_ms)
+        if answer is not None and connection.when_sent is None:
+            # Of answers that are sent together, the first stands for all.
+            connection.when_sent = partial(self._sent, times, self.now_ms())
         return answer
 
-    async def _finish(
-        self, api_key: ApiKey, begin_ms: float, work: Coroutine[Any, Any, Any]
-    ) -> Any:
-        try:
-            return await work
-        finally:
-            self._record(api_key, begin_ms)
-
-    def _record(self, api_key: ApiKey, begin_ms: float) -> None:
-        samples = self._samples_ms.get(api_key)
-        if samples is None:
-            samples = self._samples_ms[api_key] = deque(maxlen=KEPT_SAMPLES)
-        samples.append(self._clock.monotonic_ms() - begin_ms)
+    def _sent(self, times: _ApiTimes, answered_ms: float) -> None:
+        times.note(len(PARTS) - 1, self.now_ms() - answered_ms)
 
 
-def _quantiles(ordered: list[float]) -> tuple[float, ...]:
+def quantiles(samples: Sequence[float]) -> list[float]:
+    """The values at `QUANTILES`; none without samples."""
+    ordered = sorted(samples)
     last = len(ordered) - 1
-    return tuple(ordered[round(quantile * last)] for quantile in QUANTILES)
+    return [ordered[round(quantile * last)] for quantile in QUANTILES] if ordered else []

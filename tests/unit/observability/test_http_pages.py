@@ -7,7 +7,8 @@ from http import HTTPStatus
 import pytest
 
 from floodmark.observability import http
-from floodmark.observability.http import MAX_CONNECTIONS, Answer, MetricsServer
+from floodmark.observability.http import MAX_CONNECTIONS, Answer, MetricsServer, serve_metrics
+from floodmark.testing.broker_thread import BrokerThread
 
 
 async def hello() -> Answer:
@@ -81,3 +82,13 @@ async def test_too_many_connections_are_turned_away(server: MetricsServer) -> No
         await writer.wait_closed()
     while not await ask(server, b"GET /metrics HTTP/1.1\r\n\r\n"):
         pass  # the server learns of the closed ones in its own time
+
+
+async def test_metrics_are_served_on_a_host_of_their_own(floodmark: BrokerThread) -> None:
+    for host, expected in ((None, "127.0.0.1"), ("127.0.0.2", "127.0.0.2")):
+        server = floodmark.call(serve_metrics(floodmark.broker, 0, host))
+        try:
+            assert server.host == expected
+            assert b"200 OK" in await ask(server, b"GET /healthz HTTP/1.1\r\n\r\n")
+        finally:
+            floodmark.call(server.close())

@@ -18,6 +18,7 @@ from floodmark.client.view import TopicPartition
 from floodmark.observability.http import MetricsServer, serve_metrics
 from floodmark.testing.broker_thread import BrokerThread
 
+LEFT_OUT = "floodmark_metrics_left_out"
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
@@ -148,11 +149,16 @@ class TestWithFewLabels:
         counts = {
             dict(labels)["topic"]: value
             for (name, labels), value in samples.items()
-            if name == "kafka_server_brokertopicmetrics_messagesin_total"
+            if name == "kafka_server_brokertopicmetrics_messagesin_total" and labels
         }
         assert len(counts) == 3
         assert sum(counts.values()) == 1 + 2 + 3 + 4 + 5
         assert counts["(other)"] > 0
+        assert samples["kafka_server_brokertopicmetrics_messagesin_total", ()] == 15
+        left_out = {
+            dict(labels)["kind"]: n for (name, labels), n in samples.items() if name == LEFT_OUT
+        }
+        assert left_out["topics"] == left_out["partitions"] == 3
         topics = {dict(labels).get("topic") for _, labels in samples}
         assert len(topics - {None}) == 3
 

@@ -1,70 +1,130 @@
-"""Sampled request times, on a clock that stands still until moved."""
+"""Request times, on a clock that stands still until moved."""
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from floodmark.observability.timings import KEPT_SAMPLES, SAMPLE_EVERY, RequestTimings
+from floodmark.network.request_channel import Parked, Response
+from floodmark.observability.timings import (
+    BUCKETS_MS,
+    KEPT_SAMPLES,
+    PARTS,
+    QUANTILES,
+    ApiNumbers,
+    RequestTimings,
+    quantiles,
+)
 from floodmark.promise import Promise
 from floodmark.testing.virtual_clock import VirtualClock
 from floodmark.wire.api_keys import ApiKey
 
-
-def test_one_request_in_a_few_is_due() -> None:
-    timings = RequestTimings(VirtualClock())
-    assert [timings.is_due() for _ in range(2 * SAMPLE_EVERY)].count(True) == 2
+FETCH = int(ApiKey.FETCH)
 
 
-def test_a_timed_request_is_answered() -> None:
-    clock = VirtualClock()
-    timings = RequestTimings(clock)
+class Connection:
+    when_sent: Callable[[], None] | None = None
 
-    def handle() -> str:
-        clock.advance(3)
-        return "answer"
-
-    assert timings.time(ApiKey.METADATA, handle) == "answer"
-    assert set(timings.quantiles_ms()[ApiKey.METADATA]) == {3.0}
+    def send(self) -> None:
+        assert self.when_sent is not None
+        when_sent, self.when_sent = self.when_sent, None
+        when_sent()
 
 
-async def test_a_parked_request_counts_with_its_wait() -> None:
-    clock = VirtualClock()
-    timings = RequestTimings(clock)
-    future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    assert timings.time(ApiKey.FETCH, lambda: future) is future
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def timings(clock: VirtualClock) -> RequestTimings:
+    return RequestTimings(clock)
+
+
+def spent(numbers: ApiNumbers) -> dict[str, float]:
+    return {part: ms for part, ms in zip(PARTS, numbers.sums_ms, strict=True) if ms}
+
+
+def test_an_answer_at_once_is_local_work(timings: RequestTimings, clock: VirtualClock) -> None:
+    begin_ms = timings.now_ms()
+    clock.advance(3)
+    assert timings.timed(FETCH, begin_ms, b"answer", Connection()) == b"answer"
+    numbers = timings.numbers()[FETCH]
+    assert spent(numbers) == {"totaltimems": 3.0, "localtimems": 3.0}
+    assert numbers.counts == (1, 1, 1, 1, 0)
+    assert numbers.buckets[BUCKETS_MS.index(5.0)] == sum(numbers.buckets) == 1
+
+
+def test_a_parked_request_waits_for_others(timings: RequestTimings, clock: VirtualClock) -> None:
+    def encode(value: Any) -> Response:
+        clock.advance(2)
+        return bytes(value)
+
+    promise: Promise[bytes] = Promise()
+    begin_ms = timings.now_ms()
+    clock.advance(1)
+    parked = timings.timed(FETCH, begin_ms, Parked(promise, encode), Connection())
     clock.advance(500)
-    future.set_result("answer")
-    await asyncio.sleep(0)
-    assert timings.quantiles_ms()[ApiKey.FETCH][0] == 500.0
+    assert isinstance(parked, Parked)
+    assert parked.event is promise
+    assert parked.encode(b"answer") == b"answer"
+    assert spent(timings.numbers()[FETCH]) == {
+        "totaltimems": 503.0,
+        "localtimems": 3.0,
+        "remotetimems": 500.0,
+    }
 
 
-def test_a_promised_answer_counts_when_it_comes() -> None:
-    clock = VirtualClock()
-    timings = RequestTimings(clock)
-    promise: Promise[str] = Promise()
-    passed: list[str] = []
-    timings.time(ApiKey.PRODUCE, lambda: promise).then(passed.append, pytest.fail)
-    clock.advance(7)
-    promise.set("answer")
-    assert passed == ["answer"]
-    assert timings.quantiles_ms()[ApiKey.PRODUCE][0] == 7.0
-
-
-async def test_a_request_that_is_worked_on_counts_to_its_end() -> None:
-    clock = VirtualClock()
-    timings = RequestTimings(clock)
-
-    async def work() -> str:
+async def test_work_waits_for_a_slot_and_then_counts_to_its_end(
+    timings: RequestTimings, clock: VirtualClock
+) -> None:
+    async def work() -> bytes:
         clock.advance(20)
-        return "answer"
+        return b"answer"
 
-    assert await timings.time(ApiKey.CREATE_TOPICS, work) == "answer"
-    assert timings.quantiles_ms()[ApiKey.CREATE_TOPICS][0] == 20.0
+    timed: Any = timings.timed(FETCH, timings.now_ms(), work(), Connection())
+    clock.advance(7)
+    assert await asyncio.create_task(timed) == b"answer"
+    assert spent(timings.numbers()[FETCH]) == {
+        "totaltimems": 27.0,
+        "requestqueuetimems": 7.0,
+        "localtimems": 20.0,
+    }
 
 
-def test_only_the_last_samples_are_kept() -> None:
-    clock = VirtualClock()
-    timings = RequestTimings(clock)
+def test_sending_is_timed_until_the_socket_has_taken_the_answer(
+    timings: RequestTimings, clock: VirtualClock
+) -> None:
+    connection = Connection()
+    timings.timed(FETCH, timings.now_ms(), b"one", connection)
+    clock.advance(4)
+    timings.timed(FETCH, timings.now_ms(), b"two", connection)
+    connection.send()
+    assert spent(timings.numbers()[FETCH]) == {"responsesendtimems": 4.0}
+
+
+def test_a_request_without_an_answer_sends_nothing(timings: RequestTimings) -> None:
+    connection = Connection()
+    assert timings.timed(FETCH, timings.now_ms(), None, connection) is None
+    assert connection.when_sent is None
+    assert timings.numbers()[FETCH].counts[0] == 1
+
+
+def test_a_sampled_request_counts_for_those_that_were_not(clock: VirtualClock) -> None:
+    timings = RequestTimings(clock, {FETCH: 16})
+    begin_ms = timings.now_ms()
+    clock.advance(3)
+    timings.timed(FETCH, begin_ms, b"answer", Connection())
+    numbers = timings.numbers()[FETCH]
+    assert numbers.counts[0] == sum(numbers.buckets) == 16
+    assert numbers.sums_ms[0] == 48.0
+
+
+def test_quantiles_are_of_the_last_samples(timings: RequestTimings, clock: VirtualClock) -> None:
     for elapsed_ms in [100, *[1] * KEPT_SAMPLES]:
-        timings.time(ApiKey.FETCH, lambda elapsed_ms=elapsed_ms: clock.advance(elapsed_ms))
-    assert set(timings.quantiles_ms()[ApiKey.FETCH]) == {1.0}
+        begin_ms = timings.now_ms()
+        clock.advance(elapsed_ms)
+        timings.timed(FETCH, begin_ms, b"answer", Connection())
+    assert quantiles(timings.numbers()[FETCH].samples_ms[0]) == [1.0] * len(QUANTILES)
+    assert quantiles([]) == []
