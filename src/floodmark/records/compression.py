@@ -1,26 +1,25 @@
 """The five codecs of a record batch, with a bound on what may come out.
 
-Called by record.py and validation.py. The output bound is there because a batch of a few kilobytes
-can unpack to gigabytes; broken input is always CorruptRecord, whatever the library raises.
+Called by record.py, scan.py and validation.py. The output bound is there because a batch of a few
+kilobytes can unpack to gigabytes; broken input is always CorruptRecord, whatever the library
+raises.
 """
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from struct import Struct
 from struct import error as struct_error
-from typing import Final
+from typing import Final, TypeAlias
 
 import cramjam
 import lz4.frame
 import zstandard
 
 from floodmark.records.errors import CorruptRecord, DecompressionTooLarge
-
-# Far above any batch that max.message.bytes lets in at usual ratios, far below what would hurt a
-# broker.
-DEFAULT_OUTPUT_LIMIT_BYTES: Final = 256 * 1024 * 1024
+from floodmark.records.limits import READABLE_BYTES, STEP_BYTES
 
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 # After the magic: version and lowest compatible version, both 1, as the Java library writes them.
@@ -28,7 +27,10 @@ _XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 _INT32: Final = Struct(">i")
 _GZIP_WBITS: Final = 31
-_CHUNK_BYTES: Final = 64 * 1024
+# Three bytes copy at most 64.
+_MOST_SNAPPY_RATIO: Final = 22
+
+Buffer: TypeAlias = "bytes | bytearray | memoryview"
 
 
 class Compression(IntEnum):
@@ -80,7 +82,7 @@ def compress(
 def decompress(
     codec: Compression,
     data: bytes | bytearray | memoryview,
-    limit_bytes: int = DEFAULT_OUTPUT_LIMIT_BYTES,
+    limit_bytes: int = READABLE_BYTES,
 ) -> bytes | bytearray | memoryview:
     """Unpack at most limit_bytes; more raises DecompressionTooLarge, nonsense raises
     CorruptRecord."""
@@ -88,31 +90,57 @@ def decompress(
         if len(data) > limit_bytes:
             raise _too_large(limit_bytes)
         return data
-    if codec is Compression.GZIP:
-        return _gzip_decompress(data, limit_bytes)
-    if codec is Compression.SNAPPY:
-        return _snappy_decompress(data, limit_bytes)
-    if codec is Compression.LZ4:
-        return _lz4_decompress(data, limit_bytes)
-    return _zstd_decompress(data, limit_bytes)
+    return b"".join(unpack(codec, data, limit_bytes))
+
+
+def unpack(
+    codec: Compression, data: bytes | bytearray | memoryview, limit_bytes: int = READABLE_BYTES
+) -> Iterator[Buffer]:
+    """The same in pieces of at most STEP_BYTES. What was given out before an error stays as it
+    is."""
+    left_bytes = limit_bytes
+    for piece in _UNPACKERS[codec](memoryview(data), limit_bytes):
+        left_bytes -= len(piece)
+        if left_bytes < 0:
+            raise _too_large(limit_bytes)
+        yield piece
+
+
+def _cut(data: Buffer) -> Iterator[memoryview]:
+    view = memoryview(data)
+    for start in range(0, len(view), STEP_BYTES):
+        yield view[start : start + STEP_BYTES]
+
+
+def _as_it_is(data: memoryview, _limit_bytes: int) -> Iterator[Buffer]:
+    return _cut(data)
 
 
 def _too_large(limit_bytes: int) -> DecompressionTooLarge:
     return DecompressionTooLarge(f"the records unpack to more than {limit_bytes} bytes")
 
 
-def _gzip_decompress(data: bytes | bytearray | memoryview, limit_bytes: int) -> bytes:
+def _gzip_pieces(data: memoryview, _limit_bytes: int) -> Iterator[Buffer]:
     unpacker = zlib.decompressobj(_GZIP_WBITS)
-    try:
-        # One byte more than allowed tells a full output from one that was cut.
-        output = unpacker.decompress(data, limit_bytes + 1)
-    except zlib.error as error:
-        raise CorruptRecord(f"broken gzip data: {error}") from error
-    if len(output) > limit_bytes:
-        raise _too_large(limit_bytes)
-    if not unpacker.eof:
-        raise CorruptRecord("the gzip data ends early")
-    return output
+    # The library copies what it has not used yet with every call: give it little at a time.
+    for source in _cut(data):
+        rest: Buffer = source
+        while rest and not unpacker.eof:
+            try:
+                piece = unpacker.decompress(rest, STEP_BYTES)
+            except zlib.error as error:
+                raise CorruptRecord(f"broken gzip data: {error}") from error
+            rest = unpacker.unconsumed_tail
+            if piece:
+                yield piece
+    while not unpacker.eof:
+        try:
+            piece = unpacker.decompress(b"", STEP_BYTES)
+        except zlib.error as error:
+            raise CorruptRecord(f"broken gzip data: {error}") from error
+        if not piece:
+            raise CorruptRecord("the gzip data ends early")
+        yield piece
 
 
 def _xerial_compress(data: bytes | bytearray | memoryview) -> bytes:
@@ -125,74 +153,73 @@ def _xerial_compress(data: bytes | bytearray | memoryview) -> bytes:
     return b"".join(parts)
 
 
-def _snappy_decompress(data: bytes | bytearray | memoryview, limit_bytes: int) -> bytes:
-    view = memoryview(data)
-    if bytes(view[:8]) != _XERIAL_MAGIC:
+def _snappy_pieces(data: memoryview, limit_bytes: int) -> Iterator[Buffer]:
+    if bytes(data[:8]) != _XERIAL_MAGIC:
         # librdkafka and others send one raw block without the Java library's framing.
-        return _snappy_block(view, limit_bytes)
+        yield from _cut(_snappy_block(data, limit_bytes))
+        return
     position = len(_XERIAL_HEADER)
-    parts: list[bytes] = []
-    left_bytes = limit_bytes
-    while position < len(view):
+    while position < len(data):
         try:
-            (size,) = _INT32.unpack_from(view, position)
+            (size,) = _INT32.unpack_from(data, position)
         except struct_error as error:
             raise CorruptRecord("the snappy data ends in the middle of a block size") from error
         position += 4
-        if size <= 0 or size > len(view) - position:
-            raise CorruptRecord(f"snappy block of {size} bytes, {len(view) - position} left")
-        block = _snappy_block(view[position : position + size], left_bytes)
-        left_bytes -= len(block)
-        parts.append(block)
+        if size <= 0 or size > len(data) - position:
+            raise CorruptRecord(f"snappy block of {size} bytes, {len(data) - position} left")
+        yield from _cut(_snappy_block(data[position : position + size], limit_bytes))
         position += size
-    return b"".join(parts)
 
 
 def _snappy_block(block: memoryview, limit_bytes: int) -> bytes:
     try:
-        if cramjam.snappy.decompress_raw_len(block) > limit_bytes:
+        claimed_bytes = cramjam.snappy.decompress_raw_len(block)
+        if claimed_bytes > limit_bytes:
             raise _too_large(limit_bytes)
+        if claimed_bytes > _MOST_SNAPPY_RATIO * len(block):
+            # The library sets aside what is claimed before it looks at the data.
+            raise CorruptRecord(f"{len(block)} bytes of snappy cannot unpack to {claimed_bytes}")
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
         raise CorruptRecord(f"broken snappy data: {error}") from error
 
 
-def _lz4_decompress(data: bytes | bytearray | memoryview, limit_bytes: int) -> bytes:
+def _lz4_pieces(data: memoryview, _limit_bytes: int) -> Iterator[Buffer]:
     unpacker = lz4.frame.LZ4FrameDecompressor()
-    parts: list[bytes] = []
-    size_bytes = 0
-    source: bytes | bytearray | memoryview = data
+    sources = _cut(data)
     while not unpacker.eof:
+        # Little at a time and in pieces: the library copies what it has not used yet with every
+        # call, and sets aside max_length bytes at once.
+        source = next(sources, b"") if unpacker.needs_input else b""
         try:
-            # In chunks, because the library sets aside max_length bytes at once.
-            chunk: bytes = unpacker.decompress(source, max_length=_CHUNK_BYTES)
+            piece: bytes = unpacker.decompress(source, max_length=STEP_BYTES)
         except (RuntimeError, EOFError) as error:
             raise CorruptRecord(f"broken lz4 data: {error}") from error
-        source = b""
-        size_bytes += len(chunk)
-        if size_bytes > limit_bytes:
-            raise _too_large(limit_bytes)
-        if not chunk and not unpacker.eof:
+        if piece:
+            yield piece
+        elif not source and not unpacker.eof:
             raise CorruptRecord("the lz4 frame ends early")
-        parts.append(chunk)
-    return b"".join(parts)
 
 
-def _zstd_decompress(data: bytes | bytearray | memoryview, limit_bytes: int) -> bytes:
-    """By a stream and in chunks: Java's frames do not say their content size, and a size is only a
-    claim."""
-    parts: list[bytes] = []
+def _zstd_pieces(data: memoryview, _limit_bytes: int) -> Iterator[Buffer]:
+    """By a stream: Java's frames do not say their content size, and a size is only a claim."""
     size_bytes = 0
     try:
         with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
-            while chunk := reader.read(_CHUNK_BYTES):
-                size_bytes += len(chunk)
-                if size_bytes > limit_bytes:
-                    raise _too_large(limit_bytes)
-                parts.append(chunk)
+            while piece := reader.read(STEP_BYTES):
+                size_bytes += len(piece)
+                yield piece
         claimed_bytes = zstandard.frame_content_size(data)
     except zstandard.ZstdError as error:
         raise CorruptRecord(f"broken zstd data: {error}") from error
     if size_bytes < claimed_bytes:
         raise CorruptRecord("the zstd frame ends early")
-    return b"".join(parts)
+
+
+_UNPACKERS: Final[dict[Compression, Callable[[memoryview, int], Iterator[Buffer]]]] = {
+    Compression.NONE: _as_it_is,
+    Compression.GZIP: _gzip_pieces,
+    Compression.SNAPPY: _snappy_pieces,
+    Compression.LZ4: _lz4_pieces,
+    Compression.ZSTD: _zstd_pieces,
+}

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from floodmark.records.batch import NO_SEQUENCE, Buffer
 from floodmark.records.errors import CorruptRecord
-from floodmark.records.record import Record, decode_records, encode_batch
+from floodmark.records.record import Record, encode_batch, iter_records
 
 _KEY: Final = Struct(">hh")
 _VALUE: Final = Struct(">hi")
@@ -77,13 +77,13 @@ def decode_control_type(key: bytes | None) -> ControlType | None:
 def decode_marker(buffer: Buffer, position: int = 0) -> EndTransactionMarker | None:
     """The marker in a control batch; None when compaction emptied it or it is another control
     type."""
-    records = decode_records(buffer, position)
-    if not records:
+    record = next(iter_records(buffer, position), None)
+    if record is None:
         return None
-    control_type = decode_control_type(records[0].key)
+    control_type = decode_control_type(record.key)
     if control_type is None:
         return None
-    value = records[0].value
+    value = record.value
     if value is None or len(value) < _VALUE.size:
         raise CorruptRecord("an end-transaction marker needs a version and a coordinator epoch")
     version, coordinator_epoch = _VALUE.unpack_from(value)

@@ -22,7 +22,8 @@ class UnsupportedMagic(CorruptRecord):
 
 
 class DecompressionTooLarge(CorruptRecord):
-    """The data would unpack to more than the caller allows: a decompression bomb."""
+    """The data would unpack to more bytes or records than the caller allows: a decompression
+    bomb."""
 
 
 class InvalidBatch(Exception):

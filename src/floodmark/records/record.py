@@ -1,16 +1,18 @@
-"""Records inside a batch: decode a whole batch into a list, encode a list into a batch.
+"""Records inside a batch: decode a batch, as a list or some at a time, encode a list into a batch.
 
 Called by the client, the command line, the coordinators and compaction; the broker's produce and
-fetch never come here. Both ways are one straight loop with the varints written out, because they
-run once per record.
+fetch never come here, and where they look into a batch they use scan.py. Both ways are one straight
+loop with the varints written out, because they run once per record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 
 from floodmark.records.batch import (
+    COMPRESSION_MASK,
     CONTROL_BIT,
     CRC_POSITION,
     DELETE_HORIZON_BIT,
@@ -25,25 +27,28 @@ from floodmark.records.batch import (
     NO_TIMESTAMP,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
+    BatchHeader,
     Buffer,
     TimestampType,
     check_shape,
     compute_crc,
     read_header,
 )
-from floodmark.records.compression import (
-    DEFAULT_OUTPUT_LIMIT_BYTES,
-    Compression,
-    compress,
-    decompress,
+from floodmark.records.compression import Compression, compress, decompress, unpack
+from floodmark.records.errors import CorruptRecord, DecompressionTooLarge
+from floodmark.records.limits import (
+    READABLE_BYTES,
+    READABLE_ITEMS,
+    most_items,
+    most_unpacked_bytes,
 )
-from floodmark.records.errors import CorruptRecord
 
 Header = tuple[str, bytes | None]
 """A name that is no UTF-8 is there with surrogate escapes, as Python does with names of files:
 compaction and a topic's compression write the same bytes again."""
 
 # A 64-bit value takes at most ten groups of seven bits.
+LONGEST_VARINT_BYTES: Final = 10
 _MAX_VARINT_SHIFT: Final = 63
 _ONE_BYTE: Final = tuple(bytes((value,)) for value in range(0x80))
 _NULL: Final = _ONE_BYTE[1]
@@ -64,90 +69,156 @@ def header_name_bytes(name: str) -> bytes:
 
 
 def decode_records(
-    buffer: Buffer, position: int = 0, limit_bytes: int = DEFAULT_OUTPUT_LIMIT_BYTES
+    buffer: Buffer, position: int = 0, limit_bytes: int = READABLE_BYTES
 ) -> list[Record]:
     """All records of the batch at this position; CorruptRecord when the bytes do not add up."""
+    runs = list(_runs(buffer, position, limit_bytes, READABLE_ITEMS))
+    return runs[0] if len(runs) == 1 else list(chain.from_iterable(runs))
+
+
+def iter_records(
+    buffer: Buffer, position: int = 0, limit_bytes: int = READABLE_BYTES
+) -> Iterator[Record]:
+    """The same, some at a time: for code that keeps few of them, and bytes from anybody. Records
+    before a broken one are given out."""
+    return chain.from_iterable(_runs(buffer, position, limit_bytes, READABLE_ITEMS))
+
+
+def decode_within_limits(buffer: Buffer, position: int, header: BatchHeader) -> list[Record]:
+    """All records of a batch that a client may have sent for this. DecompressionTooLarge where
+    they are more than `limits` allows."""
+    limit_bytes, items = most_unpacked_bytes(header.size_bytes), most_items(header.size_bytes)
+    return list(chain.from_iterable(_runs(buffer, position, limit_bytes, items)))
+
+
+def _runs(
+    buffer: Buffer, position: int, limit_bytes: int, items_limit: int
+) -> Iterator[list[Record]]:
     header = read_header(buffer, position)
     check_shape(header)
     size_bytes = header.size_bytes
     if len(buffer) - position < size_bytes:
         raise CorruptRecord(f"batch of {size_bytes} bytes, {len(buffer) - position} left")
     packed = memoryview(buffer)[position + HEADER_BYTES : position + size_bytes]
-    data = bytes(decompress(header.compression, packed, limit_bytes))
-    append_time = (
-        header.max_timestamp if header.timestamp_type is TimestampType.LOG_APPEND_TIME else None
-    )
+    decoder = _Decoder(header, items_limit)
     try:
-        return _decode(
-            data, header.records_count, header.base_offset, header.base_timestamp, append_time
-        )
+        if header.attributes & COMPRESSION_MASK:
+            for piece in unpack(header.compression, packed, limit_bytes):
+                yield decoder.feed(piece)
+            yield decoder.end(b"")
+        else:
+            yield decoder.end(bytes(decompress(Compression.NONE, packed, limit_bytes)))
     except IndexError as error:
         raise CorruptRecord(f"broken record in the batch at offset {header.base_offset}") from error
 
 
-def _decode(
-    data: bytes, count: int, base_offset: int, base_timestamp: int, append_time: int | None
-) -> list[Record]:
-    records: list[Record] = []
-    add = records.append
-    end_of_data = len(data)
-    p = 0
-    for _ in range(count):
-        n = data[p]
-        p += 1
-        if n > 0x7F:
-            n, p = _long_varint(data, p, n)
-        end = p + ((n >> 1) ^ -(n & 1))
-        if end > end_of_data:
-            raise CorruptRecord(f"a record ends {end - end_of_data} bytes after its batch")
-        p += 1  # the attributes of a record have no meaning yet
-        n = data[p]
-        p += 1
-        if n > 0x7F:
-            n, p = _long_varint(data, p, n)
-        timestamp = base_timestamp + ((n >> 1) ^ -(n & 1)) if append_time is None else append_time
-        n = data[p]
-        p += 1
-        if n > 0x7F:
-            n, p = _long_varint(data, p, n)
-        offset = base_offset + ((n >> 1) ^ -(n & 1))
-        n = data[p]
-        p += 1
-        if n > 0x7F:
-            n, p = _long_varint(data, p, n)
-        if n & 1:
-            key = None
-        else:
-            key = data[p : p + (n >> 1)]
-            p += n >> 1
-        n = data[p]
-        p += 1
-        if n > 0x7F:
-            n, p = _long_varint(data, p, n)
-        if n & 1:
-            value = None
-        else:
-            value = data[p : p + (n >> 1)]
-            p += n >> 1
-        n = data[p]
-        p += 1
-        headers: list[Header] = []
-        if n:
-            p = _decode_headers(data, p, n, headers)
-        if p != end:
-            raise CorruptRecord(f"a record says it ends at {end} but ends at {p}")
-        add(tuple.__new__(Record, (offset, timestamp, key, value, headers)))
-    if p != end_of_data:
-        raise CorruptRecord(f"{end_of_data - p} bytes follow the last record of the batch")
-    return records
+class _Decoder:
+    """Decodes the records that have come whole, and holds the rest until more comes."""
+
+    def __init__(self, header: BatchHeader, items_limit: int) -> None:
+        self._count = header.records_count
+        self._items_left = items_limit - self._count
+        if self._items_left < 0:
+            raise DecompressionTooLarge(f"the batch says that it has {self._count} records")
+        self._base_offset = header.base_offset
+        self._base_timestamp = header.base_timestamp
+        self._append_time = (
+            header.max_timestamp if header.timestamp_type is TimestampType.LOG_APPEND_TIME else None
+        )
+        self._pieces: list[Buffer] = []
+        self._held_bytes = self._needed_bytes = 0
+
+    def feed(self, piece: Buffer) -> list[Record]:
+        self._pieces.append(piece)
+        self._held_bytes += len(piece)
+        if self._held_bytes < self._needed_bytes:
+            return []
+        data = b"".join(self._pieces)
+        return self._decode(data, len(data) - LONGEST_VARINT_BYTES)
+
+    def end(self, rest: bytes) -> list[Record]:
+        data = b"".join((*self._pieces, rest)) if self._pieces else rest
+        records = self._decode(data, len(data))
+        if self._count:
+            raise CorruptRecord(f"{self._count} records are missing at the end of the batch")
+        if self._held_bytes:
+            raise CorruptRecord(f"{self._held_bytes} bytes follow the last record of the batch")
+        return records
+
+    def _decode(self, data: bytes, begin_before: int) -> list[Record]:
+        """A record that begins later may have only half of its length."""
+        records: list[Record] = []
+        add = records.append
+        base_offset, base_timestamp = self._base_offset, self._base_timestamp
+        append_time = self._append_time
+        end_of_data = len(data)
+        self._needed_bytes = p = 0
+        for _ in range(self._count):
+            if p >= begin_before:
+                break
+            start = p
+            n = data[p]
+            p += 1
+            if n > 0x7F:
+                n, p = long_varint(data, p, n)
+            end = p + ((n >> 1) ^ -(n & 1))
+            if end > end_of_data:
+                self._needed_bytes = end - start
+                p = start
+                break
+            p += 1  # the attributes of a record have no meaning yet
+            n = data[p]
+            p += 1
+            if n > 0x7F:
+                n, p = long_varint(data, p, n)
+            delta = (n >> 1) ^ -(n & 1)
+            timestamp = base_timestamp + delta if append_time is None else append_time
+            n = data[p]
+            p += 1
+            if n > 0x7F:
+                n, p = long_varint(data, p, n)
+            offset = base_offset + ((n >> 1) ^ -(n & 1))
+            n = data[p]
+            p += 1
+            if n > 0x7F:
+                n, p = long_varint(data, p, n)
+            if n & 1:
+                key = None
+            else:
+                key = data[p : p + (n >> 1)]
+                p += n >> 1
+            n = data[p]
+            p += 1
+            if n > 0x7F:
+                n, p = long_varint(data, p, n)
+            if n & 1:
+                value = None
+            else:
+                value = data[p : p + (n >> 1)]
+                p += n >> 1
+            n = data[p]
+            p += 1
+            headers: list[Header] = []
+            if n:
+                p = _decode_headers(data, p, n, headers, self._items_left)
+                self._items_left -= len(headers)
+            if p != end:
+                raise CorruptRecord(f"a record says it ends at {end} but ends at {p}")
+            add(tuple.__new__(Record, (offset, timestamp, key, value, headers)))
+        self._count -= len(records)
+        self._held_bytes = end_of_data - p
+        self._pieces = [data[p:]] if self._held_bytes else []
+        return records
 
 
-def _decode_headers(data: bytes, p: int, n: int, headers: list[Header]) -> int:
+def _decode_headers(data: bytes, p: int, n: int, headers: list[Header], most: int) -> int:
     """Read the headers whose count begins with byte n; returns the position behind them."""
     if n > 0x7F:
-        n, p = _long_varint(data, p, n)
+        n, p = long_varint(data, p, n)
     if n & 1:
         raise CorruptRecord("negative number of record headers")
+    if n >> 1 > most:
+        raise DecompressionTooLarge("the batch has too many records and record headers")
     for _ in range(n >> 1):
         size, p = _varint(data, p)
         if size < 0:
@@ -167,11 +238,11 @@ def _varint(data: bytes, p: int) -> tuple[int, int]:
     n = data[p]
     p += 1
     if n > 0x7F:
-        n, p = _long_varint(data, p, n)
+        n, p = long_varint(data, p, n)
     return (n >> 1) ^ -(n & 1), p
 
 
-def _long_varint(data: bytes, p: int, n: int) -> tuple[int, int]:
+def long_varint(data: bytes | bytearray, p: int, n: int) -> tuple[int, int]:
     """The rest of a varint whose first byte n said that more follow; still zigzagged."""
     n &= 0x7F
     shift = 7

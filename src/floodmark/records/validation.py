@@ -1,20 +1,23 @@
 """What a client may append: the rules of one topic, applied to one batch.
 
-Called by replication's partition for every produce. The ordinary way looks at the header and the
-checksum only; records are decoded where a rule needs them (compacted topics, a lower bound on
-timestamps, another compression, the full check).
+Called by replication's partition for every produce. `validate_produce` looks at the header and the
+checksum, which is all that most topics need. `prepare` also looks at the records where a rule needs
+them (compacted topics, a lower bound on timestamps, the full check), and gives the batch the
+topic's compression: long work, in steps.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, NoReturn
+from functools import partial
+from typing import Final, NamedTuple, NoReturn
 
 from fastcrc import crc32
 
 from floodmark.records.batch import (
     COMPRESSION_MASK,
     CONTROL_BIT,
+    CRC_POSITION,
     CRC_START,
     HEADER,
     HEADER_BYTES,
@@ -29,16 +32,21 @@ from floodmark.records.batch import (
     Buffer,
     HeaderFields,
     TimestampType,
+    compute_crc,
     header_of,
     restamp,
 )
-from floodmark.records.compression import DEFAULT_OUTPUT_LIMIT_BYTES, Compression
-from floodmark.records.errors import CorruptRecord, InvalidBatch
-from floodmark.records.record import Record, decode_records, encode_batch
+from floodmark.records.compression import Compression, compress, decompress
+from floodmark.records.errors import CorruptRecord, DecompressionTooLarge, InvalidBatch
+from floodmark.records.limits import READABLE_ITEMS, RECORD_ERRORS
+from floodmark.records.scan import LEAST_MS, MOST_MS, Noted, Scanned, scan_records
+from floodmark.steps import Steps
 from floodmark.wire.errors import ErrorCode
 
 NO_LIMIT_MS: Final = (1 << 63) - 1
 _LAST_COMPRESSION: Final = int(Compression.ZSTD)
+_REPACKED_AT_ONCE_BYTES: Final = 4096
+"""So little is compressed sooner than a thread begins."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -55,7 +63,6 @@ class ProduceRules:
     compression: Compression | None = None
     compression_level: int | None = None
     check_records: bool = False
-    decompressed_limit_bytes: int = DEFAULT_OUTPUT_LIMIT_BYTES
 
     # Whether nothing is asked for that would take more than a look at the header.
     is_plain: bool = field(init=False)
@@ -76,7 +83,7 @@ class ProduceRules:
 
 def validate_produce(buffer: memoryview, rules: ProduceRules, now_ms: int) -> HeaderFields:
     """The header of the one batch that a client sent for a partition, or InvalidBatch with Kafka's
-    error code."""
+    error code. No record is looked at."""
     size_bytes = len(buffer)
     if size_bytes < HEADER_BYTES:
         _refuse_short(buffer)
@@ -103,7 +110,7 @@ def validate_produce(buffer: memoryview, rules: ProduceRules, now_ms: int) -> He
         and length == size_bytes - LOG_OVERHEAD_BYTES
         and size_bytes <= rules.max_message_bytes
         and count == last_delta + 1
-        and count > 0
+        and 0 < count <= READABLE_ITEMS
         and 0 <= attributes <= _LAST_COMPRESSION
         and (producer_id == NO_PRODUCER_ID or (producer_epoch >= 0 and base_sequence >= 0))
         and max_timestamp - now_ms <= rules.timestamp_after_max_ms
@@ -114,22 +121,39 @@ def validate_produce(buffer: memoryview, rules: ProduceRules, now_ms: int) -> He
         _check_timestamps(header, rules, now_ms)
     if crc32.iscsi(buffer[CRC_START:]) != crc:
         raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, "the batch does not match its checksum")
-    if rules.needs_records:
-        _check_records(buffer, header_of(fields), rules, now_ms)
     return fields
 
 
-def fit_to_topic(
-    buffer: memoryview, fields: HeaderFields, rules: ProduceRules, now_ms: int
-) -> tuple[memoryview, BatchHeader]:
-    """Give a valid batch the topic's compression and timestamp type. Where the rules are plain
-    there is nothing to fit."""
-    header = header_of(fields)
-    if rules.compression is not None and rules.compression != header.attributes & COMPRESSION_MASK:
-        buffer, header = _recompress(buffer, header, rules)
-    if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:
-        header = restamp(buffer, 0, header, timestamp_ms=now_ms)
-    return buffer, header
+class Prepared(NamedTuple):
+    """A valid batch, ready for a topic that had these rules."""
+
+    rules: ProduceRules
+    batch: memoryview
+    header: BatchHeader
+
+    def stamped(self, now_ms: int) -> tuple[memoryview, BatchHeader]:
+        """As it is appended. Only now is it known when that is."""
+        if self.rules.timestamp_type is TimestampType.LOG_APPEND_TIME:
+            return self.batch, restamp(self.batch, 0, self.header, timestamp_ms=now_ms)
+        return self.batch, self.header
+
+
+def prepare(buffer: memoryview, rules: ProduceRules, now_ms: int) -> Steps[Prepared]:
+    """What has to be done to a batch before it is appended; InvalidBatch as above."""
+    header = header_of(validate_produce(buffer, rules, now_ms))
+    codec = rules.compression
+    if codec is not None and codec != header.attributes & COMPRESSION_MASK:
+        scanned = yield from _check_records(buffer, header, rules, now_ms)
+        repack = partial(_repack, buffer, header, rules, codec, scanned)
+        at_once = scanned.unpacked_bytes <= _REPACKED_AT_ONCE_BYTES
+        repacked: memoryview | InvalidBatch = repack() if at_once else (yield repack)
+        if isinstance(repacked, InvalidBatch):
+            raise repacked
+        buffer = repacked
+        header = header_of(HEADER.unpack_from(buffer))
+    elif rules.needs_records:
+        yield from _check_records(buffer, header, rules, now_ms)
+    return Prepared(rules, buffer, header)
 
 
 def _check_shape(header: BatchHeader, size_bytes: int, rules: ProduceRules) -> None:
@@ -175,6 +199,11 @@ def _check_header(header: BatchHeader) -> None:
             ErrorCode.INVALID_RECORD,
             f"{header.records_count} records but a last offset delta of {header.last_offset_delta}",
         )
+    if header.records_count > READABLE_ITEMS:
+        # Nobody could read it; and with a few such claims a segment is full.
+        raise InvalidBatch(
+            ErrorCode.INVALID_RECORD, f"{header.records_count} records in {header.size_bytes} bytes"
+        )
     if attributes & CONTROL_BIT:
         raise InvalidBatch(ErrorCode.INVALID_RECORD, "clients may not write control records")
     if attributes & COMPRESSION_MASK > Compression.ZSTD:
@@ -206,59 +235,102 @@ def _check_timestamps(header: BatchHeader, rules: ProduceRules, now_ms: int) -> 
         )
 
 
-def _check_records(buffer: Buffer, header: BatchHeader, rules: ProduceRules, now_ms: int) -> None:
-    records = _decode(buffer, rules)
-    errors: list[tuple[int, str]] = []
-    bad_time = False
-    for index, record in enumerate(records):
-        if record.offset - header.base_offset != index:
-            raise InvalidBatch(
-                ErrorCode.INVALID_RECORD, f"record {index} has offset delta {record.offset}"
-            )
-        if rules.is_compacted and record.key is None:
-            errors.append((index, "a compacted topic takes no record without a key"))
-        elif rules.timestamp_type is TimestampType.CREATE_TIME and not _in_time(
-            record.timestamp, rules, now_ms
-        ):
-            bad_time = True
-            errors.append((index, f"timestamp {record.timestamp} is out of bounds"))
-    if errors:
-        code = ErrorCode.INVALID_TIMESTAMP if bad_time else ErrorCode.INVALID_RECORD
-        raise InvalidBatch(code, f"{len(errors)} records were refused", errors)
-
-
-def _in_time(timestamp: int, rules: ProduceRules, now_ms: int) -> bool:
-    if timestamp == NO_TIMESTAMP:
-        return True
-    age_ms = now_ms - timestamp
-    return -rules.timestamp_after_max_ms <= age_ms <= rules.timestamp_before_max_ms
-
-
-def _decode(buffer: Buffer, rules: ProduceRules) -> list[Record]:
+def _check_records(
+    buffer: Buffer, header: BatchHeader, rules: ProduceRules, now_ms: int
+) -> Steps[Scanned]:
+    refusals = _Refusals(rules)
+    earliest_ms, latest_ms = _times_allowed(rules, now_ms)
+    scan = scan_records(
+        buffer,
+        header,
+        earliest_ms=earliest_ms,
+        latest_ms=latest_ms,
+        note_gaps=True,
+        note_keyless=rules.is_compacted,
+    )
     try:
-        return decode_records(buffer, 0, rules.decompressed_limit_bytes)
+        while True:
+            for noted in next(scan):
+                refusals.add(noted)
+            yield None
+    except StopIteration as end:
+        scanned: Scanned = end.value
+    except DecompressionTooLarge as error:
+        # Of all errors the one that makes Kafka's clients split a batch and send it again.
+        raise InvalidBatch(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
     except CorruptRecord as error:
         raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+    refusals.check()
+    return scanned
 
 
-def _recompress(
-    buffer: memoryview, header: BatchHeader, rules: ProduceRules
-) -> tuple[memoryview, BatchHeader]:
-    batch = encode_batch(
-        _decode(buffer, rules),
-        base_offset=header.base_offset,
-        compression=rules.compression or Compression.NONE,
-        compression_level=rules.compression_level,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-        is_transactional=header.is_transactional,
-        leader_epoch=header.partition_leader_epoch,
-    )
-    if len(batch) > rules.max_message_bytes:
-        raise InvalidBatch(
+def _times_allowed(rules: ProduceRules, now_ms: int) -> tuple[int, int]:
+    if rules.timestamp_type is not TimestampType.CREATE_TIME:
+        return LEAST_MS, MOST_MS
+    return now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
+
+
+class _Refusals:
+    """The records that a topic does not take; the first of them by name."""
+
+    def __init__(self, rules: ProduceRules) -> None:
+        self._is_compacted = rules.is_compacted
+        self._count = 0
+        self._named: list[tuple[int, str]] = []
+        self._error_code = ErrorCode.INVALID_RECORD
+
+    def add(self, noted: Noted) -> None:
+        if noted.offset_delta != noted.number:
+            text = f"record {noted.number} has offset delta {noted.offset_delta}"
+            raise InvalidBatch(ErrorCode.INVALID_RECORD, text)
+        if self._is_compacted and not noted.has_key:
+            text = "a compacted topic takes no record without a key"
+        elif noted.timestamp == NO_TIMESTAMP:
+            return
+        else:
+            self._error_code = ErrorCode.INVALID_TIMESTAMP
+            text = f"timestamp {noted.timestamp} is out of bounds"
+        self._count += 1
+        if len(self._named) < RECORD_ERRORS:
+            self._named.append((noted.number, text))
+
+    def check(self) -> None:
+        if self._count:
+            text = f"{self._count} records were refused"
+            raise InvalidBatch(self._error_code, text, self._named)
+
+
+def _repack(
+    buffer: memoryview,
+    header: BatchHeader,
+    rules: ProduceRules,
+    codec: Compression,
+    scanned: Scanned,
+) -> memoryview | InvalidBatch:
+    """The batch in the topic's compression. Runs in a thread, mostly without Python's lock."""
+    packed = buffer[HEADER_BYTES:]
+    if codec is not Compression.NONE:
+        unpacked = decompress(header.compression, packed, scanned.unpacked_bytes)
+        packed = memoryview(compress(codec, unpacked, rules.compression_level))
+        batch_bytes = HEADER_BYTES + len(packed)
+    else:
+        batch_bytes = HEADER_BYTES + scanned.unpacked_bytes
+    if batch_bytes > rules.max_message_bytes:
+        return InvalidBatch(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"the batch has {len(batch)} bytes in the topic's compression, "
+            f"the batch has {batch_bytes} bytes in the topic's compression, "
             f"max.message.bytes allows {rules.max_message_bytes}",
         )
-    return memoryview(batch), header_of(HEADER.unpack_from(batch))
+    if codec is Compression.NONE:
+        packed = memoryview(decompress(header.compression, packed, scanned.unpacked_bytes))
+    batch = bytearray(batch_bytes)
+    repacked = header._replace(
+        batch_length=batch_bytes - LOG_OVERHEAD_BYTES,
+        attributes=int(codec) | header.attributes & TRANSACTIONAL_BIT,
+        max_timestamp=scanned.largest_timestamp,
+    )
+    HEADER.pack_into(batch, 0, *repacked)
+    batch[HEADER_BYTES:] = packed
+    crc = compute_crc(batch, 0, batch_bytes)
+    batch[CRC_POSITION:CRC_START] = crc.to_bytes(4, "big")
+    return memoryview(batch)

@@ -18,6 +18,7 @@ from typing import Final, Protocol, TypeVar
 
 import msgspec
 
+from floodmark.child_python import child_python
 from floodmark.clock import Clock
 from floodmark.occurrences import Occurrences
 from floodmark.storage import checkpoints
@@ -279,10 +280,9 @@ class LogCleaner:
     async def _start_process(self) -> asyncio.subprocess.Process:
         if self._process is None:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "floodmark.storage.compaction_worker",
-                str(self.settings.io_bytes_per_second),
+                *child_python(
+                    "floodmark.storage.compaction_worker", str(self.settings.io_bytes_per_second)
+                ),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 limit=_LINE_LIMIT_BYTES,

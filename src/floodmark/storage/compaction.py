@@ -12,6 +12,7 @@ be without its records, because its sequence is in it.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,8 +20,8 @@ from typing import Final, NamedTuple
 
 from floodmark.records.batch import BatchHeader, crc_ok, iter_headers
 from floodmark.records.control import decode_marker
-from floodmark.records.errors import CorruptRecord
-from floodmark.records.record import Record, decode_records, encode_batch
+from floodmark.records.errors import CorruptRecord, DecompressionTooLarge
+from floodmark.records.record import Record, decode_within_limits, encode_batch
 from floodmark.storage.cleaned_segment import CleanedSegment, emptied, placeholder
 from floodmark.storage.cleaned_transactions import CleanedTransactions
 from floodmark.storage.files import File, Files
@@ -152,7 +153,8 @@ def _map_keys(
             if header.is_control:
                 transactions.end(header, decode_marker(chunk, position))
             elif not transactions.is_aborted(header):
-                keys.add(decode_records(chunk, position), start)
+                with contextlib.suppress(DecompressionTooLarge):
+                    keys.add(decode_within_limits(chunk, position, header), start)
                 if keys.is_full and header.next_offset < segment.end_offset:
                     return keys, header.next_offset
         if keys.is_full:
@@ -197,7 +199,11 @@ class _Rules:
             drop_records = self._transactions.is_aborted(header)
         if drop_records and not self._must_stay(header):
             return _Verdict(None, header.max_timestamp)
-        records = [] if drop_records else decode_records(chunk, position)
+        try:
+            records = [] if drop_records else decode_within_limits(chunk, position, header)
+        except DecompressionTooLarge:
+            # To look into it could take gigabytes. All of it stays, and replaces nothing.
+            return _Verdict(_as_it_is(chunk, position, header), header.max_timestamp, aborted)
         kept = records if header.is_control else self._kept(records, header)
         if not kept:
             empty = emptied(header) if self._must_stay(header) else None
@@ -206,8 +212,7 @@ class _Rules:
             ends_nothing or (not header.is_control and any(record.value is None for record in kept))
         )
         if len(kept) == header.records_count and not needs_horizon:
-            data = memoryview(chunk)[position : position + header.size_bytes]
-            return _Verdict(data, header.max_timestamp, aborted)
+            return _Verdict(_as_it_is(chunk, position, header), header.max_timestamp, aborted)
         horizon_ms = header.base_timestamp if header.has_delete_horizon else None
         if needs_horizon:
             horizon_ms = self._new_horizon_ms
@@ -273,6 +278,10 @@ def _clean_group(
         bytes_before=sum(segment.size_bytes for segment in group),
         bytes_after=output.size_bytes,
     )
+
+
+def _as_it_is(chunk: bytes, position: int, header: BatchHeader) -> memoryview:
+    return memoryview(chunk)[position : position + header.size_bytes]
 
 
 def _encode(header: BatchHeader, records: list[Record], horizon_ms: int | None) -> bytearray:

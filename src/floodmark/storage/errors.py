@@ -117,6 +117,15 @@ def storage_failure(error: OSError, log_dir: Path, what: str) -> StorageError:
     return LogDirFailure(log_dir, f"{what}: {error}")
 
 
+def told_to_clients(problem: StorageError | OSError) -> str:
+    """What went wrong, without the paths of our disk: those are for the operator, in our log."""
+    if isinstance(problem, DiskFull):
+        return "no space is left on the disk of the broker"
+    if isinstance(problem, TooManyFiles):
+        return "the broker may open no more files"
+    return "the disk of the broker failed; its log says why"
+
+
 def _in_partition(error: OSError, log_dir: Path) -> bool:
     """Whether it is about the folder of a partition, and not about `log_dir` and its own files."""
     if not isinstance(error.filename, str):

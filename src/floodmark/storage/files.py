@@ -73,6 +73,9 @@ class Files(Protocol):
         """Readers see the old or the new content. Without sync a power loss may leave either, or an
         empty file."""
 
+    def database(self, path: Path) -> str:
+        """What SQLite opens for the database at this path; it does its own reading and writing."""
+
     def space(self, path: Path) -> tuple[int, int]:
         """The size of the disk that holds this folder, and what is left of it, in bytes."""
 
@@ -218,6 +221,9 @@ class RealFiles:
         if sync:
             self.fsync_dir(path.parent)
 
+    def database(self, path: Path) -> str:
+        return str(path.absolute())
+
     def space(self, path: Path) -> tuple[int, int]:
         usage = shutil.disk_usage(path)
         return usage.total, usage.free
@@ -260,3 +266,7 @@ class FileSlice:
 
     def send_to(self, socket_number: int, start: int, size: int) -> int:
         return self.file.send_to(socket_number, size, self.position + start)
+
+    def let_go(self) -> None:
+        """Frees the bytes in memory; the file has them as well."""
+        self.data = None

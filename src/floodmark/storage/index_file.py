@@ -38,6 +38,13 @@ class IndexFile:
         self.written_bytes = len(data)
         return data
 
+    def is_doubtful(self, entry_bytes: int) -> bool:
+        """Whether the file is missing, empty or ends within an entry: told without reading it."""
+        if not self.files.exists(self.path):
+            return True
+        size_bytes = self.files.size(self.path)
+        return size_bytes == 0 or size_bytes % entry_bytes != 0
+
     def append(self, data: bytes) -> None:
         file = self.files.open(self.path)
         try:

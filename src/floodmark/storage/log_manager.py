@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 from uuid import UUID
 
 from floodmark.storage import checkpoints
@@ -39,6 +40,14 @@ from floodmark.storage.segment import Segment
 logger = logging.getLogger(__name__)
 
 
+class Cut(NamedTuple):
+    """A truncation: to this offset, or of all, to go on at this offset."""
+
+    log: PartitionLog
+    offset: int
+    keeps_start: bool = True
+
+
 class LogManager:
     """The logs of one broker. Use: open_dirs, found_partitions, load, then serve, then close."""
 
@@ -53,7 +62,7 @@ class LogManager:
         self._files = files
         self._paths = list(dict.fromkeys(log_dirs))
         self._producer_expiration_ms = producer_expiration_ms
-        self._recovery_threads = recovery_threads
+        self.recovery_threads = recovery_threads
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._logs_opened = False
         self._checkpoint_lock = threading.Lock()
@@ -84,6 +93,13 @@ class LogManager:
     def was_clean(self) -> bool:
         """Whether every folder was left by a clean stop."""
         return all(log_dir.clean for log_dir in self.dirs.values())
+
+    @property
+    def unbroken_since(self) -> int:
+        """The broker epoch since which every stop was a clean one; -1 after another."""
+        if not self.was_clean:
+            return -1
+        return min((log_dir.broker_epoch for log_dir in self.dirs.values()), default=-1)
 
     def write_meta_properties(self, properties: Mapping[Path, MetaProperties]) -> None:
         for path, meta in properties.items():
@@ -127,7 +143,7 @@ class LogManager:
         """Open the logs that were found, several at a time, and recover those of unclean
         folders."""
         self._logs_opened = True
-        with ThreadPoolExecutor(self._recovery_threads, "floodmark-load") as pool:
+        with ThreadPoolExecutor(self.recovery_threads, "floodmark-load") as pool:
             jobs = [(item, pool.submit(self._load, item, config_for, now_ms)) for item in found]
             for item, job in jobs:
                 self._take_loaded(item, job, now_ms)
@@ -364,20 +380,37 @@ class LogManager:
 
     def truncate_to(self, log: PartitionLog, offset: int, now_ms: int) -> None:
         """Truncate a log that has diverged from its leader's (blocks)."""
-        if offset < log.log_end_offset:
-            self._lower_recovery_point(log, offset)
-        log.truncate_to(offset, now_ms)
+        self._truncate_one(Cut(log, offset), now_ms)
 
     def truncate_fully_and_start_at(self, log: PartitionLog, offset: int, now_ms: int) -> None:
         """Empty a log and go on at this offset (blocks)."""
-        self._lower_recovery_point(log, 0)
-        log.truncate_fully_and_start_at(offset, now_ms)
+        self._truncate_one(Cut(log, offset, keeps_start=False), now_ms)
 
-    def _lower_recovery_point(self, log: PartitionLog, offset: int) -> None:
+    def _truncate_one(self, cut: Cut, now_ms: int) -> None:
+        (problem,) = self.truncate([cut], now_ms)
+        if problem is not None:
+            raise problem
+
+    def truncate(self, cuts: Sequence[Cut], now_ms: int) -> list[StorageError | None]:
+        """Truncate several logs (blocks); what went wrong with each."""
+        problems = self._lower_recovery_points(cuts)
+        return [problems.get(cut.log.directory.parent) or _truncate(cut, now_ms) for cut in cuts]
+
+    def _lower_recovery_points(self, cuts: Sequence[Cut]) -> dict[Path, StorageError]:
         """On disk, before anything is cut: after a power loss in the middle recovery must look at
-        all that the truncation touches."""
-        log.lower_recovery_point(offset)
-        self.checkpoint_recovery_points(log.directory.parent)
+        all that the truncations touch. Once per folder, however many logs of it are cut."""
+        folders: dict[Path, None] = {}
+        for log, offset, keeps_start in cuts:
+            if not keeps_start or offset < log.log_end_offset:
+                log.lower_recovery_point(offset if keeps_start else 0)
+                folders[log.directory.parent] = None
+        problems: dict[Path, StorageError] = {}
+        for folder in folders:
+            try:
+                self.checkpoint_recovery_points(folder)
+            except StorageError as problem:
+                problems[folder] = problem
+        return problems
 
     # -- checkpoints (block)
 
@@ -500,3 +533,15 @@ class LogManager:
             logger.error("%s is not marked as stopped cleanly: %s", path, error)
             return False
         return True
+
+
+def _truncate(cut: Cut, now_ms: int) -> StorageError | None:
+    log, offset, keeps_start = cut
+    try:
+        if keeps_start:
+            log.truncate_to(offset, now_ms)
+        else:
+            log.truncate_fully_and_start_at(offset, now_ms)
+    except StorageError as problem:
+        return problem
+    return None

@@ -9,21 +9,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import NamedTuple
 
-from floodmark.records.batch import NO_TIMESTAMP, BatchHeader
-from floodmark.records.record import decode_records
+from floodmark.records.batch import BatchHeader
 from floodmark.storage.leader_epochs import LeaderEpochs
 from floodmark.storage.segment import Segment
 from floodmark.storage.transaction_index import AbortedTransaction
-
-
-class TimestampedOffset(NamedTuple):
-    """A record found by time."""
-
-    timestamp: int
-    offset: int
-    leader_epoch: int
 
 
 def introduce(segments: Sequence[Segment], leader_epochs: LeaderEpochs) -> None:
@@ -112,65 +102,9 @@ class LogSegments:
                     return
                 yield segment, position, header
 
-    def find_timestamp(self, timestamp: int, first_offset: int) -> TimestampedOffset | None:
-        """The first record at or after first_offset whose timestamp is not below this one."""
-        for segment in self.all:
-            if segment.largest_timestamp >= timestamp:
-                found = _first_since(segment, timestamp, first_offset)
-                if found is not None:
-                    return found
-        return None
-
-    def find_largest_timestamp(self, first_offset: int) -> TimestampedOffset | None:
-        """Of the first record that has it, among those at or after first_offset."""
-        largest: TimestampedOffset | None = None
-        segments = self.holding(first_offset)
-        # Of those with the same the earlier one stays in front.
-        for segment in sorted(segments, key=lambda one: one.largest_timestamp, reverse=True):
-            timestamp = segment.largest_timestamp
-            if largest is not None and timestamp <= largest.timestamp:
-                break
-            found = _first_since(segment, timestamp, first_offset)
-            if found is None:
-                # It was that of a record which DeleteRecords has taken.
-                timestamp = _largest_since(segment, first_offset)
-                if largest is None or timestamp > largest.timestamp:
-                    found = _first_since(segment, timestamp, first_offset)
-            largest = found or largest
-        return largest
-
     def aborted_transactions(self, first_offset: int, end_offset: int) -> list[AbortedTransaction]:
         found: list[AbortedTransaction] = []
         for segment in self.holding(first_offset):
             if segment.transaction_index.collect(first_offset, end_offset, found):
                 break
         return found
-
-
-def _largest_since(segment: Segment, first_offset: int) -> int:
-    """Of the records that DeleteRecords has left at the end of a segment."""
-    largest = NO_TIMESTAMP
-    for position, header in segment.headers(segment.position_of(first_offset), segment.size_bytes):
-        timestamp = header.max_timestamp
-        if timestamp > largest and header.base_offset < first_offset:
-            records = decode_records(segment.file.pread(header.size_bytes, position))
-            left = (record.timestamp for record in records if record.offset >= first_offset)
-            timestamp = max(left, default=NO_TIMESTAMP)
-        largest = max(largest, timestamp)
-    return largest
-
-
-def _first_since(segment: Segment, timestamp: int, first_offset: int) -> TimestampedOffset | None:
-    """By the time index, and among records only in the batch that must have it."""
-    segment.load_indexes()
-    scan_from = max(segment.time_index.lookup(timestamp), first_offset)
-    start = segment.offset_index.lookup(scan_from)
-    for position, header in segment.headers(start, segment.size_bytes):
-        if header.max_timestamp < timestamp or header.last_offset < first_offset:
-            continue
-        for record in decode_records(segment.file.pread(header.size_bytes, position)):
-            if record.timestamp >= timestamp and record.offset >= first_offset:
-                return TimestampedOffset(
-                    record.timestamp, record.offset, header.partition_leader_epoch
-                )
-    return None

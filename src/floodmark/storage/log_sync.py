@@ -101,7 +101,7 @@ class LogSync:
     @contextmanager
     def truncating(self) -> Iterator[None]:
         """No sync runs inside of this."""
-        with self._in_use, self._guard:
+        with self.using_files(), self._guard:
             yield
 
     def lower_recovery_point(self, offset: int) -> None:

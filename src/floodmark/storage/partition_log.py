@@ -29,6 +29,7 @@ from floodmark.records.batch import (
 )
 from floodmark.records.control import EndTransactionMarker, decode_marker
 from floodmark.records.errors import CorruptRecord
+from floodmark.steps import Steps
 from floodmark.storage.compaction_swap import rename_swapped
 from floodmark.storage.errors import (
     DiskFull,
@@ -44,7 +45,7 @@ from floodmark.storage.folder_names import DELETE_SUFFIX, name_aside, parse_dire
 from floodmark.storage.leader_epochs import EpochEndOffset
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.log_reader import LogReader
-from floodmark.storage.log_segments import LogSegments, TimestampedOffset
+from floodmark.storage.log_segments import LogSegments
 from floodmark.storage.log_sync import LogSync
 from floodmark.storage.producer_replay import note_batch, replay_batch
 from floodmark.storage.producer_snapshot import ProducerSnapshots
@@ -52,6 +53,12 @@ from floodmark.storage.producer_state import AppendOrigin, BatchMetadata
 from floodmark.storage.recovery import LoadedLog, load_log
 from floodmark.storage.retired_segments import RetiredSegments
 from floodmark.storage.segment import Segment
+from floodmark.storage.time_search import (
+    TimestampedOffset,
+    find_largest_timestamp,
+    find_timestamp,
+)
+from floodmark.storage.transaction_guards import Guard, Unguarded
 from floodmark.storage.transaction_index import AbortedTransaction
 from floodmark.storage.truncation import cut_batches, cut_state, drop_segments
 
@@ -70,6 +77,7 @@ class PartitionLog:
         "_snapshots",
         "config",
         "directory",
+        "is_truncating",
         "leader_epochs",
         "log_end_offset",
         "log_start_offset",
@@ -92,6 +100,8 @@ class PartitionLog:
         self.directory = directory
         self.topic, self.partition = parse_directory_name(directory.name)
         self.config = config
+        # While a thread truncates, nobody else may change the segments.
+        self.is_truncating = False
         self._segments = LogSegments(loaded.segments, loaded.leader_epochs)
         self._reader = LogReader(self._segments)
         self.producers = loaded.producers
@@ -164,6 +174,7 @@ class PartitionLog:
         *,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         transaction_version: int = 0,
+        guard: Guard = Unguarded.NOT_CHECKED,
     ) -> BatchMetadata | None:
         """Append one validated batch as the leader: at the log end offset, with this leader epoch,
         which are written into it. One that repeats another is not appended: returns the other.
@@ -180,7 +191,7 @@ class PartitionLog:
                 if marker is not None:
                     self.producers.check_marker(header, marker, transaction_version)
             else:
-                stored = self.producers.check(header, origin)
+                stored = self.producers.check(header, origin, guard)
                 if stored is not None:
                     return stored
         base_offset = self.log_end_offset
@@ -311,16 +322,20 @@ class PartitionLog:
                 raise CorruptRecord(f"{error.filename} is gone") from error
             raise storage_failure(error, self.directory.parent, self.directory.name) from error
 
-    def offset_for_timestamp(self, timestamp: int, end_offset: int) -> TimestampedOffset | None:
+    def offset_for_timestamp(
+        self, timestamp: int, end_offset: int
+    ) -> Steps[TimestampedOffset | None]:
         """The first record below end_offset whose timestamp is not below this one."""
-        found = self._segments.find_timestamp(timestamp, self.log_start_offset)
+        segments = list(self._segments.all)
+        found = yield from find_timestamp(segments, timestamp, self.log_start_offset)
         return found if found is not None and found.offset < end_offset else None
 
-    def max_timestamp_offset(self, end_offset: int) -> TimestampedOffset | None:
+    def max_timestamp_offset(self, end_offset: int) -> Steps[TimestampedOffset | None]:
         """The first record that has the largest timestamp of the log."""
-        if self.log_start_offset == self.log_end_offset:
+        start = self.log_start_offset
+        if start == self.log_end_offset:
             return None
-        found = self._segments.find_largest_timestamp(self.log_start_offset)
+        found = yield from find_largest_timestamp(self._segments.holding(start), start)
         return found if found is not None and found.offset < end_offset else None
 
     def end_offset_for_epoch(self, leader_epoch: int) -> EpochEndOffset:
@@ -402,6 +417,7 @@ class PartitionLog:
                 self.log_end_offset = cut_batches(self._segments, offset)
                 self._after_truncation(now_ms)
         except OSError as error:
+            self._check_open()
             raise LogDirFailure(self.directory.parent, f"truncation: {error}") from error
         except CorruptRecord as error:
             raise StorageError(f"{self.directory} cannot be truncated: {error}") from error
@@ -425,6 +441,7 @@ class PartitionLog:
                 self.log_end_offset = offset
                 self._after_truncation(now_ms)
         except OSError as error:
+            self._check_open()
             raise LogDirFailure(self.directory.parent, f"truncation: {error}") from error
 
     def _after_truncation(self, now_ms: int) -> None:
@@ -515,7 +532,7 @@ class PartitionLog:
     def swap_in(self, cleaned: Segment, replaced: list[Segment]) -> bool:
         """Let a compacted segment take the place of those it was made from, for all reads from now
         on; False when they are no longer there. Its files get their names in `finish_swap`."""
-        if not self._segments.replace(replaced, cleaned):
+        if self.is_truncating or not self._segments.replace(replaced, cleaned):
             return False
         self._reader.forget_tail()
         return True

@@ -88,6 +88,7 @@ def rebuild_producers(
         if segment.base_offset >= end_offset or producers.end_offset >= end_offset:
             break
         _replay_segment(segment, producers, end_offset)
+    producers.note_expired(now_ms)
     producers.end_offset = end_offset
 
 

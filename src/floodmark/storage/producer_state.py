@@ -23,6 +23,7 @@ from floodmark.storage.errors import (
     InvalidTransactionState,
     OutOfOrderSequence,
 )
+from floodmark.storage.transaction_guards import Guard, TransactionGuard, Unguarded
 
 # A producer may have five requests under way, so any of the last five batches may come again.
 BATCHES_KEPT: Final = 5
@@ -68,6 +69,7 @@ class ProducerEntry:
     __slots__ = (
         "batches",
         "coordinator_epoch",
+        "has_expired",
         "last_timestamp",
         "producer_epoch",
         "producer_id",
@@ -80,6 +82,9 @@ class ProducerEntry:
         self.coordinator_epoch = -1
         self.last_timestamp = -1
         self.transaction_first_offset = NO_OFFSET
+        # Replayed from a log that may not have its last batches any more, because nobody counted on
+        # it: its next sequence is not known.
+        self.has_expired = False
         self.batches: list[BatchMetadata] = []
 
     @property
@@ -89,6 +94,24 @@ class ProducerEntry:
     @property
     def last_offset(self) -> int:
         return self.batches[-1].last_offset if self.batches else NO_OFFSET
+
+    def check_epoch(self, producer_epoch: int) -> None:
+        if producer_epoch < self.producer_epoch:
+            raise InvalidProducerEpoch(
+                f"producer {self.producer_id} sent epoch {producer_epoch}, "
+                f"the last one seen is {self.producer_epoch}"
+            )
+
+    def refuse_unless_expired(self, header: BatchHeader, expected: int) -> None:
+        """Kafka, too, takes any sequence of a producer that has expired, once it has noticed."""
+        if not self.has_expired:
+            raise OutOfOrderSequence(
+                f"producer {self.producer_id} sent sequence {header.base_sequence} in epoch "
+                f"{header.producer_epoch}, expected {expected}"
+            )
+
+    def has_open_transaction(self, producer_epoch: int) -> bool:
+        return self.transaction_first_offset != NO_OFFSET and self.producer_epoch == producer_epoch
 
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
         if header.producer_epoch != self.producer_epoch:
@@ -106,7 +129,7 @@ class ProducerEntry:
 class ProducerState:
     """All producers of a partition, with the transactions that hold back the last stable offset."""
 
-    __slots__ = ("end_offset", "entries", "expiration_ms", "ongoing", "unreplicated")
+    __slots__ = ("end_offset", "entries", "expiration_ms", "guards", "ongoing", "unreplicated")
 
     def __init__(self, expiration_ms: int = 86_400_000) -> None:
         self.expiration_ms = expiration_ms
@@ -116,15 +139,58 @@ class ProducerState:
         # First offset -> marker offset of ended transactions that the high watermark has not
         # passed yet: until then their end may still be lost.
         self.unreplicated: dict[int, int] = {}
+        # Producer id -> the verification of a transaction that has nothing here yet.
+        self.guards: dict[int, TransactionGuard] = {}
         # While the state is made from the log: how far it has come.
         self.end_offset = 0
 
+    def start_verification(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        now_ms: int,
+        *,
+        bumps_epoch: bool,
+    ) -> Guard:
+        """The guard for a transactional batch whose transaction is to be verified now, or
+        MUST_BE_OPEN when it is open here already: then there is nothing to verify.
+
+        Raises InvalidProducerEpoch for a batch that cannot be appended whatever the answer is.
+        """
+        entry = self.entries.get(producer_id)
+        if entry is not None:
+            entry.check_epoch(producer_epoch)
+            if entry.has_open_transaction(producer_epoch):
+                return Unguarded.MUST_BE_OPEN
+        guard = self.guards.get(producer_id)
+        if guard is None:
+            guard = TransactionGuard(producer_epoch, base_sequence, now_ms, bumps_epoch)
+            self.guards[producer_id] = guard
+        else:
+            guard.include(producer_epoch, base_sequence)
+        return guard
+
     def check(
-        self, header: BatchHeader, origin: AppendOrigin = AppendOrigin.CLIENT
+        self,
+        header: BatchHeader,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        guard: Guard = Unguarded.NOT_CHECKED,
     ) -> BatchMetadata | None:
         """The stored batch if this one is a repeat, None if it may be appended; AppendRefused
         otherwise."""
         entry = self.entries.get(header.producer_id)
+        if self.guards or header.attributes & TRANSACTIONAL_BIT:
+            if entry is not None:
+                if origin is AppendOrigin.CLIENT:
+                    duplicate = entry.find_duplicate(header)
+                    if duplicate is not None:
+                        return duplicate
+                # Before all else: from an old epoch the client recovers.
+                entry.check_epoch(header.producer_epoch)
+            self._check_guard(entry, header, guard)
+            if origin is AppendOrigin.CLIENT:
+                self._check_first_sequence(entry, header)
         if entry is None:
             # No state, perhaps because it expired: Kafka takes any sequence then.
             return None
@@ -138,24 +204,16 @@ class ProducerState:
                     duplicate = entry.find_duplicate(header)
                     if duplicate is not None:
                         return duplicate
-                    raise OutOfOrderSequence(
-                        f"producer {header.producer_id} sent sequence {base_sequence}, "
-                        f"expected {expected}"
-                    )
+                    entry.refuse_unless_expired(header, expected)
             elif header.producer_epoch != producer_epoch:
-                self._check_epoch(entry, header)
+                entry.check_epoch(header.producer_epoch)
                 if base_sequence != 0 and producer_epoch != NO_PRODUCER_EPOCH:
-                    raise OutOfOrderSequence(
-                        f"producer {header.producer_id} began epoch {header.producer_epoch} with "
-                        f"sequence {base_sequence}, expected 0"
-                    )
+                    entry.refuse_unless_expired(header, 0)
             elif base_sequence != 0:
                 # The epoch is known from a marker alone: its first batch begins at 0.
-                raise OutOfOrderSequence(
-                    f"producer {header.producer_id} sent sequence {base_sequence}, expected 0"
-                )
+                entry.refuse_unless_expired(header, 0)
         else:
-            self._check_epoch(entry, header)
+            entry.check_epoch(header.producer_epoch)
         if entry.transaction_first_offset != NO_OFFSET and not (
             header.attributes & TRANSACTIONAL_BIT
         ):
@@ -165,12 +223,34 @@ class ProducerState:
             )
         return None
 
-    def _check_epoch(self, entry: ProducerEntry, header: BatchHeader) -> None:
-        if header.producer_epoch < entry.producer_epoch:
-            raise InvalidProducerEpoch(
-                f"producer {header.producer_id} sent epoch {header.producer_epoch}, "
-                f"the last one seen is {entry.producer_epoch}"
+    def _check_guard(self, entry: ProducerEntry | None, header: BatchHeader, guard: Guard) -> None:
+        """Records of a transaction that is not open here need a verification that still holds."""
+        if not header.attributes & TRANSACTIONAL_BIT or guard is Unguarded.NOT_CHECKED:
+            return
+        if entry is not None and entry.has_open_transaction(header.producer_epoch):
+            return
+        if guard is Unguarded.MUST_BE_OPEN or guard is not self.guards.get(header.producer_id):
+            raise InvalidTransactionState(
+                f"the transaction of producer {header.producer_id} has ended, or this partition "
+                "was never part of it"
             )
+
+    def _check_first_sequence(self, entry: ProducerEntry | None, header: BatchHeader) -> None:
+        """What may come first in a transaction that is being verified."""
+        guard = self.guards.get(header.producer_id)
+        if guard is None:
+            return
+        sequence = header.base_sequence
+        if guard.bumps_epoch and sequence != 0 and (entry is None or not entry.batches):
+            # Every epoch of the second version begins at 0; an expired state needs no mercy.
+            expected = 0
+        elif sequence > guard.lowest_sequence:
+            expected = guard.lowest_sequence
+        else:
+            return
+        raise OutOfOrderSequence(
+            f"producer {header.producer_id} began with sequence {sequence}, expected {expected}"
+        )
 
     def check_marker(
         self, header: BatchHeader, marker: EndTransactionMarker, transaction_version: int
@@ -228,13 +308,12 @@ class ProducerState:
             BatchMetadata(last_sequence, base_offset + offset_delta, offset_delta, timestamp)
         )
         entry.last_timestamp = timestamp
-        if (
-            header.attributes & TRANSACTIONAL_BIT
-            and entry.transaction_first_offset == NO_OFFSET
-            and not header.attributes & CONTROL_BIT
-        ):
-            entry.transaction_first_offset = base_offset
-            self.ongoing[base_offset] = producer_id
+        entry.has_expired = False
+        if header.attributes & TRANSACTIONAL_BIT and not header.attributes & CONTROL_BIT:
+            self.guards.pop(producer_id, None)
+            if entry.transaction_first_offset == NO_OFFSET:
+                entry.transaction_first_offset = base_offset
+                self.ongoing[base_offset] = producer_id
 
     def update_marker(
         self, header: BatchHeader, marker: EndTransactionMarker, offset: int
@@ -249,6 +328,9 @@ class ProducerState:
             entry.batches.clear()
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = header.max_timestamp
+        guard = self.guards.get(producer_id)
+        if guard is not None and not guard.outlives_marker(header.producer_epoch):
+            del self.guards[producer_id]
         first_offset = entry.transaction_first_offset
         if first_offset == NO_OFFSET:
             return None
@@ -289,6 +371,15 @@ class ProducerState:
         ]
         for producer_id in expired:
             del self.entries[producer_id]
+        for producer_id, guard in list(self.guards.items()):
+            if now_ms - guard.started_ms >= self.expiration_ms:
+                del self.guards[producer_id]
+
+    def note_expired(self, now_ms: int) -> None:
+        """After a replay: cleaning and retention do not spare the last batch of a producer that has
+        expired. What is there still tells its repeats."""
+        for entry in self.entries.values():
+            entry.has_expired = self.is_expired(entry, now_ms)
 
     def is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
         return (
@@ -300,6 +391,7 @@ class ProducerState:
         self.entries.clear()
         self.ongoing.clear()
         self.unreplicated.clear()
+        self.guards.clear()
         self.end_offset = end_offset
 
     def load(self, entries: list[ProducerEntry], end_offset: int, now_ms: int) -> None:

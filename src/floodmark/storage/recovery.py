@@ -210,6 +210,8 @@ class _Opening:
     def finish(self) -> LoadedLog:
         _remove_stray_snapshots(self._files, self._directory, self._segments, self._end_offset)
         self._rebuild_producers(self._segments, self._start_offset, self._end_offset)
+        for segment in self._segments[:-1]:
+            segment.settle_indexes()
         self._segments[-1].load_indexes()
         return LoadedLog(
             self._segments,

@@ -293,6 +293,14 @@ class Segment:
         self.is_full = self.offset_index.is_full or self.time_index.is_full
         self._indexes_loaded = True
 
+    def settle_indexes(self) -> None:
+        """Load index files that look lost, to rebuild them where nobody waits: recovery calls this
+        in its threads, and a rebuild takes seconds per gigabyte of small batches."""
+        if self.size_bytes > self._index_interval_bytes and (
+            self.offset_index.is_doubtful() or self.time_index.is_doubtful()
+        ):
+            self.load_indexes()
+
     def rebuild_indexes(self) -> None:
         """Make offset and time index anew from the batches; damaged ones have no part in it."""
         size_bytes = self.size_bytes

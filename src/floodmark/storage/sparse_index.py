@@ -85,6 +85,9 @@ class SparseIndex:
         first, second = self._columns
         return map(self.entry.pack, first[start:], second[start:])
 
+    def is_doubtful(self) -> bool:
+        return self._file.is_doubtful(self.entry.size)
+
     def create(self) -> None:
         """Make the empty file: Kafka rebuilds a segment that has none."""
         self._file.truncate(0)

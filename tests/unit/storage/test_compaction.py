@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from floodmark.records.batch import HEADER_BYTES
+from floodmark.records.batch import HEADER_BYTES, BatchHeader
 from floodmark.records.compression import Compression
 from floodmark.records.errors import CorruptRecord
 from floodmark.records.record import Record
 from floodmark.storage.cleanable import examine
 from floodmark.storage.compaction import CleanedGroup, compact
+from floodmark.storage.errors import OutOfOrderSequence
 from floodmark.storage.files import RealFiles
 from floodmark.storage.key_offsets import KeyOffsets
 from floodmark.storage.log_config import log_config_from
+from floodmark.storage.segment import Segment
 from floodmark.testing.memory_files import MemoryFiles
 from kit.compaction import CompactionBench, swap
 
@@ -76,6 +78,19 @@ def test_compressed_batches_stay_compressed(bench: CompactionBench, codec: Compr
     assert bench.pairs() == [("b", "1"), ("a", "2")]
     headers = [header for _, _, header in bench.log.batches(0, 3)]
     assert {header.compression for header in headers} == {codec}
+
+
+def test_a_batch_beyond_the_limits_stays_as_it_is(
+    bench: CompactionBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A topic that is compacted only now may hold one; looking into it could take gigabytes."""
+    bench.put(("a", "1"), ("b", "1"))
+    bench.put(("a", "2"), ("a", "3"), ("a", "4"), compression=Compression.ZSTD)
+    bench.put(("b", "2"))
+    bench.roll()
+    monkeypatch.setattr("floodmark.records.record.most_items", lambda size_bytes: 2)
+    bench.clean()
+    assert bench.pairs() == [("a", "1"), ("a", "2"), ("a", "3"), ("a", "4"), ("b", "2")]
 
 
 def test_a_tombstone_goes_when_its_delete_horizon_has_passed(bench: CompactionBench) -> None:
@@ -332,3 +347,51 @@ def control_offsets(bench: CompactionBench) -> list[int]:
         for _, _, header in bench.log.batches(0, bench.log.log_end_offset)
         if header.is_control and header.records_count
     ]
+
+
+def test_an_expired_producer_goes_on_after_a_crash_though_its_batch_was_cleaned_away(
+    bench: CompactionBench,
+) -> None:
+    """Its marker was not: who knows the producer from that alone would expect sequence 0."""
+    producer = (1, 0)
+    bench.put(("a", "1"), producer=producer, is_transactional=True)
+    bench.end(producer, committed=True)
+    crash_after_expiry_and_cleaning(bench)
+    assert bench.pairs() == [("a", "2")]
+    assert [header.is_control for _, _, header in bench.log.batches(0, 3)] == [True, False]
+    bench.put(("a", "3"), producer=producer, is_transactional=True)
+
+
+def test_an_expired_producer_goes_on_after_a_crash_though_only_an_old_batch_of_it_is_left(
+    bench: CompactionBench,
+) -> None:
+    producer = (1, 0)
+    bench.put(("b", "1"), producer=producer)
+    bench.put(("a", "1"), producer=producer)
+    crash_after_expiry_and_cleaning(bench)
+    assert bench.pairs() == [("b", "1"), ("a", "2")]
+    (first, *_) = bench.log.batches(0, 3)
+    assert bench.log.append(*repeat(first), 0, bench.now_ms) is not None, "it is still a repeat"
+    bench.put(("a", "3"), producer=producer)
+    bench.skip_sequences(producer, 5)
+    with pytest.raises(OutOfOrderSequence):
+        bench.put(("a", "4"), producer=producer)
+
+
+def crash_after_expiry_and_cleaning(bench: CompactionBench) -> None:
+    bench.now_ms += bench.log.producers.expiration_ms
+    restart(bench, clean=True)
+    bench.put(("a", "2"))
+    bench.roll()
+    bench.clean()
+    restart(bench, clean=False)
+
+
+def repeat(stored: tuple[Segment, int, BatchHeader]) -> tuple[bytearray, BatchHeader]:
+    segment, position, header = stored
+    return bytearray(segment.file.pread(header.size_bytes, position)), header
+
+
+def restart(bench: CompactionBench, *, clean: bool) -> None:
+    bench.log.close(bench.now_ms, clean=clean)
+    bench.log = bench.open(clean=clean)

@@ -10,9 +10,11 @@ import pytest
 
 from floodmark.records.batch import read_header
 from floodmark.records.record import Record, encode_batch
+from floodmark.steps import finish
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.partition_log import PartitionLog
 from floodmark.storage.retention import segments_due
+from floodmark.storage.segment import Segment
 from floodmark.testing.memory_files import MemoryFiles
 
 NOW_MS = 1_700_000_000_000
@@ -51,9 +53,28 @@ def test_they_are_made_anew(suffix: str, damage: str) -> None:
             files.open(path)
     log = PartitionLog.open(files, FOLDER, CONFIG, now_ms=NOW_MS, recovery_point=BATCHES)
     assert segments_due(log, NOW_MS + 60_000, BATCHES) == 0
-    found = log.offset_for_timestamp(NOW_MS + 2, BATCHES)
+    found = finish(log.offset_for_timestamp(NOW_MS + 2, BATCHES))
     assert found is not None
     assert found.offset == 2
     for segment in log.segments:
         segment.load_indexes()
     assert {path: data for path, data in files.tree() if path.suffix == suffix} == whole
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("damage", ["removed", "emptied"])
+def test_a_lost_index_is_rebuilt_when_the_log_opens_and_not_by_a_reader(
+    suffix: str, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = written()
+    for path, _ in list(files.tree()):
+        if path.suffix == suffix:
+            files.remove(path)
+            if damage == "emptied":
+                files.open(path)
+    log = PartitionLog.open(files, FOLDER, CONFIG, now_ms=NOW_MS, recovery_point=BATCHES)
+    monkeypatch.delattr(Segment, "rebuild_indexes")
+    for offset in range(BATCHES):
+        assert log.read(offset, 1, end_offset=BATCHES) is not None
+    assert log.offset_for_timestamp(NOW_MS + 2, BATCHES) is not None
+    assert segments_due(log, NOW_MS + 60_000, BATCHES) == 0

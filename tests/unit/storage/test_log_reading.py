@@ -9,6 +9,7 @@ import pytest
 
 from floodmark.records.batch import HEADER_BYTES, iter_headers, read_header
 from floodmark.records.record import Record, decode_records, encode_batch
+from floodmark.steps import finish
 from floodmark.storage.errors import OffsetOutOfRange, OffsetsOutOfOrder, StorageError
 from floodmark.storage.log_config import LogConfig, log_config_from, produce_rules_from
 from floodmark.storage.partition_log import PartitionLog
@@ -52,14 +53,14 @@ def test_the_first_record_at_or_after_a_time_is_found(restart: bool | None) -> N
         log = open_log(files, clean=restart, segment_bytes=400, index_interval_bytes=100)
     for wanted in range(0, 400, 7):
         expected = next((i for i, time in enumerate(times) if time >= wanted), None)
-        found = log.offset_for_timestamp(wanted, 120)
+        found = finish(log.offset_for_timestamp(wanted, 120))
         if expected is None:
             assert found is None
         else:
             assert found == (times[expected], expected, expected // 60)
     newest = max(times)
-    assert log.max_timestamp_offset(120) == (newest, times.index(newest), 0)
-    assert log.offset_for_timestamp(0, 0) is None
+    assert finish(log.max_timestamp_offset(120)) == (newest, times.index(newest), 0)
+    assert finish(log.offset_for_timestamp(0, 0)) is None
 
 
 @pytest.mark.parametrize("segment_bytes", [400, 1 << 20])
@@ -71,11 +72,11 @@ def test_the_largest_time_is_that_of_a_record_which_can_still_be_read(segment_by
     for start in range(120):
         log.advance_log_start(start)
         newest = max(times[start:])
-        found = log.max_timestamp_offset(120)
+        found = finish(log.max_timestamp_offset(120))
         assert found is not None
         assert found[:2] == (newest, times.index(newest, start))
     log.advance_log_start(120)
-    assert log.max_timestamp_offset(120) is None
+    assert finish(log.max_timestamp_offset(120)) is None
 
 
 def test_the_largest_time_is_looked_for_where_it_is() -> None:
@@ -86,13 +87,13 @@ def test_the_largest_time_is_looked_for_where_it_is() -> None:
     log.close(NOW_MS)
     files.flip_bit(log.segments[0].path, HEADER_BYTES + 1)
     again = open_log(files, segment_bytes=400)
-    assert again.max_timestamp_offset(40) == (NOW_MS + 39, 39, 0)
+    assert finish(again.max_timestamp_offset(40)) == (NOW_MS + 39, 39, 0)
 
 
 def test_an_empty_log_has_no_record_by_time() -> None:
     log = open_log(MemoryFiles())
-    assert log.offset_for_timestamp(0, 10) is None
-    assert log.max_timestamp_offset(10) is None
+    assert finish(log.offset_for_timestamp(0, 10)) is None
+    assert finish(log.max_timestamp_offset(10)) is None
 
 
 def test_retention_by_time_removes_old_segments_below_the_high_watermark() -> None:
@@ -188,7 +189,7 @@ def test_damaged_indexes_are_rebuilt(damage: str) -> None:
     again = open_log(files, segment_bytes=1000, index_interval_bytes=100)
     assert offsets(again) == list(range(60))
     for number in range(60):
-        found = again.offset_for_timestamp(NOW_MS + number, 60)
+        found = finish(again.offset_for_timestamp(NOW_MS + number, 60))
         assert found is not None
         assert found.offset == number
     again.close(NOW_MS)
