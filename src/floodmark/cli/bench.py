@@ -10,16 +10,19 @@ import os
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import click
 
 from floodmark.cli.errors import CliError
+from floodmark.cli.help import Group
 from floodmark.cli.options import client_options, output_option, pairs
 from floodmark.cli.output import JSON, output_columns, print_json, print_table
 from floodmark.cli.progress import Progress
-from floodmark.cli.session import client_settings, run_client
+from floodmark.cli.session import run_client
+from floodmark.cli.target import Target
 from floodmark.client.admin import Admin
 from floodmark.client.admin_types import NewTopic
 from floodmark.client.batch import Delivery
@@ -35,7 +38,38 @@ SAMPLE_EVERY = 50
 REST_TIMEOUT_S = 30
 
 
-@click.group()
+@dataclass(frozen=True, slots=True)
+class BenchOptions:
+    target: Target
+    properties: tuple[str, ...]
+    partitions: int
+    topic: str | None
+    record_size: int
+    output: str
+
+    def producer(self) -> Producer:
+        return Producer(*self._shared().resolve(ProducerSettings))
+
+    def consumer(self) -> Consumer:
+        shared = self._shared()
+        usual = {"auto.offset.reset": "earliest", "max.poll.records": "5000"}
+        return Consumer(*shared.sharing({**usual, **shared.shared}).resolve(ConsumerSettings))
+
+    def admin(self) -> Admin:
+        return Admin(*self._shared().resolve(ClientSettings))
+
+    def _shared(self) -> Target:
+        """The same -X list serves producer and consumer."""
+        return self.target.sharing(pairs(self.properties))
+
+
+@click.group(
+    cls=Group,
+    examples=[
+        "floodmark bench produce",
+        "floodmark bench latency --rate 1000 --seconds 5",
+    ],
+)
 def bench() -> None:
     """Measure a broker with our own client."""
 
@@ -52,53 +86,77 @@ def bench_options(function: Any) -> Any:
             metavar="NAME=VALUE",
             help="A client setting such as linger.ms=20.",
         ),
-        click.option("--partitions", type=click.IntRange(1), default=1, show_default=True),
+        click.option(
+            "--partitions",
+            "-p",
+            type=click.IntRange(1),
+            default=1,
+            show_default=True,
+            help="Of the topic that is made.",
+        ),
         click.option("--topic", help="Topic to use; without it one is made and deleted again."),
-        click.option("--record-size", type=click.IntRange(1), default=100, show_default=True),
+        click.option(
+            "--record-size",
+            type=click.IntRange(1),
+            default=100,
+            show_default=True,
+            help="Bytes of each value.",
+        ),
     ):
         function = option(function)
     return function
 
 
 records_option = click.option(
-    "--records", "--num-records", type=click.IntRange(1), default=200_000, show_default=True
+    "--records",
+    "--num-records",
+    type=click.IntRange(1),
+    default=200_000,
+    show_default=True,
+    help="How many records.",
 )
 
 
-@bench.command()
+@bench.command(
+    examples=[
+        "floodmark bench produce --records 1000000 --record-size 1000",
+        "floodmark bench produce -X compression.type=zstd -X linger.ms=20",
+    ]
+)
 @records_option
 @bench_options
 def produce(records: int, **options: Any) -> None:
     """Send records as fast as the broker takes them."""
-    _show(options, run_client(_with_topic(options, _bench_produce, records)))
+    _run(BenchOptions(**options), _bench_produce, records)
 
 
-@bench.command()
+@bench.command(examples=["floodmark bench consume --partitions 4 -o json"])
 @records_option
 @bench_options
 def consume(records: int, **options: Any) -> None:
     """Read records as fast as the broker gives them; they are produced first."""
-    _show(options, run_client(_with_topic(options, _bench_consume, records)))
+    _run(BenchOptions(**options), _bench_consume, records)
 
 
-@bench.command()
+@bench.command(examples=["floodmark bench latency --rate 500 --seconds 30 --topic orders"])
 @click.option("--rate", type=click.IntRange(1), default=200, show_default=True, help="A second.")
-@click.option("--seconds", type=click.IntRange(1), default=10, show_default=True)
+@click.option("--seconds", type=click.IntRange(1), default=10, show_default=True, help="How long.")
 @bench_options
 def latency(rate: int, seconds: int, **options: Any) -> None:
     """Time from send to receipt at a steady rate."""
-    _show(options, run_client(_with_topic(options, _bench_latency, rate, seconds)))
+    _run(BenchOptions(**options), _bench_latency, rate, seconds)
 
 
-def _show(options: dict[str, Any], result: dict[str, Any]) -> None:
-    if options["output"] == JSON:
+def _run(options: BenchOptions, run: Callable[..., Any], *arguments: int) -> None:
+    result = run_client(_with_topic(options, run, *arguments))
+    if options.output == JSON:
         print_json(result)
     else:
         print_table(*output_columns([result]))
 
 
 async def _with_topic(
-    options: dict[str, Any], run: Callable[..., Any], *arguments: int
+    options: BenchOptions, run: Callable[..., Any], *arguments: int
 ) -> dict[str, Any]:
     async with _topic(options) as topic:
         result: dict[str, Any] = await run(options, topic, *arguments)
@@ -106,56 +164,29 @@ async def _with_topic(
 
 
 @asynccontextmanager
-async def _topic(options: dict[str, Any]) -> AsyncIterator[str]:
+async def _topic(options: BenchOptions) -> AsyncIterator[str]:
     """The topic of the user's choice, or one for this run only."""
-    if options["topic"]:
-        yield options["topic"]
+    if options.topic:
+        yield options.topic
         return
     name = f"floodmark-bench-{os.getpid()}-{random.randrange(10**6)}"
-    settings = client_settings(ClientSettings, options["command_config"])
-    async with Admin(options["bootstrap_server"], settings) as admin:
-        await admin.create_topic(NewTopic(name, options["partitions"]))
+    async with options.admin() as admin:
+        await admin.create_topic(NewTopic(name, options.partitions))
         try:
             yield name
         finally:
             await admin.delete_topics([name])
 
 
-def _producer(options: dict[str, Any]) -> Producer:
-    given = _given(options, ProducerSettings)
-    settings = client_settings(ProducerSettings, options["command_config"], given)
-    return Producer(options["bootstrap_server"], settings)
-
-
-def _consumer(options: dict[str, Any]) -> Consumer:
-    given = {"auto.offset.reset": "earliest", "max.poll.records": "5000"}
-    given |= _given(options, ConsumerSettings)
-    settings = client_settings(ConsumerSettings, options["command_config"], given)
-    return Consumer(options["bootstrap_server"], settings)
-
-
-def _given(options: dict[str, Any], settings: type[ClientSettings]) -> dict[str, str]:
-    """The properties that this client knows: the same -X list serves producer and consumer.
-
-    One that neither knows is passed on, to be warned of.
-    """
-    given = pairs(options["properties"])
-    others = ConsumerSettings if settings is ProducerSettings else ProducerSettings
-    _, unknown = settings.from_properties(given)
-    _, unknown_to_others = others.from_properties(given)
-    meant_for_others = set(unknown) - set(unknown_to_others)
-    return {name: value for name, value in given.items() if name not in meant_for_others}
-
-
-async def _bench_produce(options: dict[str, Any], topic: str, records: int) -> dict[str, Any]:
+async def _bench_produce(options: BenchOptions, topic: str, records: int) -> dict[str, Any]:
     clock = SystemClock()
-    async with _producer(options) as producer:
+    async with options.producer() as producer:
         # The first record pays for metadata and the producer id.
         await producer.send_and_wait(topic, b"warm")
         started_ms = clock.monotonic_ms()
-        times_ms = await _send_many(producer, topic, records, options["record_size"], clock)
+        times_ms = await _send_many(producer, topic, records, options.record_size, clock)
         elapsed_ms = clock.monotonic_ms() - started_ms
-    return _result("produce", records, options["record_size"], elapsed_ms, times_ms)
+    return _result("produce", records, options.record_size, elapsed_ms, times_ms)
 
 
 async def _send_many(
@@ -186,11 +217,11 @@ async def _send_many(
     return times_ms
 
 
-async def _bench_consume(options: dict[str, Any], topic: str, records: int) -> dict[str, Any]:
+async def _bench_consume(options: BenchOptions, topic: str, records: int) -> dict[str, Any]:
     clock = SystemClock()
-    async with _producer(options) as producer:
-        await _send_many(producer, topic, records, options["record_size"], clock)
-    async with _consumer(options) as consumer:
+    async with options.producer() as producer:
+        await _send_many(producer, topic, records, options.record_size, clock)
+    async with options.consumer() as consumer:
         await consumer.assign(await consumer.partitions_of(topic))
         consumer.seek_to_beginning()
         progress = Progress("records read")
@@ -201,18 +232,18 @@ async def _bench_consume(options: dict[str, Any], topic: str, records: int) -> d
             progress.update(count, records)
         elapsed_ms = clock.monotonic_ms() - started_ms
         progress.finish()
-    return _result("consume", count, options["record_size"], elapsed_ms, [])
+    return _result("consume", count, options.record_size, elapsed_ms, [])
 
 
 async def _bench_latency(
-    options: dict[str, Any], topic: str, rate: int, seconds: int
+    options: BenchOptions, topic: str, rate: int, seconds: int
 ) -> dict[str, Any]:
     clock = SystemClock()
     total = rate * seconds
     sent_ms: dict[bytes, float] = {}
     times_ms: list[float] = []
-    padding = random.randbytes(max(0, options["record_size"] - 8))
-    async with _producer(options) as producer, _consumer(options) as consumer:
+    padding = random.randbytes(max(0, options.record_size - 8))
+    async with options.producer() as producer, options.consumer() as consumer:
         partitions = await consumer.partitions_of(topic)
         await consumer.assign(partitions)
         consumer.seek_to_end()
@@ -233,7 +264,7 @@ async def _bench_latency(
         finally:
             receiving.cancel()
             await asyncio.gather(receiving, return_exceptions=True)
-    return _result("latency", total, options["record_size"], elapsed_ms, times_ms)
+    return _result("latency", total, options.record_size, elapsed_ms, times_ms)
 
 
 async def _wait_for_rest(receiving: asyncio.Task[None], missing: dict[bytes, float]) -> None:

@@ -19,14 +19,16 @@ import click
 from floodmark.cli.consume import check_topics, write_now
 from floodmark.cli.errors import CliError
 from floodmark.cli.format import Formatter, compile_format, unescape
+from floodmark.cli.help import Command
 from floodmark.cli.lines import read_pieces, read_whole
-from floodmark.cli.options import DEFAULT_BOOTSTRAP_SERVER, pairs
+from floodmark.cli.options import kcat_client_options, pairs
 from floodmark.cli.output import print_json
 from floodmark.cli.reading import ReadPlan, print_records
 from floodmark.cli.record_json import record_to_kcat_json
 from floodmark.cli.sending import LineParser, send_all
-from floodmark.cli.session import check_partitions, client_settings, run_client
+from floodmark.cli.session import check_partitions, existing_topics, run_client
 from floodmark.cli.start_at import parse_offset
+from floodmark.cli.target import Target
 from floodmark.client.admin import Admin
 from floodmark.client.consumer import Consumer
 from floodmark.client.errors import KafkaError
@@ -39,16 +41,6 @@ from floodmark.client.settings import (
 )
 from floodmark.client.view import ClusterView, TopicPartition
 
-# What librdkafka calls by another name than Kafka's Java clients.
-_LIBRDKAFKA_NAMES = {
-    "request.required.acks": "acks",
-    "compression.codec": "compression.type",
-    "queue.buffering.max.ms": "linger.ms",
-    "metadata.broker.list": "bootstrap.servers",
-    "message.timeout.ms": "delivery.timeout.ms",
-    "fetch.wait.max.ms": "fetch.max.wait.ms",
-    "fetch.message.max.bytes": "max.partition.fetch.bytes",
-}
 _NULL_TEXT = b"NULL"
 
 
@@ -57,7 +49,7 @@ class CatOptions:
     topics: tuple[str, ...]
     partition: int | None
     properties: dict[str, str]
-    brokers: str
+    target: Target
     count: int | None
     exit_at_end: bool
     quiet: bool
@@ -75,18 +67,23 @@ class CatOptions:
             raise click.UsageError("name a topic with -t")
         return self.topics[0]
 
-    def say(self, text: str) -> None:
-        if not self.quiet:
-            click.echo(text, err=True)
 
-
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    cls=Command,
+    examples=[
+        "floodmark cat -L",
+        "echo hello | floodmark cat -P -t greetings",
+        "floodmark cat -C -t greetings -o beginning -e",
+        "floodmark cat -C -t orders -c 5 -f '%t [%p] %o: %k %s\\n'",
+        "floodmark cat -G billing orders",
+        "floodmark cat -Q -t orders:0:1767225600000",
+    ],
+)
 @click.option("-P", "mode", flag_value="P", help="Produce.")
 @click.option("-C", "mode", flag_value="C", help="Consume.")
 @click.option("-G", "group", help="Consume the topics that follow as a member of this group.")
 @click.option("-L", "mode", flag_value="L", help="List brokers, topics and partitions.")
 @click.option("-Q", "mode", flag_value="Q", help="Offsets by time: -t topic:partition:timestamp.")
-@click.option("-b", "brokers", help=f"Brokers.  [{DEFAULT_BOOTSTRAP_SERVER}]")
 @click.option("-t", "topics", multiple=True, help="Topic.")
 @click.option("-p", "partition", type=int, help="Partition; -1 is any.")
 @click.option("-o", "offset", default="beginning", help="beginning, end, N, -N, s@TIMESTAMP.")
@@ -98,18 +95,20 @@ class CatOptions:
 @click.option("-H", "headers", multiple=True, metavar="NAME=VALUE", help="Header to produce.")
 @click.option("-f", "format_text", help="Format of output, such as '%t [%p] %o: %k %s\\n'.")
 @click.option("-J", "as_json", is_flag=True, help="JSON output.")
-@click.option("-z", "compression", type=click.Choice(list(COMPRESSION_TYPES)))
+@click.option(
+    "-z", "compression", type=click.Choice(list(COMPRESSION_TYPES)), help="How batches are packed."
+)
 @click.option("-l", "by_line", is_flag=True, help="Produce the lines of a file, not the file.")
 @click.option("-Z", "null", is_flag=True, help="Empty is null when producing, NULL in output.")
 @click.option("-T", "tee", is_flag=True, help="Copy what is produced to stdout.")
 @click.option("-X", "properties", multiple=True, metavar="NAME=VALUE", help="A client setting.")
-@click.option("-F", "config_file", type=click.Path(exists=True, dir_okay=False))
 @click.option("-m", "metadata_timeout_s", type=float, help="Seconds to wait for metadata.  [5]")
 @click.option("-q", "quiet", is_flag=True, help="Say nothing but records.")
 @click.option("-u", "unbuffered", is_flag=True, help="Accepted: output is never held back.")
 @click.option("-E", "keep_going", is_flag=True, help="Accepted: errors that pass are retried.")
 @click.option("-v", "verbose", count=True, help="Accepted, without effect.")
-@click.argument("arguments", nargs=-1)
+@click.argument("arguments", metavar="[FILE or TOPIC]...", nargs=-1)
+@kcat_client_options
 def cat(
     mode: str | None,
     key: str | None,
@@ -118,9 +117,7 @@ def cat(
     by_line: bool,
     tee: bool,
     properties: tuple[str, ...],
-    config_file: str | None,
     metadata_timeout_s: float | None,
-    brokers: str | None,
     key_delimiter: str | None,
     delimiter: str,
     partition: int | None,
@@ -130,14 +127,12 @@ def cat(
     **rest: Any,
 ) -> None:
     """Produce, consume, list and query with kcat's letters."""
-    given = {_LIBRDKAFKA_NAMES.get(name, name): text for name, text in pairs(properties).items()}
+    given = pairs(properties)
     if compression is not None:
         given["compression.type"] = compression
     if metadata_timeout_s is not None:
         given["default.api.timeout.ms"] = str(int(metadata_timeout_s * 1000))
-    environment = os.environ.get("FLOODMARK_BOOTSTRAP_SERVER", DEFAULT_BOOTSTRAP_SERVER)
     options = CatOptions(
-        brokers=brokers or given.pop("bootstrap.servers", environment),
         key_delimiter=None if key_delimiter is None else unescape(key_delimiter),
         delimiter=unescape(delimiter),
         partition=None if partition == -1 else partition,
@@ -145,7 +140,7 @@ def cat(
         **rest,
     )
     if options.group is not None:
-        run_client(_consume_in_group(options, options.group, config_file))
+        run_client(_consume_in_group(options, options.group))
         return
     if mode is None:
         mode = "C" if sys.stdin.isatty() else "P"
@@ -156,24 +151,22 @@ def cat(
             headers=[(name, value.encode()) for name, value in pairs(headers).items()],
             empty_is_null=options.null,
         )
-        run_client(_produce(options, parser, config_file, by_line=by_line, tee=tee))
+        run_client(_produce(options, parser, by_line=by_line, tee=tee))
     elif mode == "C":
-        run_client(_consume(options, config_file))
+        run_client(_consume(options))
     elif mode == "L":
-        run_client(_list(options, config_file))
+        run_client(_list(options))
     else:
-        run_client(_query(options, config_file))
+        run_client(_query(options))
 
 
 # --- producing ---
 
 
-async def _produce(
-    options: CatOptions, parser: LineParser, config_file: str | None, *, by_line: bool, tee: bool
-) -> None:
-    settings = client_settings(ProducerSettings, config_file, options.properties)
+async def _produce(options: CatOptions, parser: LineParser, *, by_line: bool, tee: bool) -> None:
+    address, settings = options.target.resolve(ProducerSettings, options.properties)
     pieces = _pieces(options, by_line=by_line)
-    async with Producer(options.brokers, settings) as producer:
+    async with Producer(address, settings) as producer:
         await send_all(
             producer,
             options.topic(),
@@ -226,35 +219,38 @@ async def _copied(
 # --- consuming ---
 
 
-async def _consume(options: CatOptions, config_file: str | None) -> None:
-    settings = client_settings(ConsumerSettings, config_file, options.properties)
+async def _consume(options: CatOptions) -> None:
+    address, settings = options.target.resolve(ConsumerSettings, options.properties)
     plan = ReadPlan(
         [options.topic(), *options.arguments],
         parse_offset("end" if options.offset == "stored" else options.offset),
         partitions=() if options.partition is None else (options.partition,),
         follow=not options.exit_at_end,
         max_records=options.count,
+        quiet=options.quiet,
     )
-    async with Consumer(options.brokers, settings) as consumer:
+    async with Consumer(address, settings) as consumer:
         await check_topics(consumer, plan)
-        await print_records(consumer, plan, _formatter(options), write_now)
-        if options.exit_at_end:
+        count = await print_records(consumer, plan, _formatter(options), write_now)
+        # Stopped by -c it may be anywhere.
+        if options.exit_at_end and count != options.count:
             for partition in consumer.assignment:
                 offset = await consumer.position(partition)
-                options.say(
+                plan.tell(
                     f"% Reached end of topic {partition.topic} [{partition.partition}] "
                     f"at offset {offset}"
                 )
 
 
-async def _consume_in_group(options: CatOptions, group: str, config_file: str | None) -> None:
+async def _consume_in_group(options: CatOptions, group: str) -> None:
     topics = [*options.topics, *options.arguments]
     if not topics:
         raise click.UsageError("name topics behind the group")
     properties = {"auto.offset.reset": "earliest"} | options.properties | {"group.id": group}
-    settings = client_settings(ConsumerSettings, config_file, properties)
+    address, settings = options.target.resolve(ConsumerSettings, properties)
     plan = ReadPlan(topics, None, follow=not options.exit_at_end, max_records=options.count)
-    async with Consumer(options.brokers, settings) as consumer:
+    async with Consumer(address, settings) as consumer:
+        await check_topics(consumer, plan)
         await print_records(consumer, plan, _formatter(options), write_now)
 
 
@@ -277,20 +273,20 @@ def _formatter(options: CatOptions) -> Formatter:
 # --- listing and asking ---
 
 
-async def _list(options: CatOptions, config_file: str | None) -> None:
-    settings = client_settings(ClientSettings, config_file, options.properties)
-    async with Admin(options.brokers, settings) as admin:
+async def _list(options: CatOptions) -> None:
+    address, settings = options.target.resolve(ClientSettings, options.properties)
+    async with Admin(address, settings) as admin:
         if options.topics:
-            await admin.describe_topics(options.topics)
+            await existing_topics(admin, options.topics)
         else:
             await admin.list_topics()
         view = admin.cluster.view
     shown = [view.topics[name] for name in sorted(options.topics or view.topics)]
     if options.as_json:
-        print_json(_list_json(view, [topic.name for topic in shown], options.brokers))
+        print_json(_list_json(view, [topic.name for topic in shown], address))
         return
     asked = ", ".join(options.topics) or "all topics"
-    click.echo(f"Metadata for {asked} (from broker {options.brokers}):")
+    click.echo(f"Metadata for {asked} (from broker {address}):")
     click.echo(f" {len(view.brokers)} brokers:")
     for node_id, broker in sorted(view.brokers.items()):
         controller = " (controller)" if node_id == view.controller_id else ""
@@ -333,12 +329,12 @@ def _list_json(view: ClusterView, names: list[str], asked: str) -> dict[str, Any
     }
 
 
-async def _query(options: CatOptions, config_file: str | None) -> None:
-    settings = client_settings(ClientSettings, config_file, options.properties)
+async def _query(options: CatOptions) -> None:
+    address, settings = options.target.resolve(ClientSettings, options.properties)
     wanted = dict(_parse_query(text) for text in options.topics)
     if not wanted:
         raise click.UsageError("say what to ask for: -t topic:partition:timestamp")
-    async with Admin(options.brokers, settings) as admin:
+    async with Admin(address, settings) as admin:
         await check_partitions(admin, wanted)
         listed = await admin.list_offsets(wanted)
     found: dict[str, dict[str, Any]] = {}

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from floodmark.cli.help import Group
 from floodmark.cli.options import output_option
 from floodmark.cli.output import JSON, print_json, print_table
 from floodmark.cli.session import admin_option, run_client
@@ -13,12 +14,14 @@ from floodmark.client.admin import Admin
 from floodmark.client.admin_types import LogDir
 
 
-@click.group()
+@click.group(cls=Group, examples=["floodmark cluster describe"])
 def cluster() -> None:
     """Look at the cluster as a whole."""
 
 
-@cluster.command()
+@cluster.command(
+    examples=["floodmark cluster describe", "floodmark cluster describe -b kafka:9092 -o json"]
+)
 @output_option
 @admin_option
 def describe(output: str, admin: Admin) -> None:

@@ -6,6 +6,9 @@ from typing import Any
 
 import click
 
+from floodmark.cli.config_names import SETTINGS_OF, list_names
+from floodmark.cli.errors import fail_with
+from floodmark.cli.help import Group
 from floodmark.cli.options import output_option
 from floodmark.cli.output import JSON, print_json, print_table
 from floodmark.cli.session import admin_option, failure, run_client
@@ -20,6 +23,8 @@ from floodmark.client.admin_types import (
     ResourceOutcome,
     ResourceType,
 )
+from floodmark.config.broker_config import base_name
+from floodmark.config.suggestions import did_you_mean
 
 _UNCHANGED = frozenset({ConfigSource.DEFAULT_CONFIG, ConfigSource.STATIC_BROKER_CONFIG})
 _ENTITY_TYPES = {
@@ -29,9 +34,19 @@ _ENTITY_TYPES = {
 }
 
 
-@click.group()
+@click.group(
+    cls=Group,
+    examples=[
+        "floodmark config list topics",
+        "floodmark config describe --topic orders",
+        "floodmark config alter --topic orders retention.ms=3600000",
+    ],
+)
 def config() -> None:
     """Describe and alter settings of topics, brokers and groups."""
+
+
+config.add_command(list_names)
 
 
 def entity_options(function: Any) -> Any:
@@ -47,7 +62,9 @@ def entity_options(function: Any) -> Any:
         click.option(
             "--entity-name", "entity_names", multiple=True, help="Topic, broker id or group."
         ),
-        click.option("--entity-type", type=click.Choice(list(_ENTITY_TYPES))),
+        click.option(
+            "--entity-type", type=click.Choice(list(_ENTITY_TYPES)), help="Whose settings."
+        ),
     ):
         function = option(function)
     return function
@@ -80,7 +97,13 @@ def _resources(
     return found
 
 
-@config.command()
+@config.command(
+    examples=[
+        "floodmark config describe --topic orders",
+        "floodmark config describe --broker 1 --all -o json",
+        "floodmark config describe --entity-type groups --entity-name billing",
+    ]
+)
 @entity_options
 @click.option("--all", "show_all", is_flag=True, help="Also what nobody has changed.")
 @output_option
@@ -101,17 +124,28 @@ def describe(
             )
 
     described = run_client(work())
-    for item in described:
-        if item.error is not None:
-            raise failure(item.error, f"the settings of {_title(item.resource)} cannot be read")
+    readable = [item for item in described if item.error is None]
     if output == JSON:
-        print_json([_resource_json(item, show_all=show_all) for item in described])
-        return
-    for item in described:
-        _print_resource(item, show_all=show_all)
+        print_json([_resource_json(item, show_all=show_all) for item in readable])
+    else:
+        for item in readable:
+            _print_resource(item, show_all=show_all)
+    fail_with(
+        [
+            failure(item.error, f"the settings of {_title(item.resource)} cannot be read")
+            for item in described
+            if item.error is not None
+        ]
+    )
 
 
-@config.command()
+@config.command(
+    examples=[
+        "floodmark config alter --topic orders retention.ms=3600000 segment.ms=600000",
+        "floodmark config alter --broker-defaults log.cleaner.threads=2",
+        "floodmark config alter --topic orders --delete-config retention.ms",
+    ]
+)
 @entity_options
 @click.argument("assignments", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("--add-config", multiple=True, metavar="NAME=VALUE,...", help="Set; [a,b] for lists.")
@@ -140,6 +174,9 @@ def alter(
     if not changes:
         raise click.UsageError("say what to change: NAME=VALUE, --add-config or --delete-config")
 
+    if any(resource.type is ResourceType.BROKER for resource in resources):
+        _warn_of_unknown(changes)
+
     async def work() -> list[ResourceOutcome]:
         async with admin:
             return await admin.incremental_alter_configs(
@@ -154,11 +191,22 @@ def alter(
         for outcome in outcomes:
             if outcome.error is None:
                 click.echo(f"settings of {_title(outcome.resource)} {verb}")
-    for outcome in outcomes:
-        if outcome.error is not None:
-            raise failure(
-                outcome.error, f"the settings of {_title(outcome.resource)} stay as they are"
-            )
+    fail_with(
+        [
+            failure(item.error, f"the settings of {_title(item.resource)} stay as they are")
+            for item in outcomes
+            if item.error is not None
+        ]
+    )
+
+
+def _warn_of_unknown(changes: list[ConfigChange]) -> None:
+    """Brokers store names that they do not know, as Kafka does for its plugins' sake."""
+    known = SETTINGS_OF["brokers"]
+    for change in changes:
+        if base_name(change.name) not in known:
+            meant = did_you_mean(change.name, known)
+            click.echo(f"warning: {change.name} is not a broker setting{meant}", err=True)
 
 
 def _split_pair_list(texts: tuple[str, ...] | list[str]) -> list[tuple[str, str]]:

@@ -5,25 +5,28 @@ Runs examples/shop as it stands. Ends by itself within two minutes and leaves no
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from floodmark.cli.demo_broker import demo_broker
 from floodmark.cli.demo_shop import Shop
 from floodmark.cli.errors import CliError
+from floodmark.cli.help import Command
 from floodmark.cli.output import print_table
 from floodmark.cli.pipeline import stopped_by_signals, told
 from floodmark.clock import SystemClock
 from floodmark.pipeline.session import check_machine
 
 if TYPE_CHECKING:
+    from floodmark.pipeline.declarations import Pipeline
     from floodmark.pipeline.progress import OutputProgress
     from floodmark.pipeline.runner import Runner
 
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 LATEST_END_MS = 90_000
 
 
-@click.command()
+@click.command(cls=Command, examples=["floodmark demo", "floodmark demo --keep"])
 @click.option("--seconds", default=15, show_default=True, help="How long orders come in.")
 @click.option("--keep", is_flag=True, help="Go on until Ctrl-C, and keep the data.")
 def demo(seconds: int, keep: bool) -> None:
@@ -70,6 +73,34 @@ def _run(
         shop.close()
         archived = spark.read.parquet(str(folder / "tables" / "orders")).count()
     _show_results(shop, archived)
+    _call_table(pipeline, bootstrap)
+
+
+def _call_table(pipeline: Pipeline, bootstrap: str) -> None:
+    """The revenue topic as a service, called by our own consumer."""
+    try:
+        rows = asyncio.run(_served_rows(pipeline, bootstrap))
+    except ModuleNotFoundError as error:
+        _say(f"not shown: the revenue table as a Dubbo service, which needs {error.name}")
+        return
+    click.echo()
+    _say("the topic revenue as a Dubbo service; scan(null, 10) through our consumer says:")
+    print_table(
+        ["CATEGORY", "SINCE", "REVENUE", "ORDERS"],
+        [[row.category or "-", row.since, row.revenue, row.orders] for row in rows],
+    )
+
+
+async def _served_rows(pipeline: Pipeline, bootstrap: str) -> list[Any]:
+    from floodmark.cli.service import tables_of
+    from floodmark.service.consumer import Consumer
+
+    (table,) = tables_of(pipeline)
+    async with table.serve(bootstrap, port=-1) as served, Consumer() as consumer:
+        url = f"dubbo://127.0.0.1:{served.export.urls[0].port}/{table.interface}"
+        reference = await consumer.reference(served.interface, url=url, timeout_ms=10_000)
+        found: list[Any] = await reference.call(served.interface.methods["scan"], [None, 10])
+        return found
 
 
 class _Watcher:

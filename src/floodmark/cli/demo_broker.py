@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from floodmark.child_python import child_python
 from floodmark.cli.errors import CliError
 from floodmark.client.cluster import Cluster
 from floodmark.client.errors import KafkaError
@@ -23,8 +23,8 @@ def demo_broker(folder: Path) -> Iterator[str]:
     """The address of a broker whose data lies in this folder."""
     port = _free_port()
     log = folder / "broker.log"
-    command = [sys.executable, "-m", "floodmark", "up"]
-    command += ["--port", str(port), "--data-dir", str(folder / "broker")]
+    data_dir = str(folder / "broker")
+    command = child_python("floodmark", "up", "--port", str(port), "--data-dir", data_dir)
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,

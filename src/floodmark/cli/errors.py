@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -29,9 +30,19 @@ class CliError(click.ClickException):
         return "\n".join(lines)
 
 
+def fail_with(failures: Sequence[CliError]) -> None:
+    """End with all of them, if there are any: the last is raised, the others are shown first."""
+    for failed in failures[:-1]:
+        failed.show()
+    if failures:
+        raise failures[-1]
+
+
 def no_such_partition(partition: TopicPartition, partition_count: int) -> CliError:
     return CliError(
         f"topic {partition.topic} has no partition {partition.partition}",
-        why=f"its partitions are 0 to {partition_count - 1}",
-        hint=f"floodmark topic describe {partition.topic} shows them",
+        why="its only partition is 0"
+        if partition_count == 1
+        else f"its partitions are 0 to {partition_count - 1}",
+        hint=f"`floodmark topic describe {partition.topic}` shows them",
     )

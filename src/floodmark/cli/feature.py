@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import click
 
+from floodmark.cli.help import Group
 from floodmark.cli.options import output_option, pairs
 from floodmark.cli.output import JSON, print_json, print_table
 from floodmark.cli.session import admin_option, run_client
@@ -14,12 +15,12 @@ from floodmark.client.admin import Admin
 from floodmark.client.features import Features, UpgradeType
 
 
-@click.group()
+@click.group(cls=Group, examples=["floodmark feature describe"])
 def feature() -> None:
     """Show and move the feature levels of the cluster."""
 
 
-@feature.command()
+@feature.command(examples=["floodmark feature describe -o json"])
 @output_option
 @admin_option
 def describe(output: str, admin: Admin) -> None:
@@ -50,7 +51,7 @@ levels_argument = click.argument("levels", metavar="NAME=LEVEL...", nargs=-1, re
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only say whether it would work.")
 
 
-@feature.command()
+@feature.command(examples=["floodmark feature upgrade transaction.version=2 --dry-run"])
 @levels_argument
 @dry_run_option
 @admin_option
@@ -59,7 +60,7 @@ def upgrade(levels: tuple[str, ...], dry_run: bool, admin: Admin) -> None:
     _move(admin, levels, UpgradeType.UPGRADE, dry_run=dry_run)
 
 
-@feature.command()
+@feature.command(examples=["floodmark feature downgrade transaction.version=1"])
 @levels_argument
 @click.option("--unsafe", is_flag=True, help="Even if metadata may be lost.")
 @dry_run_option

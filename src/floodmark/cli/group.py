@@ -6,8 +6,10 @@ from typing import Any
 
 import click
 
+from floodmark.cli.errors import CliError, fail_with
 from floodmark.cli.group_offsets import offset_rows
 from floodmark.cli.group_reset import reset
+from floodmark.cli.help import Group
 from floodmark.cli.options import names_option, output_option, parse_topics, require
 from floodmark.cli.output import JSON, print_json, print_table
 from floodmark.cli.session import admin_option, failure, run_client
@@ -19,7 +21,14 @@ from floodmark.client.view import TopicPartition
 group_names = names_option("GROUP", "--group")
 
 
-@click.group()
+@click.group(
+    cls=Group,
+    examples=[
+        "floodmark group list",
+        "floodmark group describe billing",
+        "floodmark group reset billing --topic orders --to-earliest --execute",
+    ],
+)
 def group() -> None:
     """List, describe, reset and delete consumer groups."""
 
@@ -27,7 +36,9 @@ def group() -> None:
 group.add_command(reset)
 
 
-@group.command("list")
+@group.command(
+    "list", examples=["floodmark group list", "floodmark group list --state Empty -o json"]
+)
 @click.option("--state", "states", multiple=True, help="Only groups in this state, such as Empty.")
 @click.option(
     "--type",
@@ -67,10 +78,11 @@ def list_groups(
         rows = [(g.group_id, g.type or None, g.protocol_type or None, g.state) for g in groups]
         print_table(("GROUP", "TYPE", "PROTOCOL", "STATE"), rows)
     else:
-        click.echo("there are no such groups", err=True)
+        what = "such groups" if states or types else "groups"
+        click.echo(f"there are no {what}", err=True)
 
 
-@group.command()
+@group.command(examples=["floodmark group describe", "floodmark group describe billing -o json"])
 @group_names
 @output_option
 @admin_option
@@ -82,26 +94,27 @@ def describe(
     """Show the state of groups and who reads which partition, with lag; all groups without
     names."""
 
-    async def work() -> list[dict[str, Any]]:
+    async def work() -> tuple[list[dict[str, Any]], list[CliError]]:
         async with admin:
             wanted = names or [listing.group_id for listing in await admin.list_groups()]
-            return [
-                _summary(item) | {"partitions": await offset_rows(admin, item)}
-                for item in await _described(admin, wanted)
+            found, failures = await _described(admin, wanted)
+            documents = [
+                _summary(item) | {"partitions": await offset_rows(admin, item)} for item in found
             ]
+            return documents, failures
 
-    described = run_client(work())
+    described, failures = run_client(work())
     if output == JSON:
         print_json(described)
-        return
-    for item in described:
-        _print_summary(item)
-        keys = ("topic", "partition", "committed", "end", "lag", "member", "client_id", "host")
-        columns = ("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER", "CLIENT", "HOST")
-        print_table(columns, [[row[key] for key in keys] for row in item["partitions"]])
+    else:
+        for item in described:
+            _print_partitions(item)
+        if not described and not failures:
+            click.echo("there are no groups", err=True)
+    fail_with(failures)
 
 
-@group.command()
+@group.command(examples=["floodmark group members billing"])
 @group_names
 @output_option
 @admin_option
@@ -113,11 +126,11 @@ def members(
     """Show the members of groups and what each is assigned."""
     require(names, "group")
 
-    async def work() -> list[GroupDescription]:
+    async def work() -> tuple[list[GroupDescription], list[CliError]]:
         async with admin:
             return await _described(admin, names)
 
-    described = run_client(work())
+    described, failures = run_client(work())
     documents = [
         _summary(item)
         | {
@@ -136,16 +149,17 @@ def members(
     ]
     if output == JSON:
         print_json(documents)
-        return
-    for document in documents:
-        _print_summary(document)
-        print_table(
-            ("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS"),
-            [list(member.values()) for member in document["members"]],
-        )
+    else:
+        for document in documents:
+            _print_summary(document)
+            print_table(
+                ("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS"),
+                [list(member.values()) for member in document["members"]],
+            )
+    fail_with(failures)
 
 
-@group.command()
+@group.command(examples=["floodmark group offsets billing -o json"])
 @group_names
 @output_option
 @admin_option
@@ -157,26 +171,35 @@ def offsets(
     """Show the committed offsets of groups, with lag and metadata."""
     require(names, "group")
 
-    async def work() -> list[dict[str, Any]]:
+    async def work() -> tuple[list[dict[str, Any]], list[CliError]]:
         async with admin:
-            return [
+            described, failures = await _described(admin, names)
+            rows = [
                 {"group": item.group_id} | row
-                for item in await _described(admin, names)
+                for item in described
                 for row in await offset_rows(admin, item)
                 if row["committed"] is not None
             ]
+            return rows, failures
 
+    found, failures = run_client(work())
     keys = ("group", "topic", "partition", "committed", "start", "end", "lag", "metadata")
-    rows = [{key: row[key] for key in keys} for row in run_client(work())]
+    rows = [{key: row[key] for key in keys} for row in found]
     if output == JSON:
         print_json(rows)
     elif rows:
         print_table([key.upper() for key in keys], [list(row.values()) for row in rows])
-    else:
+    elif not failures:
         click.echo("nothing is committed", err=True)
+    fail_with(failures)
 
 
-@group.command()
+@group.command(
+    examples=[
+        "floodmark group delete billing",
+        "floodmark group delete billing --topic orders:0,1",
+    ]
+)
 @group_names
 @click.option(
     "--topic",
@@ -217,23 +240,34 @@ def delete(
         for name in outcomes:
             if name not in errors:
                 click.echo(f"{what} {name} deleted")
-    for position, (name, error) in enumerate(errors.items(), 1):
-        failed = failure(error, f"{what} {name} {'were' if scope else 'was'} not deleted")
-        if position == len(errors):
-            raise failed
-        failed.show()
+    verb = "were" if scope else "was"
+    fail_with(
+        [failure(error, f"{what} {name} {verb} not deleted") for name, error in errors.items()]
+    )
 
 
 # --- helpers ---
 
 
-async def _described(admin: Admin, names: list[str]) -> list[GroupDescription]:
+async def _described(
+    admin: Admin, names: list[str]
+) -> tuple[list[GroupDescription], list[CliError]]:
+    """Those that are there, and a failure for each that is not."""
     found: list[GroupDescription] = []
+    failures: list[CliError] = []
     for name, answer in (await admin.describe_groups(names)).items():
         if isinstance(answer, KafkaError):
-            raise failure(answer, f"group {name} cannot be described")
-        found.append(answer)
-    return found
+            failures.append(failure(answer, f"group {name} cannot be described"))
+        else:
+            found.append(answer)
+    return found, failures
+
+
+def _print_partitions(document: dict[str, Any]) -> None:
+    _print_summary(document)
+    keys = ("topic", "partition", "committed", "end", "lag", "member", "client_id", "host")
+    columns = ("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER", "CLIENT", "HOST")
+    print_table(columns, [[row[key] for key in keys] for row in document["partitions"]])
 
 
 async def _delete_offsets(

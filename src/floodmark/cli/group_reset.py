@@ -16,9 +16,10 @@ import click
 
 from floodmark.cli.errors import CliError
 from floodmark.cli.group_offsets import known_offsets
+from floodmark.cli.help import Command
 from floodmark.cli.options import names_option, output_option, parse_topics, require
 from floodmark.cli.output import JSON, print_json, print_table
-from floodmark.cli.session import admin_option, failure, run_client
+from floodmark.cli.session import admin_option, existing_topics, failure, run_client
 from floodmark.cli.times import parse_datetime_ms
 from floodmark.client.admin import Admin
 from floodmark.client.errors import KafkaError
@@ -31,6 +32,7 @@ _DURATION = re.compile(
     r"P(?:(?P<days>\d+)D)?"
     r"(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
 )
+_FILE_HINT = "`floodmark group reset GROUP --all-topics --to-current --export` writes such a file"
 _UNIT_MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_000}
 
 
@@ -59,14 +61,26 @@ class Move:
     new: int
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=[
+        "floodmark group reset billing --topic orders --to-earliest",
+        "floodmark group reset billing --all-topics --to-datetime 2026-01-31T12:00:00 --execute",
+        "floodmark group reset billing --topic orders:0 --shift-by -10 --execute",
+        "floodmark group reset billing --all-topics --to-current --export",
+    ],
+)
 @names_option("GROUP", "--group")
 @click.option("--all-groups", is_flag=True, help="Every group.")
 @click.option("--topic", "topics", multiple=True, metavar="TOPIC[:0,1]", help="Only this topic.")
 @click.option("--all-topics", is_flag=True, help="All topics that the group has committed.")
 @click.option("--to-earliest", is_flag=True, help="To the first record.")
 @click.option("--to-latest", is_flag=True, help="Behind the last record.")
-@click.option("--to-current", is_flag=True, help="Where it is; the end where it is nowhere.")
+@click.option(
+    "--to-current",
+    is_flag=True,
+    help="Keep committed offsets; use the log end where there is none.",
+)
 @click.option("--to-offset", type=click.IntRange(min=0), help="To this offset.")
 @click.option("--shift-by", type=int, help="Forward by so many records, or back if negative.")
 @click.option(
@@ -171,7 +185,7 @@ def _read_file(path: Path) -> dict[str | None, dict[TopicPartition, int]]:
         raise CliError(
             f"{path} cannot be used",
             why=f"it is no text in UTF-8 with commas: {error}",
-            hint="floodmark group reset --export writes such a file",
+            hint=_FILE_HINT,
         ) from error
 
 
@@ -190,7 +204,7 @@ def read_rows(text: str) -> dict[str | None, dict[TopicPartition, int]]:
             raise CliError(
                 f"line {number} of the file cannot be used",
                 why=f"'{','.join(row)}' is not [group,]topic,partition,offset",
-                hint="floodmark group reset --export writes such a file",
+                hint=_FILE_HINT,
             ) from None
     return rows
 
@@ -225,7 +239,7 @@ async def plan(admin: Admin, group: str, target: Target, scope: Scope) -> list[M
             raise CliError(
                 f"{partition} cannot be reset",
                 why="the partition does not exist or has no leader now",
-                hint="floodmark topic describe shows partitions and leaders",
+                hint="`floodmark topic describe` shows partitions and leaders",
             )
         new = _clamped(partition, wanted[partition], starts[partition], ends[partition])
         moves.append(Move(group, partition, committed.get(partition), new))
@@ -238,7 +252,7 @@ async def _partitions_in(
     if scope is None:
         return sorted(committed)
     found: list[TopicPartition] = []
-    for topic in await admin.describe_topics(scope):
+    for topic in await existing_topics(admin, scope):
         indexes = scope[topic.name]
         found += [
             TopicPartition(topic.name, i)
@@ -295,7 +309,7 @@ async def _refuse_active(admin: Admin, groups: Sequence[str]) -> None:
             raise CliError(
                 f"the offsets of group {name} cannot be reset",
                 why=f"it has {len(answer.members)} members (state {answer.state})",
-                hint="stop them first: floodmark group members shows who they are",
+                hint=f"stop them first: `floodmark group members {name}` shows who they are",
             )
 
 

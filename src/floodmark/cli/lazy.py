@@ -1,4 +1,4 @@
-"""Command groups that import a command's module only when it runs.
+"""The command group that imports a command's module only when it runs.
 
 The short helps stand here beside the module names, so that `floodmark --help` imports nothing else
 and answers in well under 150 ms.
@@ -8,9 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+
+from floodmark.cli.help import Group
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class Lazy(NamedTuple):
@@ -20,7 +25,7 @@ class Lazy(NamedTuple):
     short_help: str
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Group):
     def __init__(self, *args: Any, commands_at: Mapping[str, Lazy], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._commands_at = commands_at
@@ -41,3 +46,13 @@ class LazyGroup(click.Group):
             formatter.write_dl(
                 [(name, lazy.short_help) for name, lazy in self._commands_at.items()]
             )
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """click's own would import every command for its line of help."""
+        from click.shell_completion import CompletionItem
+
+        return [
+            CompletionItem(name, help=lazy.short_help)
+            for name, lazy in self._commands_at.items()
+            if name.startswith(incomplete)
+        ] + click.Command.shell_complete(self, ctx, incomplete)

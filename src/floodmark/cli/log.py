@@ -8,20 +8,28 @@ from typing import Any
 import click
 
 from floodmark.cli.errors import CliError
+from floodmark.cli.help import Group
 from floodmark.cli.log_dump import DUMPED_NAMES, dump_file
 from floodmark.cli.options import output_option
 from floodmark.cli.output import JSON, output_columns, print_json, print_table
 
 
-@click.group()
+@click.group(cls=Group, examples=["floodmark log dump floodmark-data/orders-0"])
 def log() -> None:
     """Look into the files of a partition."""
 
 
-@log.command()
+@log.command(
+    examples=[
+        "floodmark log dump floodmark-data/orders-0",
+        "floodmark log dump --deep floodmark-data/orders-0/00000000000000000000.log",
+    ]
+)
 @click.argument("paths", nargs=-1, type=click.Path(exists=True))
 @click.option("--files", "files_option", multiple=True, metavar="A,B", help="As Kafka's tool.")
-@click.option("--deep", "--deep-iteration", "--print-data-log", "deep", is_flag=True)
+@click.option(
+    "--deep", "--deep-iteration", "--print-data-log", "deep", is_flag=True, help="Records too."
+)
 @click.option("--skip-crc", is_flag=True, help="Do not check the checksum of batches.")
 @output_option
 def dump(

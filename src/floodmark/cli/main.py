@@ -23,14 +23,18 @@ COMMANDS = {
         "floodmark.cli.transaction:transaction", "List, describe and abort transactions."
     ),
     "cluster": Lazy("floodmark.cli.cluster:cluster", "Describe brokers, controller and disks."),
+    "records": Lazy("floodmark.cli.records:records", "Delete records up to an offset."),
     "feature": Lazy("floodmark.cli.feature:feature", "Describe, upgrade and downgrade features."),
     "produce": Lazy("floodmark.cli.produce:produce", "Send records from stdin or a file."),
     "consume": Lazy("floodmark.cli.consume:consume", "Print the records of a topic."),
     "cat": Lazy("floodmark.cli.cat:cat", "Produce, consume and list with kcat's letters."),
     "log": Lazy("floodmark.cli.log:log", "Look into the files of a partition."),
     "pipeline": Lazy("floodmark.cli.pipeline:pipeline", "Make, check and run pipelines on Spark."),
+    "service": Lazy("floodmark.cli.service:service", "Serve Python objects to Dubbo consumers."),
     "demo": Lazy("floodmark.cli.demo:demo", "See a broker and a pipeline at work."),
     "bench": Lazy("floodmark.cli.bench:bench", "Measure a broker with our own client."),
+    "profile": Lazy("floodmark.cli.profile:profile", "Keep client settings under a name."),
+    "completion": Lazy("floodmark.cli.completion:completion", "Print a completion script."),
 }
 
 
@@ -43,10 +47,19 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
 
 
 @click.group(
-    cls=LazyGroup, commands_at=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
+    cls=LazyGroup,
+    commands_at=COMMANDS,
+    examples=[
+        "floodmark up",
+        "echo hello | floodmark produce greetings",
+        "floodmark consume greetings --from-beginning",
+        "floodmark topic create orders -p 6",
+        "floodmark COMMAND --help",
+    ],
 )
 @click.option(
     "--version",
+    "-V",
     is_flag=True,
     is_eager=True,
     expose_value=False,
@@ -54,10 +67,10 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
     help="Print the version.",
 )
 def cli() -> None:
-    """A Kafka that you pip install.
+    """A Kafka that you pip install: run a broker, and work with any Kafka cluster.
 
-    Start with `floodmark up`, then `echo hello | floodmark produce greetings` and
-    `floodmark consume greetings --from-beginning`.
+    Commands that talk to a cluster find it by -b HOST:PORT, FLOODMARK_BOOTSTRAP_SERVER or a
+    profile; without any of them at 127.0.0.1:9092.
     """
 
 

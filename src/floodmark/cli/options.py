@@ -9,13 +9,15 @@ from typing import Any, TypeVar, cast
 import click
 
 from floodmark.cli.output import JSON, TABLE
+from floodmark.cli.target import find_target
+from floodmark.client.settings import ClientSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_BOOTSTRAP_SERVER = "127.0.0.1:9092"
 
 
-def bootstrap_option(function: F) -> F:
+def _bootstrap_option(function: F) -> F:
     return click.option(
         "--bootstrap-server",
         "--broker-list",
@@ -24,21 +26,76 @@ def bootstrap_option(function: F) -> F:
         envvar="FLOODMARK_BOOTSTRAP_SERVER",
         default=DEFAULT_BOOTSTRAP_SERVER,
         show_default=True,
+        show_envvar=True,
         help="Brokers to ask first, as host:port,host:port.",
     )(function)
 
 
-def command_config_option(function: F) -> F:
+def _profile_option(function: F) -> F:
     return click.option(
-        "--command-config",
-        type=click.Path(exists=True, dir_okay=False),
-        help="Properties file with client settings.",
+        "--profile",
+        metavar="NAME",
+        envvar="FLOODMARK_PROFILE",
+        show_envvar=True,
+        shell_complete=_complete_profiles,
+        help="Settings kept under a name; see `floodmark profile --help`.",
     )(function)
 
 
+def _complete_profiles(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:
+    from floodmark.cli.profiles import profile_names
+
+    return [name for name in profile_names() if name.startswith(begun)]
+
+
+def bootstrap_option(function: F) -> F:
+    """Only where the cluster is: the command gets `bootstrap_server`."""
+
+    @_bootstrap_option
+    @_profile_option
+    @wraps(function)
+    def command(*, bootstrap_server: str, profile: str | None, **rest: Any) -> Any:
+        target = find_target(bootstrap_server, profile, None)
+        address, _ = target.resolve(ClientSettings)
+        return function(bootstrap_server=address, **rest)
+
+    return cast(F, command)
+
+
 def client_options(function: F) -> F:
-    """How to reach the cluster."""
-    return bootstrap_option(command_config_option(function))
+    """How to reach the cluster: the command gets a `target`."""
+    return _client_options("--command-config")(function)
+
+
+def kcat_client_options(function: F) -> F:
+    """The same with kcat's letter for the file."""
+    return _client_options("--command-config", "-F")(function)
+
+
+def _client_options(*config_names: str) -> Callable[[F], F]:
+    def decorate(function: F) -> F:
+        @_bootstrap_option
+        @_profile_option
+        @click.option(
+            *config_names,
+            "command_config",
+            type=click.Path(exists=True, dir_okay=False),
+            help="Properties file with client settings.",
+        )
+        @wraps(function)
+        def command(
+            *,
+            bootstrap_server: str,
+            profile: str | None,
+            command_config: str | None,
+            **rest: Any,
+        ) -> Any:
+            target = find_target(bootstrap_server, profile, command_config)
+            return function(target=target, **rest)
+
+        return cast(F, command)
+
+    return decorate
 
 
 def output_option(function: F) -> F:

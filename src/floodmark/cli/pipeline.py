@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from floodmark.cli.errors import CliError
+from floodmark.cli.help import Group
 from floodmark.cli.options import bootstrap_option, output_option, pairs
 from floodmark.cli.output import JSON, print_json, print_table
 from floodmark.cli.session import run_client
@@ -37,8 +38,23 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+checkpoints_option = click.option(
+    "--checkpoints",
+    type=click.Path(path_type=Path),
+    default=Path(DEFAULT_FOLDER),
+    show_default=True,
+    help="Folder with the checkpoints of pipelines.",
+)
 
-@click.group()
+
+@click.group(
+    cls=Group,
+    examples=[
+        "floodmark pipeline new words",
+        "floodmark pipeline run words --once",
+        "floodmark pipeline status",
+    ],
+)
 def pipeline() -> None:
     """Make, check and run pipelines on Spark.
 
@@ -74,20 +90,20 @@ def _file_options(function: F) -> F:
     return function
 
 
-@pipeline.command()
+@pipeline.command(examples=["floodmark pipeline new words"])
 @click.argument("name")
 def new(name: str) -> None:
     """Make a folder with a pipeline that runs."""
     with told():
         folder = write_template(Path(name))
-    click.echo(f"{folder}/pipeline.py is ready. Next, with a broker running (floodmark up):")
+    click.echo(f"{folder}/pipeline.py is ready. Next, with a broker running (`floodmark up`):")
     click.echo(f"  floodmark topic create {folder.name}-words")
     click.echo(f"  echo 'the river rises' | floodmark produce {folder.name}-words")
     click.echo(f"  floodmark pipeline run {folder} --once")
     click.echo(f"  floodmark consume {folder.name}-counts --from-beginning")
 
 
-@pipeline.command()
+@pipeline.command(examples=["floodmark pipeline check words --env production"])
 @_file_options
 def check(
     path: Path,
@@ -108,10 +124,19 @@ def check(
     click.echo(f"pipeline {loaded.name} is ready to run")
 
 
-@pipeline.command()
+@pipeline.command(
+    examples=[
+        "floodmark pipeline run words",
+        "floodmark pipeline run words --once --set window=5m",
+    ]
+)
 @_file_options
 @click.option("--once", is_flag=True, help="Process what is there now, then end.")
-@click.option("--checkpoint", type=click.Path(path_type=Path), help="[.floodmark/NAME]")
+@click.option(
+    "--checkpoint",
+    type=click.Path(path_type=Path),
+    help="Folder of its checkpoint.  [.floodmark/NAME]",
+)
 def run(
     path: Path,
     environment: str | None,
@@ -138,8 +163,8 @@ def run(
     click.echo(f"pipeline {loaded.name} has ended; it goes on from {folder}", err=True)
 
 
-@pipeline.command()
-@click.option("--checkpoints", type=click.Path(path_type=Path), default=Path(DEFAULT_FOLDER))
+@pipeline.command(examples=["floodmark pipeline status -o json"])
+@checkpoints_option
 @output_option
 def status(checkpoints: Path, output: str) -> None:
     """Show all pipelines: their last batch and how far behind they are."""
@@ -158,11 +183,15 @@ def status(checkpoints: Path, output: str) -> None:
     )
 
 
-@pipeline.command()
+@pipeline.command(examples=["floodmark pipeline reset words --yes"])
 @click.argument("name")
-@click.option("--checkpoints", type=click.Path(path_type=Path), default=Path(DEFAULT_FOLDER))
-@click.option("--checkpoint", type=click.Path(path_type=Path), help="[.floodmark/NAME]")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@checkpoints_option
+@click.option(
+    "--checkpoint",
+    type=click.Path(path_type=Path),
+    help="Folder of its checkpoint.  [.floodmark/NAME]",
+)
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 def reset(name: str, checkpoints: Path, checkpoint: Path | None, yes: bool) -> None:
     """Forget a pipeline's position and state: it begins anew. Outputs stay as they are."""
     with told():

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
+import click
+
 from floodmark.cli.errors import no_such_partition
 from floodmark.cli.format import Formatter
 from floodmark.cli.progress import Progress
@@ -30,6 +32,12 @@ class ReadPlan:
     idle_timeout_ms: float | None = None
     # Only the last so many over all partitions, by time.
     last: int | None = None
+    # Whether to say on stderr what the records alone do not show.
+    quiet: bool = False
+
+    def tell(self, text: str) -> None:
+        if not self.quiet:
+            click.echo(text, err=True)
 
 
 async def print_records(
@@ -57,7 +65,7 @@ async def read(consumer: Consumer, plan: ReadPlan) -> AsyncIterator[list[Found]]
         return
     partitions = await _assign(consumer, plan)
     end = await consumer.end_offsets(partitions)
-    await seek_to(consumer, end, plan.start)
+    await seek_to(consumer, end, plan.start, plan.tell)
     left = plan.max_records
     if plan.last is not None:
         found = (await _last(consumer, end, plan.last))[:left]

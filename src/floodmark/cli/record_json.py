@@ -11,14 +11,21 @@ import binascii
 import json
 from typing import Any, NamedTuple
 
-import click
-
+from floodmark.cli.errors import CliError
 from floodmark.client.view import TopicPartition
+from floodmark.config.suggestions import did_you_mean
 from floodmark.records.record import Header, Record, header_name_bytes
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 NO_TIMESTAMP = -1
+_FIELDS = frozenset(
+    {
+        *("topic", "partition", "offset", "timestamp", "key", "value", "headers"),
+        # Of kcat's envelope.
+        *("payload", "ts", "tstype", "broker"),
+    }
+)
 
 
 class Outgoing(NamedTuple):
@@ -68,16 +75,34 @@ def record_from_json(line: bytes) -> Outgoing:
         document = json.loads(line)
         if not isinstance(document, dict):
             raise TypeError("a JSON object is needed")
+        _check_fields(document)
+        timestamp = _whole_number(document, "timestamp", NO_TIMESTAMP, INT64_MAX)
+        if timestamp is None:
+            timestamp = _whole_number(document, "ts", NO_TIMESTAMP, INT64_MAX)
         return Outgoing(
             from_json(document.get("key")),
-            from_json(document.get("value", document.get("payload"))),
+            from_json(document["value"] if "value" in document else document["payload"]),
             _headers(document.get("headers") or []),
             _whole_number(document, "partition", 0, INT32_MAX),
-            _whole_number(document, "timestamp", NO_TIMESTAMP, INT64_MAX),
+            timestamp,
         )
     except (ValueError, TypeError, binascii.Error) as error:
         shown = line[:60].decode(errors="replace")
-        raise click.ClickException(f"not a record in JSON: {shown} ({error})") from error
+        raise CliError(
+            f"not a record in JSON: {shown}",
+            why=str(error),
+            hint='write a line such as {"key": "ann", "value": "2 apples"}',
+        ) from error
+
+
+def _check_fields(document: dict[str, Any]) -> None:
+    """A misspelt field would leave the value out, and that is a tombstone."""
+    for name in document.keys() - _FIELDS:
+        raise ValueError(f"unknown field {name}{did_you_mean(name, sorted(_FIELDS))}")
+    if "value" not in document and "payload" not in document:
+        raise ValueError('value is missing; "value": null makes a tombstone')
+    if "value" in document and "payload" in document:
+        raise ValueError("it has both value and payload")
 
 
 def shown_name(name: str) -> str:
@@ -116,4 +141,7 @@ def _whole_number(document: dict[str, Any], name: str, lowest: int, highest: int
 
 def _headers(items: Any) -> list[Header]:
     pairs = items.items() if isinstance(items, dict) else items
+    if isinstance(items, list) and items and isinstance(items[0], str):
+        # kcat's are flat: name, value, name, value.
+        pairs = zip(items[::2], items[1::2], strict=True)
     return [(str(name), from_json(value)) for name, value in pairs]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import click
 
+from floodmark.cli.errors import CliError
 from floodmark.cli.progress import Progress
 from floodmark.cli.record_json import Outgoing
 from floodmark.client.batch import Delivery
@@ -64,9 +65,18 @@ def _why_missing(producer: Producer, topic: str) -> str:
     if code is None or code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return (
             "it does not exist, and the broker may not make topics by itself "
-            "(auto.create.topics.enable); floodmark topic create does"
+            f"(auto.create.topics.enable): `floodmark topic create {topic}` does"
         )
     return f"the broker says {KafkaError(ErrorCode(code))}"
+
+
+def _not_sent(error: click.ClickException, sent: int) -> CliError:
+    """A line that is no record ends the command; who has to mend it needs to know where it is."""
+    why = error.why if isinstance(error, CliError) else None
+    hint = error.hint if isinstance(error, CliError) else None
+    others = {0: "", 1: "; the one before it was sent"}
+    before = others.get(sent, f"; the {sent} before it were sent")
+    return CliError(f"record {sent + 1}: {error.message}{before}", why=why, hint=hint)
 
 
 async def send_all(
@@ -93,7 +103,11 @@ async def send_all(
         if not sent and lines:
             await _wait_for_topic(producer, topic)
         for line in lines[: None if limit is None else limit - sent]:
-            record = parse(line)
+            try:
+                record = parse(line)
+            except click.ClickException as error:
+                await producer.flush()
+                raise _not_sent(error, sent) from error
             delivery = await producer.send(
                 topic,
                 record.value,

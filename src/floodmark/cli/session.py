@@ -6,22 +6,22 @@ Every command that talks to a broker goes through `run_client`.
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from floodmark.cli.errors import CliError, no_such_partition
 from floodmark.cli.options import client_options
+from floodmark.cli.target import Target
 from floodmark.client.errors import ClientClosed, ConnectionFailed, KafkaError, UnsupportedApi
 from floodmark.client.settings import ClientSettings, SettingsError
-from floodmark.client.view import TopicPartition
-from floodmark.config.errors import ConfigError
-from floodmark.config.loaders import parse_properties
+from floodmark.client.view import TopicPartition, TopicView
+from floodmark.config.suggestions import closest
 from floodmark.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -29,49 +29,30 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
-S = TypeVar("S", bound=ClientSettings)
 
 TERMINATED = 128 + signal.SIGTERM
 """The exit code that a shell gives to what SIGTERM ended."""
 
 _HINTS = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "floodmark topic list shows what there is",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`floodmark topic list` shows what there is",
     ErrorCode.TOPIC_ALREADY_EXISTS: "choose another name, or add --if-not-exists",
     ErrorCode.INVALID_TOPIC_EXCEPTION: "use letters, digits, '.', '_' and '-', at most 249 of them",
     ErrorCode.INVALID_REPLICATION_FACTOR: "use at most as many replicas as there are brokers",
     ErrorCode.INVALID_PARTITIONS: "the number of partitions is at least 1 and can only grow",
-    ErrorCode.INVALID_CONFIG: "floodmark config describe --all shows names and values",
+    ErrorCode.INVALID_CONFIG: "`floodmark config list topics` shows names and types",
     ErrorCode.MESSAGE_TOO_LARGE: "send smaller records, or raise max.message.bytes of the topic",
-    ErrorCode.GROUP_ID_NOT_FOUND: "floodmark group list shows what there is",
-    ErrorCode.NON_EMPTY_GROUP: "stop its members first: floodmark group members shows them",
+    ErrorCode.GROUP_ID_NOT_FOUND: "`floodmark group list` shows what there is",
+    ErrorCode.NON_EMPTY_GROUP: "stop its members first: `floodmark group members GROUP` shows them",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "stop the members that read the topic first",
-    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "floodmark transaction list shows what there is",
-    ErrorCode.INVALID_UPDATE_VERSION: "floodmark feature describe shows names and levels",
-    ErrorCode.BROKER_NOT_AVAILABLE: "floodmark cluster describe shows who is there",
-    ErrorCode.OFFSET_OUT_OF_RANGE: "floodmark topic describe shows the first and last offsets",
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "`floodmark transaction list` shows what there is",
+    ErrorCode.INVALID_UPDATE_VERSION: "`floodmark feature describe` shows names and levels",
+    ErrorCode.BROKER_NOT_AVAILABLE: "`floodmark cluster describe` shows who is there",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "`floodmark topic describe` shows the first and last offsets",
     ErrorCode.LEADER_NOT_AVAILABLE: "the log of its broker says why the partition is offline",
     ErrorCode.KAFKA_STORAGE_ERROR: "the broker's log says what is wrong with its disk",
 }
-
-
-def client_settings(
-    settings_class: type[S],
-    command_config: str | None = None,
-    overrides: Mapping[str, str] | None = None,
-) -> S:
-    """Settings from a --command-config file and name=value pairs, of which the pairs win."""
-    properties: dict[str, str] = {}
-    try:
-        if command_config is not None:
-            properties |= parse_properties(Path(command_config).read_text(encoding="utf-8"))
-        properties |= overrides or {}
-        settings, unknown = settings_class.from_properties(properties)
-    except (SettingsError, ConfigError, OSError, UnicodeDecodeError) as error:
-        raise CliError("the client settings cannot be used", why=str(error)) from error
-    for name in unknown:
-        if name != "bootstrap.servers":
-            click.echo(f"warning: client setting {name} has no effect here", err=True)
-    return settings
+# Kafka's words, which every broker uses.
+_UNKNOWN_CONFIG = re.compile(r"Unknown (topic|group) config name: (\S+)")
 
 
 def admin_option(function: F) -> F:
@@ -79,19 +60,19 @@ def admin_option(function: F) -> F:
 
     @client_options
     @wraps(function)
-    def command(*, bootstrap_server: str, command_config: str | None, **rest: Any) -> Any:
-        return function(admin=admin_client(bootstrap_server, command_config), **rest)
+    def command(*, target: Target, **rest: Any) -> Any:
+        return function(admin=admin_client(target), **rest)
 
     return cast(F, command)
 
 
-def admin_client(bootstrap_server: str, settings_file: str | None) -> Admin:
+def admin_client(target: Target) -> Admin:
     # Imported here because commands that only produce or consume do without it.
     from floodmark.client.admin import Admin
 
-    settings = client_settings(ClientSettings, settings_file)
+    address, settings = target.resolve(ClientSettings)
     try:
-        return Admin(bootstrap_server, settings)
+        return Admin(address, settings)
     except ValueError as error:
         raise CliError(str(error)) from error
 
@@ -122,10 +103,28 @@ async def _until_terminated(work: Coroutine[Any, Any, T]) -> T:
     return await work
 
 
+async def existing_topics(admin: Admin, names: Iterable[str]) -> list[TopicView]:
+    """In the order of the names; the first that does not exist is an error with a suggestion."""
+    known = {topic.name: topic for topic in await admin.list_topics(include_internal=True)}
+    wanted = list(names)
+    for name in wanted:
+        if name not in known:
+            raise no_such_topic(name, known)
+    return [known[name] for name in wanted]
+
+
+def no_such_topic(name: str, known: Iterable[str]) -> CliError:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    meant = closest(name, known)
+    begin = "" if meant is None else f"did you mean {meant}? "
+    return CliError(f"topic {name} does not exist ({code.name})", hint=begin + _HINTS[code])
+
+
 async def check_partitions(admin: Admin, partitions: Iterable[TopicPartition]) -> None:
     """One that does not exist is an error at once; asked for it, a client waits for it to come."""
     wanted = list(partitions)
-    topics = {topic.name: topic for topic in await admin.describe_topics({p.topic for p in wanted})}
+    names = sorted({partition.topic for partition in wanted})
+    topics = {topic.name: topic for topic in await existing_topics(admin, names)}
     for partition in wanted:
         known = topics[partition.topic].partitions
         if partition.partition not in known:
@@ -136,9 +135,27 @@ def failure(error: KafkaError, what: str | None = None) -> CliError:
     """A broker's refusal with what to do about it."""
     # Of a time that is over the last refusal says why.
     reason = error.__cause__ if isinstance(error.__cause__, KafkaError) else error
-    hint = _HINTS.get(reason.code)
-    if isinstance(error, UnsupportedApi):
-        hint = "use a newer broker for this command"
+    hint = _hint(reason)
     if what is None:
         return CliError(str(error), hint=hint)
     return CliError(what, why=str(error), hint=hint)
+
+
+def _hint(error: KafkaError) -> str | None:
+    if isinstance(error, UnsupportedApi):
+        return "use a newer broker for this command"
+    unknown = _UNKNOWN_CONFIG.search(error.text)
+    if unknown is not None:
+        return _config_hint(f"{unknown[1]}s", unknown[2])
+    if error.code is ErrorCode.INVALID_RECORD and "key" in error.text:
+        return "give every record a key, with --key or --key-separator"
+    return _HINTS.get(error.code)
+
+
+def _config_hint(kind: str, name: str) -> str:
+    # Only mistakes need all the names.
+    from floodmark.cli.config_names import SETTINGS_OF
+
+    meant = closest(name, SETTINGS_OF[kind])
+    begin = "" if meant is None else f"did you mean {meant}? "
+    return f"{begin}`floodmark config list {kind}` shows all names"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -68,7 +68,12 @@ def parse_time(text: str, now_ms: int) -> StartAt:
         ) from None
 
 
-async def seek_to(consumer: Consumer, end: Mapping[TopicPartition, int], start: StartAt) -> None:
+async def seek_to(
+    consumer: Consumer,
+    end: Mapping[TopicPartition, int],
+    start: StartAt,
+    tell: Callable[[str], None],
+) -> None:
     """`end` are the ends of all partitions, as they were when the reader looked: they grow."""
     if start.origin is Origin.BEGINNING:
         consumer.seek_to_beginning(*end)
@@ -82,6 +87,18 @@ async def seek_to(consumer: Consumer, end: Mapping[TopicPartition, int], start: 
         for partition, offset in end.items():
             wanted = start.number
             if start.origin is Origin.BEFORE_END:
-                wanted = offset - start.number
-            # What retention took, or what is not there yet: go as near as possible.
-            consumer.seek(partition, min(max(wanted, first[partition]), offset))
+                wanted = max(offset - start.number, first[partition])
+            consumer.seek(partition, _nearest(partition, wanted, first[partition], offset, tell))
+
+
+def _nearest(
+    partition: TopicPartition, wanted: int, first: int, end: int, tell: Callable[[str], None]
+) -> int:
+    """Go as near as the log allows, and say so."""
+    if wanted < first:
+        tell(f"{partition} begins at offset {first}: reading starts there instead of at {wanted}")
+        return first
+    if wanted > end:
+        tell(f"{partition} ends at offset {end}: reading starts there instead of at {wanted}")
+        return end
+    return wanted

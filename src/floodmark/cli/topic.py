@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import click
 
-from floodmark.cli.errors import CliError
+from floodmark.cli.errors import CliError, fail_with
+from floodmark.cli.help import Group
 from floodmark.cli.options import names_option, output_option, pairs, require
 from floodmark.cli.output import JSON, print_json, print_table
-from floodmark.cli.session import admin_option, failure, run_client
+from floodmark.cli.session import admin_option, failure, no_such_topic, run_client
 from floodmark.client.admin import Admin
 from floodmark.client.admin_types import (
     ConfigChange,
@@ -26,8 +27,17 @@ from floodmark.client.offsets import OffsetSpec
 from floodmark.client.view import NO_LEADER, TopicPartition, TopicView
 from floodmark.wire.errors import ErrorCode
 
+F = TypeVar("F", bound=Callable[..., Any])
 
-@click.group()
+
+@click.group(
+    cls=Group,
+    examples=[
+        "floodmark topic create orders -p 6 -c retention.ms=86400000",
+        "floodmark topic list",
+        "floodmark topic describe orders",
+    ],
+)
 def topic() -> None:
     """Create, list, describe, alter and delete topics."""
 
@@ -35,14 +45,42 @@ def topic() -> None:
 topic_names = names_option("TOPIC", "--topic", separator=",")
 
 
-@topic.command()
+def config_option(help_text: str) -> Callable[[F], F]:
+    """Kafka's name, and rpk's."""
+    return click.option(
+        "--config",
+        "--topic-config",
+        "-c",
+        "configs",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help=help_text,
+    )
+
+
+@topic.command(
+    examples=[
+        "floodmark topic create orders",
+        "floodmark topic create orders payments -p 6 -r 1 -c cleanup.policy=compact",
+        "floodmark topic create orders --partitions 6 --if-not-exists",
+        "floodmark topic create orders --replica-assignment 1,1,1",
+    ]
+)
 @topic_names
-@click.option("--partitions", type=int, default=-1, help="Number of partitions.")
-@click.option("--replication-factor", type=int, default=-1, help="Replicas of each partition.")
+@click.option("--partitions", "-p", type=int, default=-1, help="Number of partitions.")
+@click.option(
+    "--replication-factor",
+    "--replicas",
+    "-r",
+    "replication_factor",
+    type=int,
+    default=-1,
+    help="Replicas of each partition.",
+)
 @click.option(
     "--replica-assignment", help="Brokers of each partition by hand: 1:2,2:3 is two partitions."
 )
-@click.option("--config", "configs", multiple=True, metavar="NAME=VALUE", help="A topic setting.")
+@config_option("A topic setting, such as retention.ms=86400000.")
 @click.option("--if-not-exists", is_flag=True, help="An existing topic is no error.")
 @click.option("--validate-only", is_flag=True, help="Only say whether it would work.")
 @output_option
@@ -86,7 +124,9 @@ def create(
     )
 
 
-@topic.command("list")
+@topic.command(
+    "list", examples=["floodmark topic list", "floodmark topic list --exclude-internal -o json"]
+)
 @click.option("--exclude-internal", is_flag=True, help="Leave out the broker's own topics.")
 @output_option
 @admin_option
@@ -104,10 +144,16 @@ def list_topics(exclude_internal: bool, output: str, admin: Admin) -> None:
         rows = [(t.name, len(t.partitions), _replication_factor(t)) for t in topics]
         print_table(("TOPIC", "PARTITIONS", "REPLICAS"), rows)
     else:
-        click.echo("there are no topics yet: floodmark topic create NAME makes one", err=True)
+        _say_there_are_none()
 
 
-@topic.command()
+@topic.command(
+    examples=[
+        "floodmark topic describe orders",
+        "floodmark topic describe --unavailable-partitions",
+        "floodmark topic describe orders payments -o json",
+    ]
+)
 @topic_names
 @click.option(
     "--under-replicated-partitions", is_flag=True, help="Only those with replicas behind."
@@ -125,13 +171,13 @@ def describe(
     """Show partitions, leaders, replicas, offsets and changed settings; all topics without
     names."""
 
-    async def work() -> list[dict[str, Any]]:
+    async def work() -> tuple[list[dict[str, Any]], list[CliError]]:
         async with admin:
-            if names:
-                topics = await admin.describe_topics(names)
-            else:
-                topics = await admin.list_topics(include_internal=True)
-            return await _describe(admin, topics)
+            known = {item.name: item for item in await admin.list_topics(include_internal=True)}
+            wanted = names or list(known)
+            found = [known[name] for name in wanted if name in known]
+            missing = [no_such_topic(name, known) for name in wanted if name not in known]
+            return await _describe(admin, found), missing
 
     def is_shown(partition: dict[str, Any]) -> bool:
         behind = len(partition["isr"]) < len(partition["replicas"])
@@ -140,22 +186,30 @@ def describe(
             return True
         return (under_replicated_partitions and behind) or (unavailable_partitions and leaderless)
 
-    described = run_client(work())
+    described, missing = run_client(work())
     for item in described:
         item["partitions"] = [p for p in item["partitions"] if is_shown(p)]
     if under_replicated_partitions or unavailable_partitions:
         described = [item for item in described if item["partitions"]]
     if output == JSON:
         print_json(described)
-        return
-    for item in described:
-        _print_description(item)
+    else:
+        for item in described:
+            _print_description(item)
+        if not described and not missing:
+            _say_there_are_none()
+    fail_with(missing)
 
 
-@topic.command()
+@topic.command(
+    examples=[
+        "floodmark topic alter orders -c retention.ms=3600000",
+        "floodmark topic alter orders --delete-config retention.ms -p 12",
+    ]
+)
 @topic_names
-@click.option("--partitions", type=int, help="Grow to this number of partitions.")
-@click.option("--config", "configs", multiple=True, metavar="NAME=VALUE", help="Change a setting.")
+@click.option("--partitions", "-p", type=int, help="Grow to this number of partitions.")
+@config_option("Change a setting.")
 @click.option("--delete-config", multiple=True, metavar="NAME", help="Back to the default.")
 @output_option
 @admin_option
@@ -196,9 +250,9 @@ def alter(
     )
 
 
-@topic.command("add-partitions")
+@topic.command("add-partitions", examples=["floodmark topic add-partitions orders -p 12"])
 @topic_names
-@click.option("--partitions", type=int, required=True, help="The new number in all.")
+@click.option("--partitions", "-p", type=int, required=True, help="The new number in all.")
 @output_option
 @admin_option
 def add_partitions(
@@ -222,7 +276,9 @@ def add_partitions(
     )
 
 
-@topic.command()
+@topic.command(
+    examples=["floodmark topic delete orders", "floodmark topic delete orders --if-exists"]
+)
 @topic_names
 @click.option("--if-exists", is_flag=True, help="A missing topic is no error.")
 @output_option
@@ -253,8 +309,12 @@ def delete(
 # --- helpers ---
 
 
+def _say_there_are_none() -> None:
+    click.echo("there are no topics: `floodmark topic create NAME` makes one", err=True)
+
+
 def _report(output: str, outcomes: Sequence[Any], *, done: Any, failed: Any) -> None:
-    """Say what was done, then fail with the first error, naming the others before it."""
+    """Say what was done, then what was not."""
     errors = [outcome for outcome in outcomes if outcome.error is not None]
     if output == JSON:
         print_json(
@@ -267,10 +327,7 @@ def _report(output: str, outcomes: Sequence[Any], *, done: Any, failed: Any) -> 
         for outcome in outcomes:
             if outcome.error is None:
                 click.echo(done(outcome))
-    for outcome in errors[:-1]:
-        failure(outcome.error, failed(outcome.name)).show()
-    if errors:
-        raise failure(errors[-1].error, failed(errors[-1].name))
+    fail_with([failure(outcome.error, failed(outcome.name)) for outcome in errors])
 
 
 def _parse_assignment(text: str | None) -> dict[int, list[int]]:

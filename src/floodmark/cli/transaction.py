@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from floodmark.cli.errors import CliError
+from floodmark.cli.errors import CliError, fail_with
+from floodmark.cli.help import Group
 from floodmark.cli.options import names_option, output_option, require
 from floodmark.cli.output import JSON, print_json, print_table
 from floodmark.cli.session import admin_option, check_partitions, failure, run_client
@@ -20,12 +21,21 @@ from floodmark.clock import SystemClock
 id_names = names_option("TRANSACTIONAL_ID", "--transactional-id")
 
 
-@click.group()
+@click.group(
+    cls=Group,
+    examples=["floodmark transaction list", "floodmark transaction describe payments-1"],
+)
 def transaction() -> None:
     """List, describe and abort transactions."""
 
 
-@transaction.command("list")
+@transaction.command(
+    "list",
+    examples=[
+        "floodmark transaction list --state Ongoing",
+        "floodmark transaction list --duration-filter 60000 -o json",
+    ],
+)
 @click.option("--state", "states", multiple=True, help="Only in this state, such as Ongoing.")
 @click.option("--producer-id", "producer_ids", type=int, multiple=True, help="Only of this id.")
 @click.option(
@@ -68,10 +78,12 @@ def list_transactions(
         columns = ("TRANSACTIONAL-ID", "COORDINATOR", "PRODUCER-ID", "STATE")
         print_table(columns, [list(document.values()) for document in documents])
     else:
-        click.echo("there are no such transactions", err=True)
+        is_filtered = states or producer_ids or duration_filter >= 0 or transactional_id_pattern
+        what = "such transactions" if is_filtered else "transactions"
+        click.echo(f"there are no {what}", err=True)
 
 
-@transaction.command()
+@transaction.command(examples=["floodmark transaction describe payments-1"])
 @id_names
 @output_option
 @admin_option
@@ -87,19 +99,27 @@ def describe(
         async with admin:
             return await admin.describe_transactions(names)
 
-    documents = []
+    documents: list[dict[str, Any]] = []
+    failures: list[CliError] = []
     for name, found in run_client(work()).items():
         if isinstance(found, KafkaError):
-            raise failure(found, f"transactional id {name} cannot be described")
-        documents.append(_document(found, SystemClock().now_ms()))
+            failures.append(failure(found, f"transactional id {name} cannot be described"))
+        else:
+            documents.append(_document(found, SystemClock().now_ms()))
     if output == JSON:
         print_json(documents)
-        return
-    columns = [key.upper().replace("_", "-") for key in documents[0]]
-    print_table(columns, [list(document.values()) for document in documents])
+    elif documents:
+        columns = [key.upper().replace("_", "-") for key in documents[0]]
+        print_table(columns, [list(document.values()) for document in documents])
+    fail_with(failures)
 
 
-@transaction.command()
+@transaction.command(
+    examples=[
+        "floodmark transaction abort payments-1",
+        "floodmark transaction abort --topic orders --partition 0 --start-offset 42",
+    ]
+)
 @id_names
 @click.option("--topic", help="Topic of a hanging transaction.")
 @click.option("--partition", type=int, help="Partition of a hanging transaction.")

@@ -15,8 +15,15 @@ if TYPE_CHECKING:
     from floodmark.client.errors import KafkaError
     from floodmark.client.group import RebalanceListener
     from floodmark.client.group_offsets import GroupMetadata, OffsetAndMetadata
+    from floodmark.client.offsets import OffsetSpec
     from floodmark.client.producer import Producer
-    from floodmark.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
+    from floodmark.client.settings import (
+        ClientSettings,
+        ConsumerSettings,
+        ProducerSettings,
+        SettingsError,
+        UnsupportedSetting,
+    )
     from floodmark.client.view import TopicPartition
 
 _MODULES = {
@@ -30,10 +37,13 @@ _MODULES = {
     "KafkaError": "errors",
     "NewTopic": "admin_types",
     "OffsetAndMetadata": "group_offsets",
+    "OffsetSpec": "offsets",
     "Producer": "producer",
     "ProducerSettings": "settings",
     "RebalanceListener": "group",
+    "SettingsError": "settings",
     "TopicPartition": "view",
+    "UnsupportedSetting": "settings",
 }
 
 __all__ = [
@@ -47,10 +57,13 @@ __all__ = [
     "KafkaError",
     "NewTopic",
     "OffsetAndMetadata",
+    "OffsetSpec",
     "Producer",
     "ProducerSettings",
     "RebalanceListener",
+    "SettingsError",
     "TopicPartition",
+    "UnsupportedSetting",
 ]
 
 

@@ -54,6 +54,7 @@ class ProducerBatch:
         "encoded",
         "error",
         "is_done",
+        "last_refusal",
         "partition",
         "records",
         "retry_at_ms",
@@ -71,6 +72,8 @@ class ProducerBatch:
         self.retry_at_ms = 0.0
         self.is_done = False
         self.error: KafkaError | None = None
+        # Why the last attempt failed, for those who are told that there was no time for more.
+        self.last_refusal: KafkaError | None = None
         self.base_offset = UNKNOWN_OFFSET
         self._log_append_time_ms = -1
         self._callbacks: list[Callable[[], object]] = []

@@ -25,6 +25,7 @@ from floodmark.client.errors import (
 )
 from floodmark.client.pool import ConnectionPool
 from floodmark.client.settings import ClientSettings
+from floodmark.client.unsupported import refuse_unsupported
 from floodmark.client.view import NO_LEADER, Broker, ClusterView, TopicPartition
 from floodmark.clock import Clock, SystemClock
 from floodmark.wire.errors import ErrorCode
@@ -90,6 +91,12 @@ def parse_servers(servers: str | Iterable[str]) -> list[Address]:
 
 
 def _parse_server(text: str) -> Address:
+    protocol, separator, rest = text.rpartition("://")
+    if separator:
+        # Listeners are written so. Java's client ignores the protocol; we must not, if it asks for
+        # more than we do.
+        refuse_unsupported({"security.protocol": protocol})
+        text = rest
     host, separator, port = text.rpartition(":")
     if not separator or (host.count(":") and not host.endswith("]")):
         host, port = text, str(DEFAULT_PORT)
@@ -254,6 +261,13 @@ class Cluster:
                 ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node_id} is not in the cluster now"
             )
         return await self._pool.get(broker.address, purpose)
+
+    def open_connection_to(self, node_id: int, purpose: str = "") -> Connection | None:
+        """The connection to this broker if it is open now: for requests that must leave in order,
+        which a wait for the connection would not keep.
+        """
+        broker = self.view.brokers.get(node_id)
+        return None if broker is None else self._pool.find(broker.address, purpose)
 
     async def controller_connection(self) -> Connection:
         if self.view.controller_id == NO_LEADER:

@@ -6,13 +6,13 @@ Skips what lies before the position, control batches, and under read_committed w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 
 from floodmark.client.errors import KafkaError
 from floodmark.records.batch import BatchHeader, Buffer, crc_ok, iter_headers
 from floodmark.records.control import ControlType, decode_marker
 from floodmark.records.errors import CorruptRecord
-from floodmark.records.record import Record, decode_records
+from floodmark.records.record import Record, iter_records
 from floodmark.wire.errors import ErrorCode
 
 
@@ -49,7 +49,7 @@ class FetchedRecords:
         """
         taken: list[Record] = []
         while len(taken) < limit and self._error is None:
-            some = list(islice(self._records, limit - len(taken)))
+            some = self._some(limit - len(taken))
             taken += some
             if some:
                 self.position = some[-1].offset + 1
@@ -60,6 +60,15 @@ class FetchedRecords:
             raise self._error
         return taken
 
+    def _some(self, limit: int) -> list[Record]:
+        """Of the present batch. Of a broken one those that came before are taken."""
+        some: list[Record] = []
+        try:
+            some.extend(islice(self._records, limit))
+        except CorruptRecord as error:
+            self._error = KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error))
+        return some
+
     def _next_batch(self) -> bool:
         self.position = max(self.position, self._after_batch)
         try:
@@ -68,7 +77,7 @@ class FetchedRecords:
                 raise CorruptRecord(f"the checksum of the batch at {header.base_offset} is wrong")
             self._after_batch = header.next_offset
             if self._is_visible(at, header):
-                self._records = iter(self._from_position(decode_records(self._data, at)))
+                self._records = self._from_position(iter_records(self._data, at))
         except StopIteration:
             return False
         except CorruptRecord as error:
@@ -76,11 +85,16 @@ class FetchedRecords:
             return False
         return True
 
-    def _from_position(self, records: list[Record]) -> list[Record]:
+    def _from_position(self, records: Iterator[Record]) -> Iterator[Record]:
         """A fetch returns whole batches, so the first may begin before the offset asked for."""
-        if records and records[0].offset < self.position:
-            return [record for record in records if record.offset >= self.position]
-        return records
+        first = next(records, None)
+        if first is None:
+            return iter(())
+        whole = chain((first,), records)
+        if first.offset >= self.position:
+            return whole
+        position = self.position
+        return (record for record in whole if record.offset >= position)
 
     def _is_visible(self, at: int, header: BatchHeader) -> bool:
         while self._aborted and self._aborted[-1][0] <= header.last_offset:

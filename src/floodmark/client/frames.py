@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from struct import Struct
+from typing import cast
 
 _SIZE = Struct(">i")
 SCRATCH_BYTES = 64 * 1024
@@ -51,8 +52,8 @@ class FrameReceiver(asyncio.BufferedProtocol):
         await self._writable.wait()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports have the methods of asyncio's and are none.
+        self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._writable.set()

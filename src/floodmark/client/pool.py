@@ -21,20 +21,28 @@ class ConnectionPool:
         self._closed = False
 
     async def get(self, address: Address, purpose: str = "") -> Connection:
-        """The open connection to this address, or a new one."""
+        """The open connection to this address, or a new one.
+
+        Callers that wait for the same new connection get it in no particular order.
+        """
         if self._closed:
             raise ClientClosed("the client is closed")
-        key = (address, purpose)
-        connection = self._open.get(key)
-        if connection is not None and connection.is_open:
+        connection = self.find(address, purpose)
+        if connection is not None:
             return connection
+        key = (address, purpose)
         lock = self._locks.setdefault(key, asyncio.Lock())
         async with lock:
-            connection = self._open.get(key)
-            if connection is None or not connection.is_open:
+            connection = self.find(address, purpose)
+            if connection is None:
                 connection = await Connection.open(address.host, address.port, self._options)
                 await self._keep(key, connection)
             return connection
+
+    def find(self, address: Address, purpose: str = "") -> Connection | None:
+        """The open connection to this address, if there is one now."""
+        connection = self._open.get((address, purpose))
+        return connection if connection is not None and connection.is_open else None
 
     def live(self) -> list[Connection]:
         return [connection for connection in self._open.values() if connection.is_open]

@@ -80,7 +80,7 @@ def produce_request(
     ]
     request = ProduceRequest(
         transactional_id=settings.transactional_id,
-        acks=settings.acks,
+        acks=settings.required_acks,
         timeout_ms=settings.request_timeout_ms,
         topic_data=topics,
     )
@@ -106,5 +106,6 @@ def _outcome(answer: PartitionProduceResponse) -> Appended | KafkaError:
     if answer.error_code == 0:
         return answer.base_offset, answer.log_append_time_ms
     reasons = [item.batch_index_error_message for item in answer.record_errors]
-    text = answer.error_message or next((reason for reason in reasons if reason), None)
-    return KafkaError(answer.error_code, text)
+    # The message of the batch says how many were refused, that of a record why.
+    texts = (answer.error_message, next((reason for reason in reasons if reason), None))
+    return KafkaError(answer.error_code, ": ".join(text for text in texts if text))

@@ -19,6 +19,13 @@ from floodmark.client.errors import ClientClosed, KafkaError, RequestTimedOut
 from floodmark.client.group_offsets import GroupMetadata, Offsets
 from floodmark.client.lane import Lane
 from floodmark.client.partitioner import StickyPartitioner, partition_for_key
+from floodmark.client.payload import (
+    check_partition,
+    check_timestamp,
+    check_topic,
+    checked_headers,
+    payload,
+)
 from floodmark.client.sender import Sender
 from floodmark.client.settings import ProducerSettings
 from floodmark.client.transactions import Transactions
@@ -75,16 +82,25 @@ class Producer:
     ) -> Delivery:
         """Put a record on its way; waits only for metadata and for room in `buffer.memory`.
 
-        With a transactional id it becomes part of the open transaction.
+            delivery = await producer.send("orders", b"two apples", key=b"ann")
+            ...
+            metadata = await delivery  # partition, offset and timestamp, or a KafkaError
+
+        Keys, values and values of headers are bytes or None: anything else is a TypeError here.
+        With a transactional id the record becomes part of the open transaction.
         """
         if self._closed:
             raise ClientClosed("the producer is closed")
+        key, value = payload("the key", key), payload("the value", value)
+        record_headers = checked_headers(headers) if headers else []
+        if timestamp_ms is not None:
+            check_timestamp(timestamp_ms)
         if self._sender.transactions is not None:
             self._sender.transactions.require_open()
-        record_headers = list(headers)
         size_bytes = record_size_bytes(key, value, record_headers)
         self._check_size(size_bytes)
         if topic not in self._topics:
+            check_topic(topic)
             await self.cluster.topics_of([topic], timeout_ms=self.settings.max_block_ms)
             self._topics.add(topic)
         if self._used_bytes + size_bytes > self.settings.buffer_memory:
@@ -105,7 +121,13 @@ class Producer:
         headers: Iterable[Header] = (),
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
-        """Send one record and wait until it is acknowledged."""
+        """Send one record and wait until it is acknowledged.
+
+            metadata = await producer.send_and_wait("orders", b"two apples", key=b"ann")
+            print(metadata.partition, metadata.offset)
+
+        Waiting for each record is slow: to send many, use `send` and await the deliveries later.
+        """
         return await (
             await self.send(
                 topic,
@@ -250,6 +272,7 @@ class Producer:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} is gone")
         if partition is not None:
             if partition not in view.partitions:
+                check_partition(partition)
                 raise KafkaError(
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                     f"topic {topic} has no partition {partition}, "

@@ -2,6 +2,10 @@
 deals with what comes back.
 
 Belongs to `producer.py`. One task looks for work; each request to a broker is a task of its own.
+
+Requests to a broker leave in the order in which their batches were taken from the lanes: batches
+are taken only when the connection is open, and the task of a request writes it before it awaits
+anything. A broker that is not connected gets a task that connects, and batches wait in their lanes.
 """
 
 from __future__ import annotations
@@ -14,12 +18,13 @@ from functools import partial
 
 from floodmark.client.batch import UNKNOWN_OFFSET, ProducerBatch
 from floodmark.client.cluster import Cluster
+from floodmark.client.connection import Connection
 from floodmark.client.errors import ConnectionFailed, KafkaError, RequestTimedOut
 from floodmark.client.lane import Lane, ProducerIdentity
 from floodmark.client.produce import encode_batch_of, produce_request, read_answers
 from floodmark.client.settings import ProducerSettings
 from floodmark.client.transactions import Transactions
-from floodmark.client.view import TopicPartition
+from floodmark.client.view import NO_LEADER, TopicPartition
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.init_producer_id import (
     InitProducerIdRequest,
@@ -37,6 +42,7 @@ _NUMBERING_CODES = frozenset(
     }
 )
 NO_TRANSACTION_TIMEOUT_MS = 2**31 - 1
+PURPOSE = "produce"
 
 
 class Sender:
@@ -62,6 +68,9 @@ class Sender:
         # Brokers whose last request failed: said once, not with every attempt.
         self._failing: set[int] = set()
         self._requests_to: dict[int, int] = defaultdict(int)
+        self._connecting: set[int] = set()
+        # Brokers that cannot be reached now: how often in a row that was tried, and the last error.
+        self._unreachable: dict[int, tuple[int, KafkaError]] = {}
         self._background: asyncio.Task[None] | None = None
         self._background_failures = 0
 
@@ -166,10 +175,10 @@ class Sender:
                 next_ms = at_ms if next_ms is None else min(next_ms, at_ms)
             else:
                 self._add_to_leader(lane, ready)
-        for leader, lanes in ready.items():
-            self._send_to(leader, lanes)
+        sent = [self._send_to(leader, lanes) for leader, lanes in ready.items()]
         self._start_background(now_ms)
-        return self._next_look_ms(next_ms, now_ms)
+        # A lane gives one batch per look, and may have more.
+        return now_ms if any(sent) else self._next_look_ms(next_ms, now_ms)
 
     def _ready_at_ms(self, lane: Lane, *, hurry: bool) -> float | None:
         if self._settings.idempotent:
@@ -209,8 +218,14 @@ class Sender:
         expiry_ms = max(oldest + self._settings.delivery_timeout_ms, now_ms + 100)
         return expiry_ms if next_ms is None else min(next_ms, expiry_ms)
 
-    def _send_to(self, leader: int, lanes: list[Lane]) -> None:
-        """One request with a batch of each lane, as far as size and requests in flight allow."""
+    def _send_to(self, leader: int, lanes: list[Lane]) -> bool:
+        """Send a batch of each lane, as far as size and requests in flight allow; tells whether
+        any went.
+        """
+        connection = self._cluster.open_connection_to(leader, PURPOSE)
+        if connection is None:
+            self._connect_to(leader)
+            return False
         limit = self._settings.max_in_flight_requests_per_connection
         queue = deque(lanes)
         while queue and self._requests_to[leader] < limit:
@@ -221,9 +236,56 @@ class Sender:
                 left_bytes -= batch.size_bytes
                 batches.append(batch)
             self._requests_to[leader] += 1
-            task = asyncio.create_task(self._exchange(leader, batches))
+            task = asyncio.create_task(self._exchange(leader, connection, batches))
             self._tasks.add(task)
             task.add_done_callback(partial(self._exchanged, leader, batches))
+        return len(queue) < len(lanes)
+
+    def _connect_to(self, leader: int) -> None:
+        if leader not in self._connecting:
+            self._connecting.add(leader)
+            task = asyncio.create_task(self._connect(leader))
+            self._tasks.add(task)
+            task.add_done_callback(partial(self._connected, leader))
+
+    async def _connect(self, leader: int) -> None:
+        """Open the connection, or pause after a failure: batches stay in their lanes meanwhile,
+        until `delivery.timeout.ms` is over or they have another leader.
+        """
+        try:
+            await self._cluster.connection_to(leader, PURPOSE)
+            self._unreachable.pop(leader, None)
+        except KafkaError as error:
+            failures = self._unreachable.get(leader, (0, error))[0] + 1
+            self._unreachable[leader] = failures, error
+            self._tell_of(leader, error)
+            if not error.retriable:
+                self._refuse_all(leader, error)
+            self._stale = self._stale or error.stale_metadata
+            self.wake()
+            await asyncio.sleep(self._cluster.backoff.delay_ms(failures) / 1000)
+
+    def _connected(self, leader: int, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._connecting.discard(leader)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            self._refuse_all(leader, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, repr(error)))
+        self.wake()
+
+    def _refuse_all(self, leader: int, error: KafkaError) -> None:
+        """This broker can never be used: what waits for it has no hope."""
+        for lane in self._lanes.values():
+            if self._leader_of(lane) == leader:
+                for batch in lane.expire(float("inf")):
+                    self._fail(batch, error)
+
+    def _tell_of(self, leader: int, error: KafkaError) -> None:
+        if leader not in self._failing:
+            self._failing.add(leader)
+            logger.warning("broker %d takes no records now: %s", leader, error)
 
     def _exchanged(
         self, leader: int, batches: list[ProducerBatch], task: asyncio.Task[None]
@@ -240,19 +302,19 @@ class Sender:
                     self._give_up(batch, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, repr(error)))
         self.wake()
 
-    async def _exchange(self, leader: int, batches: list[ProducerBatch]) -> None:
+    async def _exchange(
+        self, leader: int, connection: Connection, batches: list[ProducerBatch]
+    ) -> None:
         try:
-            await self._produce(leader, batches)
+            await self._produce(connection, batches)
             self._failing.discard(leader)
         except KafkaError as error:
-            if leader not in self._failing:
-                self._failing.add(leader)
-                logger.warning("broker %d takes no records now: %s", leader, error)
+            self._tell_of(leader, error)
             for batch in batches:
                 self._settle(batch, error)
 
-    async def _produce(self, leader: int, batches: list[ProducerBatch]) -> None:
-        connection = await self._cluster.connection_to(leader, "produce")
+    async def _produce(self, connection: Connection, batches: list[ProducerBatch]) -> None:
+        # No await before the request is written: the order of the requests hangs on it.
         for batch in batches:
             if batch.encoded is None:
                 identity = self._lanes[batch.partition].identity
@@ -300,6 +362,7 @@ class Sender:
             if error.code in _NUMBERING_CODES and lane.is_oldest(batch):
                 lane.needs_new_epoch = True
             delay_ms = self._cluster.delay_ms(error, batch.attempts)
+            batch.last_refusal = error
             lane.put_back(batch, now_ms + delay_ms)
         else:
             self._give_up(batch, error)
@@ -328,13 +391,22 @@ class Sender:
 
     def _expire(self, lane: Lane, now_ms: float) -> None:
         for batch in lane.expire(now_ms - self._settings.delivery_timeout_ms):
-            self._fail(
-                batch,
-                RequestTimedOut(
-                    f"{len(batch.records)} records for {batch.partition} could not be delivered "
-                    f"in delivery.timeout.ms ({self._settings.delivery_timeout_ms})"
-                ),
-            )
+            self._fail(batch, self._expired(batch, lane))
+
+    def _expired(self, batch: ProducerBatch, lane: Lane) -> KafkaError:
+        """With the reason of the last failure, which says more than that time is over."""
+        _, reason = self._unreachable.get(self._leader_of(lane), (0, batch.last_refusal))
+        told = f", last error: {reason}" if reason is not None else ""
+        error = RequestTimedOut(
+            f"{len(batch.records)} records for {batch.partition} could not be delivered "
+            f"in delivery.timeout.ms ({self._settings.delivery_timeout_ms}){told}"
+        )
+        error.__cause__ = reason
+        return error
+
+    def _leader_of(self, lane: Lane) -> int:
+        found = self._cluster.view.partition(lane.partition)
+        return NO_LEADER if found is None else found.leader
 
     # --- metadata and producer id, asked for beside the loop ---
 

@@ -12,15 +12,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, get_type_hints
 
+from floodmark.client.unsupported import SettingsError, UnsupportedSetting, refuse_unsupported
+
+__all__ = [
+    "COMPRESSION_TYPES",
+    "ClientSettings",
+    "ConsumerSettings",
+    "ProducerSettings",
+    "SettingsError",
+    "UnsupportedSetting",
+]
+
 MIB = 1024 * 1024
 
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
 _WORDS: Mapping[type, str] = {bool: "true or false", int: "a whole number", float: "a number"}
-
-
-class SettingsError(ValueError):
-    """A client setting has a value that cannot be used; the text says what is allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +50,14 @@ class ClientSettings:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> tuple[Self, list[str]]:
-        """Settings from Kafka's dotted names, and the names that mean nothing to this client."""
+        """Settings from Kafka's dotted names, and the names that mean nothing to this client.
+
+            settings, ignored = ProducerSettings.from_properties({"acks": "all", "linger.ms": "20"})
+
+        Raises SettingsError for a value that cannot be used, and UnsupportedSetting (which is one)
+        where ignoring the setting would break a promise, as with `security.protocol=SSL`.
+        """
+        refuse_unsupported(properties)
         types = get_type_hints(cls)
         fields = {field.name for field in dataclasses.fields(cls)}
         values: dict[str, Any] = {}
@@ -52,7 +66,7 @@ class ClientSettings:
             field = cls.ALIASES.get(name, name.replace(".", "_").replace("-", "_"))
             if field in fields:
                 values[field] = _parse(name, text, types[field])
-            else:
+            elif name != "security.protocol":
                 unknown.append(name)
         return cls(**values), unknown
 
@@ -61,7 +75,8 @@ class ClientSettings:
 class ProducerSettings(ClientSettings):
     """How records are gathered into batches and how hard the producer tries."""
 
-    acks: int = -1
+    # "all", "0" and "1" are the same as -1, 0 and 1, which they become.
+    acks: int | str = -1
     batch_size: int = 16_384
     linger_ms: float = 5
     buffer_memory: int = 32 * MIB
@@ -77,7 +92,8 @@ class ProducerSettings(ClientSettings):
     allow_auto_create_topics: bool = True
 
     def __post_init__(self) -> None:
-        _one_of("acks", self.acks, (-1, 0, 1))
+        object.__setattr__(self, "acks", _ACKS_BY_NAME.get(str(self.acks).strip(), self.acks))
+        _one_of("acks", self.acks, (-1, 0, 1), shown="all, -1, 0, 1")
         _one_of("compression.type", self.compression_type, COMPRESSION_TYPES)
         if self.batch_size < 0 or self.buffer_memory < 1 or self.linger_ms < 0:
             raise SettingsError("batch.size, buffer.memory and linger.ms must not be negative")
@@ -99,11 +115,17 @@ class ProducerSettings(ClientSettings):
         """Idempotence needs acks=all and retries; asking for less turns it off, as in Kafka."""
         return self.enable_idempotence and self.acks == -1 and self.retries > 0
 
+    @property
+    def required_acks(self) -> int:
+        """`acks` as requests carry it: -1 for all in-sync replicas, 0 or 1."""
+        return int(self.acks)
+
 
 ASSIGNMENT_STRATEGIES: Mapping[str, str] = {
     "org.apache.kafka.clients.consumer.RangeAssignor": "range",
     "org.apache.kafka.clients.consumer.CooperativeStickyAssignor": "cooperative-sticky",
 }
+_ACKS_BY_NAME = {"all": -1, "-1": -1, "0": 0, "1": 1}
 COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -150,16 +172,17 @@ class ConsumerSettings(ClientSettings):
         return self.isolation_level == "read_committed"
 
 
-def _one_of(name: str, value: object, allowed: tuple[object, ...]) -> None:
-    if value not in allowed:
-        choices = ", ".join(str(item) for item in allowed)
+def _one_of(
+    name: str, value: object, allowed: tuple[object, ...], shown: str | None = None
+) -> None:
+    # By type as well: True and 1.0 equal 1, but nobody means them.
+    if value not in allowed or type(value) is not type(allowed[0]):
+        choices = shown or ", ".join(str(item) for item in allowed)
         raise SettingsError(f"{name}={value} is not possible: use one of {choices}")
 
 
 def _parse(name: str, text: str, kind: type) -> int | float | bool | str:
     text = text.strip()
-    if name in ("acks", "request.required.acks") and text == "all":
-        return -1
     try:
         if kind is bool:
             return _parse_bool(text)

@@ -23,6 +23,7 @@ LISTENER_PREFIX = re.compile(r"listener\.name\.([^.]*)\.(.*)")
 # With SASL the mechanism stands between listener and setting:
 # listener.name.l.plain.sasl.jaas.config
 _PER_MECHANISM = ("sasl.jaas.config", "connections.max.reauth.ms")
+_NEVER_ZERO = ("max.connections", "max.connection.creation.rate")
 T = TypeVar("T")
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -37,6 +38,15 @@ def base_name(name: str) -> str:
         if match[2].endswith("." + suffix):
             return suffix
     return match[2]
+
+
+def parse_dynamic(name: str, setting: Setting, text: str) -> Value:
+    """As in Kafka, a running broker is not told to accept nobody: there would be no connection left
+    to take it back."""
+    value = setting.parse(text)
+    if setting.name in _NEVER_ZERO and value == 0:
+        raise ConfigError(f"Invalid {setting.name} {value}", name=name)
+    return value
 
 
 class BrokerConfig:
@@ -101,10 +111,7 @@ class BrokerConfig:
     def for_listener(self, listener: str, name: str) -> Value:
         """The value of `listener.name.{listener}.{name}`, or of `name` where that is not set."""
         prefixed = f"listener.name.{listener.lower()}.{name}"
-        for layer in self.layers:
-            if prefixed in layer:
-                return BROKER_SETTINGS_BY_NAME[name].parse(layer[prefixed])
-        return self._values[name]
+        return self._values[prefixed if prefixed in self._values else name]
 
     def is_set(self, name: str) -> bool:
         """Whether anybody gave it a value."""
@@ -141,6 +148,14 @@ class BrokerConfig:
         """As configured: a host may be empty and a port 0, until the sockets are bound."""
         return self._listeners.advertised
 
+    def max_connections_of(self, listener: str) -> int:
+        return _expect("max.connections", self.for_listener(listener, "max.connections"), int)
+
+    @property
+    def ignored_listeners(self) -> tuple[str, ...]:
+        """Those of a KRaft controller (`controller.listener.names`), as configured."""
+        return self._listeners.ignored
+
     @property
     def inter_broker_listener_name(self) -> str:
         return self._listeners.inter_broker_name
@@ -164,7 +179,7 @@ class BrokerConfig:
             try:
                 if setting is None or not setting.is_dynamic:
                     raise ConfigError(f"Not a dynamic broker config name: {name}", name=name)
-                values[name] = setting.parse(text)
+                values[name] = parse_dynamic(name, setting, text)
             except ConfigError:
                 self.ignored_dynamic = (*self.ignored_dynamic, name)
 
@@ -187,6 +202,7 @@ class BrokerConfig:
             self.get_str("listener.security.protocol.map"),
             self.get_optional_str("inter.broker.listener.name"),
             self.get_str("security.inter.broker.protocol"),
+            self.get_list("controller.listener.names"),
         )
 
 

@@ -17,6 +17,7 @@ MIN_DEDUPE_BYTES_PER_THREAD = 1024 * 1024
 def check_together(config: BrokerConfig) -> None:
     """Raise ConfigError for the first rule that the values break."""
     _check_node_id(config)
+    _check_roles(config)
     _check_log(config)
     _check_replication(config)
     _check_network(config)
@@ -37,6 +38,16 @@ def _check_node_id(config: BrokerConfig) -> None:
             broker_id == config.get_int("node.id"),
             "You must set `node.id` to the same value as `broker.id`.",
             "broker.id",
+        )
+
+
+def _check_roles(config: BrokerConfig) -> None:
+    roles = config.get_list("process.roles")
+    if roles and "broker" not in roles:
+        raise ConfigError(
+            "process.roles asks for a controller without a broker, which does not exist here",
+            name="process.roles",
+            hint="Leave this process out: the broker is its own controller",
         )
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from floodmark.config.broker_config import LISTENER_PREFIX, BrokerConfig, base_name
+from floodmark.config.broker_config import (
+    LISTENER_PREFIX,
+    BrokerConfig,
+    base_name,
+    parse_dynamic,
+)
 from floodmark.config.errors import ConfigError
 from floodmark.config.setting import PER_BROKER
 from floodmark.config.settings import BROKER_SETTINGS_BY_NAME
@@ -62,7 +67,7 @@ def validate_dynamic_overrides(overrides: Mapping[str, str], *, per_broker: bool
         )
     for name, setting in known.items():
         if setting is not None:
-            setting.parse(overrides[name])
+            parse_dynamic(name, setting, overrides[name])
     if not per_broker:
         _check_cluster_level(overrides)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from floodmark.config.errors import ConfigError
-from floodmark.config.settings.network import SECURITY_PROTOCOLS
+from floodmark.config.settings.network import DEFAULT_LISTENERS, SECURITY_PROTOCOLS
 
 _LISTENER = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
 MAX_PORT = 65535
@@ -35,6 +35,8 @@ class Listeners:
     bound: tuple[Listener, ...]
     advertised: tuple[Listener, ...]
     inter_broker_name: str
+    ignored: tuple[str, ...] = ()
+    """Listeners of a KRaft controller, as configured. This broker does not open them."""
 
 
 def parse_protocol_map(text: str) -> dict[str, str]:
@@ -86,9 +88,18 @@ def resolve_listeners(
     protocol_map: str,
     inter_broker_name: str | None,
     inter_broker_protocol: str,
+    controller_names: tuple[str, ...] = (),
 ) -> Listeners:
-    """Put the five settings together and check that they agree with each other."""
+    """Put the six settings together and check that they agree with each other.
+
+    Listeners for a KRaft controller are left out: as client ports they would be open doors.
+    """
     protocols = parse_protocol_map(protocol_map)
+    ignored = tuple(text for text in listeners if _is_named(text, controller_names))
+    # Kafka opens its default listener, too, when only the controller's is configured.
+    listeners = tuple(text for text in listeners if text not in ignored) or DEFAULT_LISTENERS
+    if advertised:
+        advertised = tuple(text for text in advertised if not _is_named(text, controller_names))
     bound = tuple(parse_listener("listeners", text, protocols) for text in listeners)
     _check_distinct(bound, "listeners", check_ports=True)
     told = bound
@@ -96,7 +107,11 @@ def resolve_listeners(
         told = tuple(parse_listener("advertised.listeners", text, protocols) for text in advertised)
         _check_advertised(told, bound)
     between_brokers = _inter_broker_name(inter_broker_name, inter_broker_protocol, told)
-    return Listeners(bound, told, between_brokers)
+    return Listeners(bound, told, between_brokers, ignored)
+
+
+def _is_named(text: str, names: tuple[str, ...]) -> bool:
+    return text.partition("://")[0].upper() in {name.upper() for name in names}
 
 
 def _check_distinct(listeners: tuple[Listener, ...], setting: str, *, check_ports: bool) -> None:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from floodmark.config.broker_config import BrokerConfig, base_name
 from floodmark.config.errors import ConfigError
+from floodmark.config.settings.kraft import KRAFT_SETTINGS
 
 WITHOUT_EFFECT = (
     # Until there is security.
     *("ssl.*", "sasl.*", "delegation.token.*"),
     *("connections.max.reauth.ms", "connection.failed.authentication.delay.ms"),
-    # Until there are clusters.
-    *("zookeeper.*", "broker.id.generation.enable", "reserved.broker.max.id"),
-    *("replica.fetch.*", "replica.lag.time.max.ms", "replica.socket.*", "num.replica.fetchers"),
-    *("replica.selector.class", "auto.leader.rebalance.enable", "leader.imbalance.*"),
-    *("controlled.shutdown.*", "controller.socket.timeout.ms"),
+    # Until clusters are complete, and stand on ZooKeeper, too.
+    *("zookeeper.connect", "zookeeper.connection.timeout.ms", "zookeeper.set.acl"),
+    *("zookeeper.max.in.flight.requests", "broker.id.generation.enable", "reserved.broker.max.id"),
+    *("replica.socket.*", "num.replica.fetchers", "controlled.shutdown.*"),
+    *("auto.leader.rebalance.enable", "leader.imbalance.*"),
     # Until there are quotas, and moves between log folders.
     *("quota.*", "controller.quota.*", "replication.quota.*", "leader.replication.*"),
     *("follower.replication.*", "alter.log.dirs.*", "replica.alter.log.dirs.*"),
@@ -64,6 +65,12 @@ def refuse_open_doors(config: BrokerConfig) -> None:
 def without_effect(config: BrokerConfig) -> list[str]:
     """The names among the start properties that are known and do nothing yet."""
     return sorted(name for name in config.static if _is_without_effect(base_name(name)))
+
+
+def kraft_settings(config: BrokerConfig) -> list[str]:
+    """What the start properties say to a KRaft controller, which does not exist here."""
+    named = sorted(setting.name for setting in KRAFT_SETTINGS if setting.name in config.static)
+    return [*named, *(f"the listener {text}" for text in config.ignored_listeners)]
 
 
 def _is_without_effect(name: str) -> bool:

@@ -16,6 +16,11 @@ class CrashingFiles(MemoryFiles):
         super().__init__()
         self.crash_after: int | None = None
 
+    def process_ended(self) -> None:
+        """The system takes back what a process held when it died."""
+        self.crash_after = None
+        self._locks.clear()
+
     def _do(self, name: str, *arguments: object) -> None:
         if self.crash_after is not None:
             if self.crash_after == 0:

@@ -1,13 +1,13 @@
 """Makes a broker under test misbehave on purpose: refuse, delay, or lose requests.
 
-Public. The `floodmark` fixture has one as `floodmark.faults`; elsewhere it is plugged in as
-`broker.dispatch.faults`. Each call arms the switch for the next `times` requests of an API:
+PUBLIC. A `floodmark.testing.Broker`, and so the `floodmark` fixture, has one as `faults`. Each call
+arms a fault for the next `times` requests of an API:
 
     floodmark.faults.fail("PRODUCE", "NOT_ENOUGH_REPLICAS", times=2)
     floodmark.faults.delay("FETCH", 0.5)
     floodmark.faults.drop("PRODUCE", handled=True)   # appended, but the client never learns it
 
-It may be armed from any thread.
+Faults may be armed from any thread.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeAlias, TypeVar
 
 from floodmark.apis.dispatch import FaultSwitch
+from floodmark.apis.error_answers import error_answer
 from floodmark.apis.route import Route
 from floodmark.network.request_channel import CloseConnection
-from floodmark.testing.error_answers import NOT_MIRRORED, error_answer
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.errors import ErrorCode
+
+ERROR_TEXT = "made to fail by a test"
 
 E = TypeVar("E", bound=IntEnum)
 Handle: TypeAlias = Callable[[], Any]
@@ -39,30 +41,70 @@ class _Fault:
     effect: Effect
 
 
+class StruckCounts(Mapping[str, int]):
+    """Counts by the name of an API, or by its ApiKey; an API that met no fault has 0.
+
+        assert faults.struck["PRODUCE"] == 2
+        assert faults.struck == {"PRODUCE": 2, "FETCH": 1}
+
+    A name that no API has is a ValueError.
+    """
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def __getitem__(self, api: ApiKey | str) -> int:
+        return self._counts[_named(ApiKey, api).name]
+
+    def __contains__(self, api: object) -> bool:
+        return isinstance(api, str | ApiKey) and self[api] > 0
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(tuple(self._counts))
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def __repr__(self) -> str:
+        return repr(dict(self._counts))
+
+    def count(self, api_key: ApiKey) -> None:
+        self._counts[api_key.name] += 1
+
+    def clear(self) -> None:
+        self._counts.clear()
+
+
 class Faults(FaultSwitch):
     """What is armed first strikes first; a request meets at most one fault."""
 
     def __init__(self) -> None:
         self._armed: list[_Fault] = []
-        self.struck: Counter[ApiKey] = Counter()
-        """How many requests of each API have met a fault."""
+        self.struck = StruckCounts()
+        """How many requests of each API have met a fault: `faults.struck["PRODUCE"]`."""
 
     def fail(self, api: ApiKey | str, error: ErrorCode | int | str, *, times: int = 1) -> None:
-        """The next requests are not handled but answered with this error code."""
+        """The next requests are not handled but answered with this error code.
+
+        faults.fail("PRODUCE", "NOT_ENOUGH_REPLICAS", times=2)
+        """
         code = _named(ErrorCode, error)
         key = _named(ApiKey, api)
-        if key in NOT_MIRRORED:
-            raise ValueError(f"{key.name} cannot be made to fail with a code: use drop or delay")
 
         def refuse(route: Route, request: Any, handle: Handle) -> Any:
             if getattr(request, "acks", None) == 0:
                 raise CloseConnection(f"a test refused a produce without answer: {code.name}")
-            return error_answer(route.api_key, route.version, request, code)
+            return error_answer(route.api_key, route.version, request, code, ERROR_TEXT)
 
         self._arm(key, times, refuse)
 
     def delay(self, api: ApiKey | str, delay_s: float, *, times: int = 1) -> None:
-        """The next requests are handled only after a while. They do not hold up other clients."""
+        """The next requests are handled only after a while. They do not hold up other clients.
+
+            faults.delay("FETCH", 0.5)
+
+        A broker with a `VirtualClock` waits by that clock.
+        """
         if delay_s < 0:
             raise ValueError(f"a delay cannot be negative: {delay_s}")
 
@@ -72,7 +114,10 @@ class Faults(FaultSwitch):
         self._arm(_named(ApiKey, api), times, wait)
 
     def drop(self, api: ApiKey | str, *, times: int = 1, handled: bool = False) -> None:
-        """The next requests end their connection: unseen, or `handled` with the answer lost."""
+        """The next requests end their connection: unseen, or `handled` with the answer lost.
+
+        faults.drop("PRODUCE", handled=True)  # the classic cause of duplicates
+        """
 
         def close(route: Route, request: Any, handle: Handle) -> Any:
             if handled:
@@ -82,7 +127,13 @@ class Faults(FaultSwitch):
         self._arm(_named(ApiKey, api), times, close)
 
     def clear(self) -> None:
+        """Disarms what has not struck yet."""
         self._armed = []
+
+    def reset(self) -> None:
+        """Disarms what has not struck yet, and counts from zero again."""
+        self.clear()
+        self.struck.clear()
 
     @property
     def is_armed(self) -> bool:
@@ -94,7 +145,7 @@ class Faults(FaultSwitch):
                 fault.left -= 1
                 if fault.left == 0 and fault in self._armed:
                     self._armed.remove(fault)
-                self.struck[route.api_key] += 1
+                self.struck.count(route.api_key)
                 return fault.effect(route, request, handle)
         return handle()
 

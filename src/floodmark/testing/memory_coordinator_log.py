@@ -5,19 +5,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
-from floodmark.coordinators.ports import AppendRefused, CoordinatorError
+from floodmark.coordinators.ports import AppendRefused, CoordinatorError, GuardedAppend
 from floodmark.records.batch import HEADER_BYTES, patch, read_header
 from floodmark.wire.errors import ErrorCode
 
 
 class MemoryCoordinatorLog:
-    """A `CoordinatorLog`. The high watermark follows every append unless `hold` is set.
+    """A `CoordinatorLog`. The high watermark follows every append unless `hold` is set; with
+    `commits_later` in a later turn of the loop, as it does after an fsync or with followers.
 
     Batches above `max_batch_bytes` are refused, as a topic does with `max.message.bytes`.
     """
 
-    def __init__(self, topic: str = "__consumer_offsets", partition_count: int = 50) -> None:
+    def __init__(
+        self,
+        topic: str = "__consumer_offsets",
+        partition_count: int = 50,
+        *,
+        commits_later: bool = False,
+    ) -> None:
         self.topic = topic
+        self.commits_later = commits_later
         self._partition_count = partition_count
         self._batches: dict[int, list[bytes]] = {}
         self._end_offsets: dict[int, int] = {}
@@ -36,6 +44,11 @@ class MemoryCoordinatorLog:
     async def ensure_topic(self) -> None:
         return
 
+    def start_verification(
+        self, partition: int, producer_id: int, producer_epoch: int, *, bumps_epoch: bool
+    ) -> GuardedAppend:
+        return lambda batch: self.append(partition, batch)
+
     def append(self, partition: int, batch: bytearray) -> int:
         if self.fail_with is not None:
             raise self.fail_with
@@ -46,9 +59,16 @@ class MemoryCoordinatorLog:
         end_offset = base_offset + read_header(batch).last_offset_delta + 1
         self._batches.setdefault(partition, []).append(bytes(batch))
         self._end_offsets[partition] = end_offset
+        if self.commits_later:
+            asyncio.get_running_loop().call_soon(self._commit, partition, end_offset)
+        else:
+            self._commit(partition, end_offset)
+        return end_offset
+
+    def _commit(self, partition: int, end_offset: int) -> None:
         if not self.hold:
             self._high_watermarks[partition] = end_offset
-        return end_offset
+            self._moved.set()
 
     def high_watermark(self, partition: int) -> int:
         return self._high_watermarks.get(partition, 0)

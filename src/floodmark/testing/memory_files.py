@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import errno
 import os
+import sqlite3
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Protocol, Self
+from uuid import uuid4
 
 from floodmark.storage.files import Buffer
 
@@ -40,6 +43,7 @@ class _Node:
     durable: bytes = b""
     pending: list[bytes | int] = field(default_factory=list)
     modified_ms: int = 0
+    number: int = -1
 
 
 @dataclass(slots=True, eq=False)
@@ -107,6 +111,23 @@ class MemoryFile:
             raise OSError(errno.EBADF, f"{self.path} is closed")
 
 
+class _Database:
+    """A database of SQLite in memory; it lives as long as this object, and whoever has opened its
+    `uri`.
+    """
+
+    def __init__(self) -> None:
+        self.uri = f"file:floodmark-{uuid4().hex}?mode=memory&cache=shared"
+        self._anchor = sqlite3.connect(self.uri, uri=True, check_same_thread=False)
+        weakref.finalize(self, self._anchor.close)
+
+    def copy(self) -> _Database:
+        """What is committed by now."""
+        other = _Database()
+        self._anchor.backup(other._anchor)
+        return other
+
+
 class MemoryLock:
     """A held lock file."""
 
@@ -130,6 +151,7 @@ class MemoryFiles:
         self._locks: set[Path] = set()
         self._nodes: list[_Node] = []
         self._journal: list[Operation] = []
+        self._databases: dict[Path, _Database] = {}
 
     # -- the files port
 
@@ -208,6 +230,15 @@ class MemoryFiles:
         if sync:
             self.fsync_dir(path.parent)
 
+    def database(self, path: Path) -> str:
+        found = self._databases.get(path)
+        if found is None:
+            found = self._databases[path] = _Database()
+        if not self.exists(path):
+            self._do("create", path)
+            self._do("sync_folder", path.parent)
+        return found.uri
+
     def space(self, path: Path) -> tuple[int, int]:
         return -1, -1
 
@@ -234,11 +265,11 @@ class MemoryFiles:
         self.check_writable()
         space_bytes = self.faults.space_bytes
         if space_bytes is None or len(data) <= space_bytes:
-            self._do("append", self._number(node), data)
+            self._do("append", node.number, data)
             if space_bytes is not None:
                 self.faults.space_bytes = space_bytes - len(data)
             return
-        self._do("append", self._number(node), data[:space_bytes])
+        self._do("append", node.number, data[:space_bytes])
         self.faults.space_bytes = 0
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -246,14 +277,11 @@ class MemoryFiles:
         self.check("truncate")
         self.check_writable()
         if size != len(node.content):
-            self._do("truncate", self._number(node), size)
+            self._do("truncate", node.number, size)
 
     def sync(self, node: _Node) -> None:
         self.check("fsync")
-        self._do("sync", self._number(node))
-
-    def _number(self, node: _Node) -> int:
-        return next(number for number, known in enumerate(self._nodes) if known is node)
+        self._do("sync", node.number)
 
     # -- tests' side
 
@@ -262,15 +290,20 @@ class MemoryFiles:
         return len(self._journal)
 
     def at(self, operations: int) -> Self:
-        """The disk as it was after so many operations."""
+        """The disk as it was after so many operations; databases are as they are now."""
         rewound = type(self)()
         for name, arguments in self._journal[:operations]:
             rewound._do(name, *arguments)
+        rewound._copy_databases(self)
         return rewound
 
     def crash(self, random: Random | None = None) -> Self:
         """What may be left after a power loss now; without a random source, only what was
-        synced."""
+        synced. Databases keep what was committed: SQLite syncs each commit.
+
+            image = files.crash()
+            with Broker(files=image) as broker: ...
+        """
         return self._crash(_Nothing() if random is None else _Chance(random))
 
     def crashes(self, limit: int, random: Random) -> Iterator[Self]:
@@ -295,7 +328,11 @@ class MemoryFiles:
     def _crash(self, choices: _Choices) -> Self:
         image = type(self)()
         image._root = image._image_of(self._root, choices)
+        image._copy_databases(self)
         return image
+
+    def _copy_databases(self, source: Self) -> None:
+        self._databases = {path: found.copy() for path, found in source._databases.items()}
 
     def flip_bit(self, path: Path, position: int, bit: int = 0) -> None:
         """The medium decays: nothing is told to anybody."""
@@ -327,7 +364,7 @@ class MemoryFiles:
                 content = _surviving(node, choices)
                 survivor = _Node(bytearray(content), content, [], node.modified_ms)
                 image.entries[name] = survivor
-                self._nodes.append(survivor)
+                self._add(survivor)
         image.durable = dict(image.entries)
         return image
 
@@ -339,8 +376,12 @@ class MemoryFiles:
 
     def _op_create(self, path: Path) -> None:
         node = _Node()
-        self._nodes.append(node)
+        self._add(node)
         self._folder(path.parent).change({path.name: node})
+
+    def _add(self, node: _Node) -> None:
+        node.number = len(self._nodes)
+        self._nodes.append(node)
 
     def _op_mkdir(self, path: Path) -> None:
         self._folder(path.parent).change({path.name: _Folder()})

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from floodmark.metadata.node_table import NodeTable
-from floodmark.metadata.store import Node, Operation, Outcome, StoreUnavailable, Watcher
+from floodmark.metadata.store import (
+    Node,
+    Operation,
+    Outcome,
+    SessionWatcher,
+    StoreUnavailable,
+    Watcher,
+)
 from floodmark.metadata.watches import Watches
 
 
@@ -52,3 +59,6 @@ class MemoryStore:
 
     def watch(self, path: str, watcher: Watcher) -> Callable[[], None]:
         return self._watches.add(path, watcher)
+
+    def watch_session(self, watcher: SessionWatcher) -> None:
+        """Nothing to tell: the session lives until `close`."""

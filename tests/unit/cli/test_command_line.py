@@ -29,7 +29,7 @@ def test_help_imports_no_command_and_no_client() -> None:
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=30
     )
-    expected = ["floodmark.cli", "floodmark.cli.lazy", "floodmark.cli.main"]
+    expected = [f"floodmark.cli{name}" for name in ("", ".help", ".lazy", ".main")]
     assert done.stdout.splitlines()[-1] == f"{expected} False False"
 
 
@@ -169,15 +169,14 @@ def test_a_file_that_cannot_be_opened_is_an_error_and_no_traceback(
     assert "is no text in UTF-8" in capsys.readouterr().err
 
 
-def test_a_setting_that_no_client_of_a_benchmark_knows_is_warned_of(
+def test_a_benchmark_takes_settings_of_both_its_clients_and_refuses_others(
     capsys: pytest.CaptureFixture[str], floodmark: BrokerThread
 ) -> None:
-    given = ["-X", "no.such=1", "-X", "linger.ms=1", "-X", "fetch.min.bytes=1"]
-    at = ["-b", floodmark.bootstrap_servers]
-    assert run(["bench", "consume", "--records", "10", *given, *at]) == 0
-    assert set(capsys.readouterr().err.splitlines()) == {
-        "warning: client setting no.such has no effect here"
-    }
+    given = ["-X", "linger.ms=1", "-X", "fetch.min.bytes=1", "-b", floodmark.bootstrap_servers]
+    assert run(["bench", "consume", "--records", "10", *given]) == 0
+    assert capsys.readouterr().err == ""
+    assert run(["bench", "consume", "--records", "10", *given, "-X", "no.such=1"]) == 1
+    assert "this client cannot honour no.such" in capsys.readouterr().err
 
 
 def test_sigterm_ends_a_consumer_in_order(floodmark: BrokerThread, floodmark_topic: str) -> None:

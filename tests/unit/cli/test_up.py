@@ -50,10 +50,16 @@ def test_it_listens_on_the_loopback_by_default(started: Started) -> None:
 
 def test_options_become_properties(started: Started) -> None:
     arguments = ["--host", "::1", "--port", "0", "--data-dir", "x", "--metrics-port", "9100"]
+    arguments += ["--metrics-host", "127.0.0.2"]
     assert run(["up", *arguments, "--log-format", "json", "--log-level", "debug"]) == 0
     assert started.properties == {"listeners": "PLAINTEXT://[::1]:0", "log.dirs": "x"}
     given = {name: value for name, value in started.options.items() if name != "ready"}
-    assert given == {"metrics_port": 9100, "log_format": "json", "log_level": "debug"}
+    assert given == {
+        "metrics_port": 9100,
+        "metrics_host": "127.0.0.2",
+        "log_format": "json",
+        "log_level": "debug",
+    }
 
 
 def test_later_sources_win(
@@ -100,6 +106,8 @@ def test_variables_of_its_own_options_are_no_broker_settings(
 ) -> None:
     monkeypatch.setenv("FLOODMARK_PORT", "7")
     monkeypatch.setenv("FLOODMARK_DATA_DIR", "there")
+    monkeypatch.setenv("FLOODMARK_PROFILE", "staging")
+    monkeypatch.setenv("FLOODMARK_BOOTSTRAP_SERVER", "somewhere:9092")
     assert run(["up"]) == 0
     assert started.properties == {"listeners": "PLAINTEXT://127.0.0.1:7", "log.dirs": "there"}
 
@@ -176,3 +184,16 @@ def test_a_closed_terminal_stops_it_in_order_unless_it_was_told_to_stay(
                 broker.wait(1)
             broker.send_signal(signal.SIGTERM)
     assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_an_unknown_setting_is_warned_of_with_what_was_meant(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "floodmark", "up", "--data-dir", str(tmp_path)]
+    for pair in ("log.segmnt.bytes=100", "retention.ms=7", "xyzzy=1"):
+        command += ["--set", pair]
+    # This one is refused, so that the start ends behind the warning.
+    command += ["--set", "authorizer.class.name=acl"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == 1
+    assert "log.segmnt.bytes (did you mean log.segment.bytes?)" in done.stderr
+    assert "retention.ms (a topic's setting; for all topics: log.retention.ms)" in done.stderr
+    assert "xyzzy\n" in done.stderr

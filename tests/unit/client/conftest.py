@@ -20,6 +20,7 @@ from floodmark.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from floodmark.wire.schema import schema_of
+from kit.partition_leader import Leader
 
 
 class ScriptedBroker:
@@ -145,3 +146,10 @@ async def scripted() -> AsyncIterator[ScriptedBroker]:
         yield broker
     finally:
         await broker.stop()
+
+
+@pytest.fixture
+def leader(scripted: ScriptedBroker) -> Leader:
+    """The leader of topic t on the scripted broker."""
+    scripted.topics["t"] = 1
+    return Leader(scripted)

@@ -12,6 +12,7 @@ from floodmark.client.settings import (
     ConsumerSettings,
     ProducerSettings,
     SettingsError,
+    UnsupportedSetting,
 )
 
 
@@ -29,6 +30,70 @@ def test_properties_with_dots_become_fields_and_the_rest_is_reported() -> None:
 def test_a_bad_value_is_named(name: str, value: str) -> None:
     with pytest.raises(SettingsError, match=name):
         ProducerSettings.from_properties({name: value})
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("all", -1), ("-1", -1), ("0", 0), ("1", 1), (-1, -1), (0, 0), (1, 1)],
+)
+def test_acks_are_taken_as_names_and_as_numbers(given: int | str, meant: int) -> None:
+    assert ProducerSettings(acks=given).acks == meant
+    assert ProducerSettings.from_properties({"acks": str(given)})[0].required_acks == meant
+    assert ProducerSettings(acks=given) == ProducerSettings(acks=meant)
+
+
+@pytest.mark.parametrize("given", ["ALL!", "", 2, -2, "2", None, True, 1.0, b"all"])
+def test_other_acks_are_refused_with_what_is_allowed(given: object) -> None:
+    with pytest.raises(SettingsError, match="use one of all, -1, 0, 1"):
+        ProducerSettings(acks=given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [ClientSettings, ConsumerSettings, ProducerSettings])
+@pytest.mark.parametrize(
+    ("properties", "words"),
+    [
+        ({"security.protocol": "SSL"}, "security.protocol=SSL is not supported.* in the clear"),
+        ({"security.protocol": "sasl_plaintext"}, "PLAINTEXT only"),
+        ({"security_protocol": "SSL"}, "security.protocol=SSL"),
+        ({"sasl.mechanism": "PLAIN"}, "sasl.mechanism is not supported"),
+        ({"sasl.mechanisms": "PLAIN"}, "sasl.mechanisms is not supported"),
+        ({"ssl.ca.location": "ca.pem"}, "say security.protocol=PLAINTEXT if that is meant"),
+        ({"enable.ssl.certificate.verification": "true"}, "is not supported"),
+        ({"group.protocol": "consumer"}, "classic protocol only"),
+        ({"partitioner.class": "org.example.Mine"}, "Java classes"),
+    ],
+)
+def test_a_setting_that_cannot_be_honoured_is_refused_and_never_ignored(
+    kind: type[ClientSettings], properties: dict[str, str], words: str
+) -> None:
+    with pytest.raises(UnsupportedSetting, match=words) as caught:
+        kind.from_properties(properties)
+    error = caught.value
+    assert error.what in str(error)
+    assert error.why in str(error)
+    assert error.hint in str(error)
+
+
+def test_a_password_is_not_repeated_in_the_refusal() -> None:
+    with pytest.raises(UnsupportedSetting) as caught:
+        ClientSettings.from_properties({"sasl.jaas.config": "password=geheim"})
+    assert "geheim" not in str(caught.value)
+
+
+def test_plaintext_is_accepted_and_makes_the_rest_of_security_harmless() -> None:
+    properties = {"security.protocol": "plaintext", "ssl.truststore.type": "PEM"}
+    assert ClientSettings.from_properties(properties) == (
+        ClientSettings(),
+        ["ssl.truststore.type"],
+    )
+    assert ClientSettings.from_properties({"ssl.truststore.location": ""})[0] == ClientSettings()
+    assert ClientSettings.from_properties({"group.protocol": "CLASSIC"})[0] == ClientSettings()
+
+
+@pytest.mark.parametrize("servers", ["SSL://a:9093", "a:1,SASL_SSL://b:2"])
+def test_a_server_that_asks_for_encryption_is_refused(servers: str) -> None:
+    with pytest.raises(UnsupportedSetting, match="in the clear"):
+        parse_servers(servers)
 
 
 def test_idempotence_needs_acks_from_all() -> None:
@@ -55,6 +120,7 @@ def test_backoff_doubles_up_to_its_limit_with_jitter() -> None:
         ("a", [("a", 9092)]),
         ("[::1]:7", [("::1", 7)]),
         ("[::1]", [("::1", 9092)]),
+        ("PLAINTEXT://a:1", [("a", 1)]),
     ],
 )
 def test_bootstrap_servers_are_hosts_with_ports(text: str, expected: list[tuple[str, int]]) -> None:

@@ -13,6 +13,7 @@ from floodmark.client.group_offsets import GroupMetadata, OffsetAndMetadata
 from floodmark.client.producer import Producer
 from floodmark.client.settings import ConsumerSettings, ProducerSettings, SettingsError
 from floodmark.client.view import TopicPartition
+from floodmark.coordinators.transactions.listing import TransactionFilter
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
 
@@ -44,7 +45,19 @@ def settings(**changes: object) -> ProducerSettings:
     return ProducerSettings(**(values | changes))  # type: ignore[arg-type]
 
 
+async def until_marked(broker: BrokerThread) -> None:
+    """A commit is answered when it is decided; its markers may come a little later."""
+
+    async def is_marked() -> bool:
+        listing = broker.broker.services.transactions.search(TransactionFilter())
+        return not any(transaction.is_prepared for transaction in listing.transactions)
+
+    while not broker.call(is_marked()):  # noqa: ASYNC110 - there is no event to wait for
+        await asyncio.sleep(0.001)
+
+
 async def committed(broker: BrokerThread, topic: str) -> list[bytes | None]:
+    await until_marked(broker)
     reading = ConsumerSettings(isolation_level="read_committed", auto_offset_reset="earliest")
     partition = TopicPartition(topic, 0)
     values: list[bytes | None] = []

@@ -136,8 +136,8 @@ def test_thread_counts_are_halved_or_doubled_at_most_by_one_change(name, value, 
 
 
 def test_unknown_names_are_listed_and_do_not_stop_the_broker():
-    config = BrokerConfig.load({"process.roles": "broker", "num.io.threads": "4"})
-    assert config.unknown_names == ("process.roles",)
+    config = BrokerConfig.load({"metadata.log.dir": "there", "num.io.threads": "4"})
+    assert config.unknown_names == ("metadata.log.dir",)
     assert config.get_int("num.io.threads") == 4
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from floodmark.apis.access import NOTHING
 from floodmark.apis.route import Route
 from floodmark.network.request_channel import CloseConnection
 from floodmark.testing.faults import Faults
@@ -18,7 +19,7 @@ def route(api_key: ApiKey, version: int) -> Route:
     def unused(*_: Any) -> Any:
         raise AssertionError("a fault needs neither codec nor handler of the route")
 
-    return Route(api_key, version, unused, unused, unused, object, unused)
+    return Route(api_key, version, unused, unused, unused, object, unused, NOTHING)
 
 
 INIT = route(ApiKey.INIT_PRODUCER_ID, 4)

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from floodmark.config.errors import ConfigError
-from floodmark.testing.broker_thread import BrokerThread
+from floodmark.testing import Broker
 from floodmark.wire.api_keys import ApiKey
 
 
@@ -33,36 +33,46 @@ def consume(bootstrap_servers: str, topic: str) -> bytes | None:
         consumer.close()
 
 
-def test_a_client_produces_and_consumes(floodmark: BrokerThread, floodmark_topic: str) -> None:
+def test_a_client_produces_and_consumes(floodmark: Broker, floodmark_topic: str) -> None:
     assert produce(floodmark.bootstrap_servers, floodmark_topic, b"hello") == 0
     assert consume(floodmark.bootstrap_servers, floodmark_topic) == b"hello"
 
 
-def test_a_fault_is_met_and_survived_by_the_client(
-    floodmark: BrokerThread, floodmark_topic: str
-) -> None:
+def test_a_fault_is_met_and_survived_by_the_client(floodmark: Broker, floodmark_topic: str) -> None:
     floodmark.faults.fail("PRODUCE", "NOT_LEADER_OR_FOLLOWER", times=2)
     assert produce(floodmark.bootstrap_servers, floodmark_topic, b"hello") == 0
+    assert floodmark.faults.struck["PRODUCE"] == 2
     assert floodmark.faults.struck[ApiKey.PRODUCE] == 2
+    assert floodmark.faults.struck == {"PRODUCE": 2}
+    assert floodmark.faults.struck["FETCH"] == 0
+    with pytest.raises(ValueError, match="'PRODUCES' is no ApiKey"):
+        floodmark.faults.struck["PRODUCES"]
+    assert "PRODUCE" in floodmark.faults.struck
+    assert "FETCH" not in floodmark.faults.struck
+    floodmark.faults.reset()
+    assert not floodmark.faults.struck
 
 
 def test_a_lost_answer_makes_a_plain_producer_send_twice(
-    floodmark: BrokerThread, floodmark_topic: str
+    floodmark: Broker, floodmark_topic: str
 ) -> None:
     floodmark.faults.drop("PRODUCE", handled=True)
     assert produce(floodmark.bootstrap_servers, floodmark_topic, b"hello") == 1
 
 
-def test_topics_are_made_with_partitions_and_settings(floodmark: BrokerThread) -> None:
-    name = floodmark.create_topic("orders", 3, {"cleanup.policy": "compact"})
-    image = floodmark.broker.controller.image
+def test_topics_are_made_with_partitions_and_settings(floodmark: Broker) -> None:
+    configs = {"cleanup.policy": "compact", "segment.ms": 1000, "preallocate": True}
+    name = floodmark.create_topic("orders", 3, configs)
+    image = floodmark.broker.metadata.image
+    assert image.config("topic", name)["segment.ms"] == "1000"
+    assert image.config("topic", name)["preallocate"] == "true"
     assert len(image.topics[name].partitions) == 3
     assert image.config("topic", name)["cleanup.policy"] == "compact"
     with pytest.raises(RuntimeError, match="TOPIC_ALREADY_EXISTS"):
         floodmark.create_topic("orders")
 
 
-async def test_it_serves_asyncio_tests_too(floodmark: BrokerThread) -> None:
+async def test_it_serves_asyncio_tests_too(floodmark: Broker) -> None:
     from floodmark.client.admin import Admin
 
     async with Admin(floodmark.bootstrap_servers) as admin:
@@ -71,12 +81,13 @@ async def test_it_serves_asyncio_tests_too(floodmark: BrokerThread) -> None:
 
 class TestWithSettings:
     @pytest.fixture
-    def floodmark_settings(self) -> dict[str, str]:
-        return {"num.partitions": "5"}
+    def floodmark_settings(self) -> dict[str, int | bool]:
+        return {"num.partitions": 5, "auto.create.topics.enable": False}
 
-    def test_settings_can_be_overridden(self, floodmark: BrokerThread) -> None:
+    def test_settings_can_be_overridden(self, floodmark: Broker) -> None:
         floodmark.create_topic("wide", -1)
-        assert len(floodmark.broker.controller.image.topics["wide"].partitions) == 5
+        assert len(floodmark.broker.metadata.image.topics["wide"].partitions) == 5
+        assert not floodmark.broker.config.get_bool("auto.create.topics.enable")
 
 
 def test_the_plugin_imports_nothing_of_the_broker_until_it_is_asked() -> None:
@@ -101,10 +112,36 @@ def test_a_setting_that_would_do_nothing_fails_the_test(
     tmp_path: Path, settings: dict[str, str], words: str
 ) -> None:
     with pytest.raises(ConfigError, match=words):
-        BrokerThread(tmp_path, settings)
+        Broker(tmp_path, settings)
 
 
-def test_a_fault_that_has_no_such_name_is_refused(floodmark: BrokerThread) -> None:
+@pytest.fixture(scope="module")
+def address_for_a_module(floodmark_session: Broker) -> str:
+    """Fixtures of any scope may build on the shared broker."""
+    return floodmark_session.bootstrap_servers
+
+
+SESSION_TOPICS: set[str] = set()
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_tests_share_a_broker_and_have_a_topic_each(
+    floodmark_session: Broker, floodmark_session_topic: str, address_for_a_module: str, number: int
+) -> None:
+    """The first of them leaves faults and a stopped broker behind."""
+    assert address_for_a_module == floodmark_session.bootstrap_servers
+    assert not floodmark_session.faults.struck
+    assert produce(address_for_a_module, floodmark_session_topic, b"hello") == 0
+    assert floodmark_session_topic.startswith(
+        f"test_tests_share_a_broker_and_have_a_topic_each-{number}-"
+    )
+    SESSION_TOPICS.add(floodmark_session_topic)
+    assert len(SESSION_TOPICS) == number
+    floodmark_session.faults.fail("PRODUCE", "NOT_ENOUGH_REPLICAS", times=100)
+    floodmark_session.stop()
+
+
+def test_a_fault_that_has_no_such_name_is_refused(floodmark: Broker) -> None:
     with pytest.raises(ValueError, match="'NOPE' is no ErrorCode"):
         floodmark.faults.fail("PRODUCE", "NOPE")
     with pytest.raises(ValueError, match="'PRODUCES' is no ApiKey"):

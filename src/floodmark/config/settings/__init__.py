@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from floodmark.config.setting import Setting, TopicSetting
 from floodmark.config.settings.coordinators import GROUP_SETTINGS, TRANSACTION_SETTINGS
+from floodmark.config.settings.kraft import KRAFT_SETTINGS
 from floodmark.config.settings.log import CLEANER_SETTINGS, LOG_SETTINGS
 from floodmark.config.settings.network import NETWORK_SETTINGS
 from floodmark.config.settings.replication import REPLICATION_SETTINGS
@@ -25,6 +26,7 @@ _BROKER_AREAS = (
     SERVER_SETTINGS,
     NETWORK_SETTINGS,
     REPLICATION_SETTINGS,
+    KRAFT_SETTINGS,
     LOG_SETTINGS,
     CLEANER_SETTINGS,
     GROUP_SETTINGS,

@@ -220,4 +220,30 @@ SERVER_SETTINGS = (
         "How many topics get series of their own at /metrics; all others are summed up as one.",
         at_least(0),
     ),
+    Setting(
+        "floodmark.metrics.max.groups",
+        INT,
+        200,
+        LOW,
+        "How many consumer groups get series of their own at /metrics; the others are counted.",
+        at_least(0),
+    ),
+    Setting(
+        "floodmark.cluster.dir",
+        STRING,
+        "",
+        MEDIUM,
+        "The folder in which several brokers on one machine keep the metadata of their cluster. "
+        "Empty for a broker that is a cluster by itself.",
+    ),
+    Setting(
+        "floodmark.request.max.entries",
+        INT,
+        20_000,
+        LOW,
+        "How many topics, partitions, groups and the like one request may name; two plain numbers "
+        "count as one. Everybody waits while a request is worked on, ten milliseconds per thousand "
+        "in the worst case.",
+        at_least(1),
+    ),
 )

@@ -1,38 +1,46 @@
-"""The network of a simulated cluster: messages that arrive late, twice, out of order or never.
+"""What travels over the network of a simulated cluster.
 
-Used by `testing.simulator`. Nodes are numbers: the controller is 0, brokers count from 1, clients
-from 101. Nothing moves by itself: the simulator says which message arrives next.
+Nodes are numbers: brokers count from 1, clients from 101; the metadata store is 0, and only its
+links can be cut, because sessions are no messages here.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from random import Random
 from typing import NamedTuple, TypeAlias
 
 from floodmark.controller.isr import IsrAnswer, IsrProposal
 from floodmark.metadata.image import PartitionImage
+from floodmark.replication.fetching import ReplicaKey
 from floodmark.replication.follower import FollowerAnswer, FollowerFetch
+from floodmark.storage.transaction_index import AbortedTransaction
 from floodmark.wire.errors import ErrorCode
 
-CONTROLLER = 0
-MAX_IN_FLIGHT = 80
-"""A fuller network loses its oldest messages: schedules stay short of memory and of old news."""
+STORE = 0
 
 
 class LeaderAndIsr(NamedTuple):
-    """The controller tells a broker about the partition; meant for one broker epoch (KIP-380)."""
+    """The controller tells a broker about its partitions, in one life of that broker."""
 
+    controller_epoch: int
     broker_epoch: int
-    partition: PartitionImage
+    partitions: tuple[tuple[ReplicaKey, PartitionImage], ...]
+
+
+class UpdateMetadata(NamedTuple):
+    """The controller tells a broker who it is; apart from LeaderAndIsr, so one may be ahead."""
+
+    controller_epoch: int
+    broker_epoch: int
 
 
 class AlterPartition(NamedTuple):
     broker_epoch: int
+    key: ReplicaKey
     proposal: IsrProposal
 
 
 class AlterPartitionAnswer(NamedTuple):
+    key: ReplicaKey
     proposal: IsrProposal
     error_code: ErrorCode
     answer: IsrAnswer | None
@@ -43,48 +51,96 @@ class ReplicaFetch(NamedTuple):
 
     incarnation: int
     broker_epoch: int
+    key: ReplicaKey
     fetch: FollowerFetch
     max_bytes: int
 
 
 class ReplicaFetchAnswer(NamedTuple):
     incarnation: int
+    key: ReplicaKey
     fetch: FollowerFetch
     answer: FollowerAnswer
     records: bytes
 
 
+class ReplicaOffsets(NamedTuple):
+    """A follower asks where its leader's log begins and ends."""
+
+    incarnation: int
+    key: ReplicaKey
+    fetch: FollowerFetch
+
+
+class ReplicaOffsetsAnswer(NamedTuple):
+    incarnation: int
+    key: ReplicaKey
+    fetch: FollowerFetch
+    log_start_offset: int
+    log_end_offset: int
+
+
 class Produce(NamedTuple):
     request: int
+    key: ReplicaKey
     acks: int
     batch: bytes
+    is_transactional: bool = False
 
 
 class ProduceAnswer(NamedTuple):
     request: int
+    key: ReplicaKey
     error_code: ErrorCode
     base_offset: int
 
 
+class WriteMarker(NamedTuple):
+    """A transaction's end for one partition; the producer is its own coordinator here."""
+
+    key: ReplicaKey
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+
+
+class MarkerAnswer(NamedTuple):
+    key: ReplicaKey
+    producer_epoch: int
+    error_code: ErrorCode
+
+
 class ConsumerFetch(NamedTuple):
+    key: ReplicaKey
     fetch_offset: int
     max_bytes: int
+    is_read_committed: bool
+    from_follower: bool
 
 
 class ConsumerFetchAnswer(NamedTuple):
+    key: ReplicaKey
     fetch_offset: int
     error_code: ErrorCode
     records: bytes
+    aborted: tuple[AbortedTransaction, ...]
+    log_start_offset: int
+    log_end_offset: int
 
 
 Payload: TypeAlias = (
     LeaderAndIsr
+    | UpdateMetadata
     | AlterPartition
     | AlterPartitionAnswer
     | ReplicaFetch
     | ReplicaFetchAnswer
+    | ReplicaOffsets
+    | ReplicaOffsetsAnswer
     | Produce
     | ProduceAnswer
+    | WriteMarker
+    | MarkerAnswer
     | ConsumerFetch
     | ConsumerFetchAnswer
 )
@@ -102,32 +158,3 @@ class Message(NamedTuple):
             for name, value in fields.items()
         )
         return f"{self.source} -> {self.target} {type(self.payload).__name__}({shown})"
-
-
-@dataclass(slots=True)
-class SimulatedNetwork:
-    in_flight: list[Message] = field(default_factory=list)
-    cut_links: list[tuple[int, int]] = field(default_factory=list)
-
-    def send(self, message: Message) -> None:
-        self.in_flight.append(message)
-        if len(self.in_flight) > MAX_IN_FLIGHT:
-            del self.in_flight[0]
-
-    def take(self, random: Random) -> Message:
-        """Any message, the older ones rather than the younger."""
-        return self.in_flight.pop(int(random.random() ** 2 * len(self.in_flight)))
-
-    def take_first(self) -> Message:
-        return self.in_flight.pop(0)
-
-    def forget(self, source: int, target: int) -> None:
-        """Everything under way from one to the other is lost."""
-        self.in_flight = [m for m in self.in_flight if (m.source, m.target) != (source, target)]
-
-    def is_cut(self, one: int, other: int) -> bool:
-        return (min(one, other), max(one, other)) in self.cut_links
-
-    def cut(self, one: int, other: int) -> None:
-        if not self.is_cut(one, other):
-            self.cut_links.append((min(one, other), max(one, other)))

@@ -1,0 +1,43 @@
+"""Settings of Kafka's KRaft mode. This broker is its own controller and reads them for one reason:
+to start with the server.properties of Apache Kafka 4 as it is.
+"""
+
+from __future__ import annotations
+
+from floodmark.config.setting import HIGH, Setting
+from floodmark.config.validators import ListOf
+from floodmark.config.values import ValueType
+
+LIST = ValueType.LIST
+
+KRAFT_SETTINGS = (
+    Setting(
+        "process.roles",
+        LIST,
+        (),
+        HIGH,
+        "The roles of this process in KRaft mode. A process without the role broker is refused.",
+        ListOf(("broker", "controller")),
+    ),
+    Setting(
+        "controller.listener.names",
+        LIST,
+        (),
+        HIGH,
+        "The listeners of the KRaft controller. They are not opened.",
+    ),
+    Setting(
+        "controller.quorum.bootstrap.servers",
+        LIST,
+        (),
+        HIGH,
+        "Where a KRaft controller is found. It is not asked.",
+    ),
+    Setting(
+        "controller.quorum.voters",
+        LIST,
+        (),
+        HIGH,
+        "The KRaft controllers as id@host:port. They are not asked.",
+    ),
+)

@@ -1,0 +1,222 @@
+"""The controller of a simulated cluster: a role of one broker at a time, with the real decisions.
+
+Every decision is stored in a multi that checks the controller epoch (KAFKA-6082), then told to the
+brokers. A controller that has been replaced goes on until it notices, or until the store tells it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+from floodmark.config import BrokerConfig
+from floodmark.controller import isr, known_brokers, membership
+from floodmark.controller.decision import Decision, View
+from floodmark.controller.elections import ElectionType, elect_leaders, led_by
+from floodmark.controller.partition_states import store_partitions
+from floodmark.metadata import paths
+from floodmark.metadata.image import MetadataImage, PartitionImage
+from floodmark.metadata.loader import decode_brokers
+from floodmark.metadata.store import (
+    BadVersion,
+    Check,
+    Create,
+    NodeExists,
+    Operation,
+    SetData,
+    StoreUnavailable,
+)
+from floodmark.replication.fetching import ReplicaKey
+from floodmark.testing.crashing_files import CrashNow
+from floodmark.testing.simulation.messages import (
+    AlterPartition,
+    AlterPartitionAnswer,
+    LeaderAndIsr,
+    Payload,
+    UpdateMetadata,
+)
+from floodmark.testing.simulation.store import SimulatedStore
+
+Send = Callable[[int, Payload], None]
+
+
+class Resigned(Exception):
+    """The store says that another controller has been elected."""
+
+
+@cache
+def _config() -> BrokerConfig:
+    return BrokerConfig.load({})
+
+
+def elect(store: SimulatedStore, broker_id: int, session: int, send: Send) -> SimulatedController:
+    """Makes a broker the controller; Resigned when another one was faster."""
+    epoch_node = store.read(paths.CONTROLLER_EPOCH)
+    assert epoch_node is not None
+    controller_epoch = int(epoch_node.data) + 1
+    operations: list[Operation] = [
+        Create(paths.CONTROLLER, paths.encode_controller(broker_id, 0), ephemeral=True),
+        SetData(paths.CONTROLLER_EPOCH, str(controller_epoch).encode(), epoch_node.version),
+    ]
+    try:
+        store.write(operations, session)
+    except (BadVersion, NodeExists) as problem:
+        raise Resigned from problem
+    except StoreUnavailable as problem:
+        # Read before judging: the write may have succeeded.
+        if store.controller_id != broker_id:
+            raise Resigned from problem
+    return SimulatedController(store, session, controller_epoch, epoch_node.version + 1, send)
+
+
+class SimulatedController:
+    def __init__(
+        self,
+        store: SimulatedStore,
+        session: int,
+        controller_epoch: int,
+        epoch_version: int,
+        send: Send,
+    ) -> None:
+        self._store = store
+        self._session = session
+        self._send = send
+        self._epoch_version = epoch_version
+        self._must_load = True
+        self.controller_epoch = controller_epoch
+        self.image = MetadataImage()
+        # Dies with its broker after the next write, before anybody is told.
+        self.dies_after_write = False
+
+    @property
+    def knows_the_store(self) -> bool:
+        """Whether its image is what it last read or wrote, and not to be read again first."""
+        return not self._must_load
+
+    def take_over(self) -> None:
+        """Reads the store, deals with what has happened to brokers, and tells them all."""
+        self._load_if_needed()
+        self.look_at_brokers()
+        for broker_id in self.image.brokers:
+            self.tell(broker_id)
+
+    # Decisions
+
+    def look_at_brokers(self) -> None:
+        """A watch fires: who is registered now?"""
+        self._load_if_needed()
+        registered = decode_brokers(self._store.tree(paths.BROKER_IDS))
+        changes = known_brokers.compare(self.image.brokers, registered)
+        for broker in changes.restarted:
+            self._carry_out(membership.broker_registered(self._view(), broker))
+            self.tell(broker.id)
+        for broker_id in changes.gone:
+            self._carry_out(membership.broker_gone(self._view(), broker_id))
+        for broker in changes.new:
+            self._carry_out(membership.broker_registered(self._view(), broker))
+            self.tell(broker.id)
+
+    def elect_preferred(self) -> None:
+        self._load_if_needed()
+        self._carry_out(elect_leaders(self._view(), ElectionType.PREFERRED, None))
+
+    def elect_uncleanly(self, keys: Sequence[ReplicaKey]) -> None:
+        self._load_if_needed()
+        self._carry_out(elect_leaders(self._view(), ElectionType.UNCLEAN, list(keys)))
+
+    def move_leader(self, key: ReplicaKey, leader: int) -> None:
+        """Another in-sync replica takes over while the leader lives, as before its shutdown."""
+        self._load_if_needed()
+        partition = self.image.partition(*key)
+        if partition is None or leader not in partition.isr or not self.image.is_live(leader):
+            return
+        moved = led_by(partition, leader, partition.isr)
+        operations, change = store_partitions(self.image, {key: moved})
+        self._carry_out(Decision(None, operations, change))
+
+    def alter_partition(self, source: int, request: AlterPartition) -> None:
+        self._load_if_needed()
+        decision = isr.alter_partitions(
+            self._view(), source, request.broker_epoch, [request.proposal]
+        )
+        self._carry_out(decision)
+        answer = decision.answer
+        one = answer.partitions[0] if answer.partitions else None
+        error_code = answer.error_code if one is None else one.error_code
+        self._send(source, AlterPartitionAnswer(request.key, request.proposal, error_code, one))
+
+    # Telling brokers
+
+    def tell(self, broker_id: int) -> None:
+        """Sends a broker its partitions as they are now, and who the controller is."""
+        self._tell(broker_id, self._partitions())
+        broker = self.image.brokers.get(broker_id)
+        if broker is not None and not broker.is_fenced:
+            self._send(broker_id, UpdateMetadata(self.controller_epoch, broker.broker_epoch))
+
+    def _tell(
+        self, broker_id: int, partitions: Iterable[tuple[ReplicaKey, PartitionImage]]
+    ) -> None:
+        broker = self.image.brokers.get(broker_id)
+        here = tuple(item for item in partitions if broker_id in item[1].replicas)
+        if broker is not None and not broker.is_fenced and here:
+            self._send(broker_id, LeaderAndIsr(self.controller_epoch, broker.broker_epoch, here))
+
+    def _partitions(self) -> list[tuple[ReplicaKey, PartitionImage]]:
+        return [
+            ((name, index), partition)
+            for name, topic in self.image.topics.items()
+            for index, partition in enumerate(topic.partitions)
+        ]
+
+    # The store
+
+    def _carry_out(self, decision: Decision[Any]) -> None:
+        if not decision.operations and not decision.change.brokers:
+            return
+        after = self.image.apply(decision.change)
+        self._write([*decision.operations, known_brokers.remember(after.brokers)])
+        before, self.image = self.image, after
+        changed = [
+            (key, partition)
+            for key, partition in self._partitions()
+            if partition != before.partition(*key)
+        ]
+        for broker_id in self.image.brokers:
+            self._tell(broker_id, changed)
+
+    def _write(self, operations: Sequence[Operation]) -> None:
+        check = Check(paths.CONTROLLER_EPOCH, self._epoch_version)
+        try:
+            self._store.write([check, *operations], self._session)
+        except BadVersion as problem:
+            if problem.path == paths.CONTROLLER_EPOCH:
+                raise Resigned from problem
+            self._must_load = True
+            raise StoreUnavailable(problem.path, "our picture is old") from problem
+        except StoreUnavailable:
+            # Whether it was stored is not known: read before writing again.
+            self._must_load = True
+            raise
+        if self.dies_after_write:
+            raise CrashNow
+
+    def _load_if_needed(self) -> None:
+        """Reads the image again; what its brokers are is what a controller has dealt with."""
+        if not self._must_load:
+            return
+        node = self._store.read(paths.KNOWN_BROKERS)
+        assert node is not None
+        brokers = known_brokers.recall(node.data)
+        self.image = replace(
+            self._store.load(), brokers=brokers, controller_epoch=self.controller_epoch
+        )
+        self._must_load = False
+        for broker_id in self.image.brokers:
+            self.tell(broker_id)
+
+    def _view(self) -> View:
+        return View(self.image, _config(), lambda _: 0, lambda: UUID(int=0))

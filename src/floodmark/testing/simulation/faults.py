@@ -1,0 +1,175 @@
+"""What goes wrong in a simulated cluster. Each method is one fault, and returns what to note of it,
+or None when it cannot happen now.
+
+Faults stay within what the promises allow: records survive as long as one of the replicas that may
+lead keeps its disk. So while a disk that lost records is still trusted, no other broker stops
+uncleanly.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from floodmark.replication.fetching import ReplicaKey
+from floodmark.testing.simulation.broker import SimulatedBroker
+from floodmark.testing.simulation.cluster import Cluster
+from floodmark.testing.simulation.messages import STORE, AlterPartition
+
+_CRASH_WITHIN_OPERATIONS: Final = 12
+_SPACE_LEFT_BYTES: Final = 300
+
+
+class Faults:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._random = cluster.random
+
+    # The network
+
+    def drop(self) -> object:
+        network = self._cluster.network
+        return network.take(self._random) if network.in_flight else None
+
+    def repeat(self) -> object:
+        network = self._cluster.network
+        if not network.in_flight:
+            return None
+        message = self._random.choice(network.in_flight)
+        network.send(message)
+        return message
+
+    def cut_link(self) -> object:
+        nodes = [STORE, *self._cluster.plan.broker_ids]
+        one, other = self._random.sample(nodes, 2)
+        self._cluster.network.cut(one, other)
+        return one, other
+
+    # The disks
+
+    def fill_disk(self) -> object:
+        """The disk of a broker has room for a few more bytes; for none after a while."""
+        broker = self._victim()
+        if broker is None:
+            return None
+        broker.files.faults.space_bytes = self._random.randint(0, _SPACE_LEFT_BYTES)
+        return broker.id
+
+    # Brokers
+
+    def kill(self) -> object:
+        broker = self._victim()
+        if broker is None:
+            return None
+        broker.kill()
+        return broker.id
+
+    def crash_within(self) -> object:
+        """The process dies after some more changes of its disk, wherever that is."""
+        broker = self._victim()
+        if broker is None:
+            return None
+        broker.files.crash_after = self._random.randint(0, _CRASH_WITHIN_OPERATIONS)
+        return broker.id, broker.files.crash_after
+
+    def lose_power(self) -> object:
+        broker = self._victim()
+        if broker is None or not all(
+            self._survives_without(broker, key)
+            for key in self._cluster.plan.keys
+            if broker.id in self._cluster.plan.replicas(key)
+        ):
+            return None
+        for other in self._cluster.brokers:
+            other.files.crash_after = None
+            other.files.faults.space_bytes = None
+            if other.controller is not None:
+                other.controller.dies_after_write = False
+        # Not even its last words may make it the only one in sync.
+        self._cluster.network.forget(
+            lambda message: (
+                message.source == broker.id and isinstance(message.payload, AlterPartition)
+            )
+        )
+        broker.lose_power(self._random)
+        return broker.id
+
+    def stop(self) -> object:
+        broker = self._cluster.any_broker(self._may_go)
+        if broker is None:
+            return None
+        return broker.id, self._cluster.in_broker(broker, broker.stop)
+
+    def pause(self) -> object:
+        broker = self._cluster.any_broker(self._may_go)
+        if broker is None:
+            return None
+        broker.is_paused = True
+        return broker.id
+
+    # Sessions and controllers
+
+    def expire_live(self) -> object:
+        """A session ends, and its broker does not know yet: its leaders are zombies."""
+        broker = self._cluster.any_broker(lambda one: self._may_go(one) and one.has_session)
+        if broker is None:
+            return None
+        self._cluster.store.end_session(broker.session)
+        return broker.id
+
+    def lose_answer(self) -> object:
+        """The next write to the store succeeds, but nobody hears of it."""
+        self._cluster.store.loses_next_answer = True
+        return "of the store"
+
+    def crash_controller(self) -> object:
+        """It dies after its next decision is stored, before it tells anybody."""
+        broker = self._cluster.any_broker(
+            lambda one: one.controller is not None and self._may_stop_uncleanly(one)
+        )
+        if broker is None or broker.controller is None:
+            return None
+        broker.controller.dies_after_write = True
+        return broker.id
+
+    # How far faults may go
+
+    def may_change_leaders(self) -> bool:
+        """Where one replica in sync is enough, a disk that lost records must first be noticed: it
+        might become the only one in sync."""
+        return not any(
+            self._minimum(key) == 1 and self._cluster.is_trusted(broker, key)
+            for broker in self._cluster.brokers
+            for key in broker.lost_data_in
+        )
+
+    def _victim(self) -> SimulatedBroker | None:
+        broker = self._cluster.any_broker(self._cluster.is_awake)
+        return broker if broker is not None and self._may_stop_uncleanly(broker) else None
+
+    def _may_stop_uncleanly(self, victim: SimulatedBroker) -> bool:
+        return all(broker is victim or not broker.lost_data_in for broker in self._cluster.brokers)
+
+    def _may_go(self, broker: SimulatedBroker) -> bool:
+        return self._cluster.is_awake(broker) and (
+            self.may_change_leaders() or bool(broker.lost_data_in)
+        )
+
+    def _survives_without(self, victim: SimulatedBroker, key: ReplicaKey) -> bool:
+        """Whether another replica that may lead has all, and lives to tell: one whose own restart
+        nobody has noticed yet is about to be distrusted."""
+        if self._cluster.plan.topic(key[0]).is_synced:
+            return True
+        return any(
+            broker is not victim
+            and broker.is_running
+            and broker.has_session
+            and self._cluster.is_known(broker)
+            and key not in broker.lost_data_in
+            and self._cluster.is_trusted(broker, key)
+            and (self._minimum(key) > 1 or broker.id in self._cluster.truth(key).isr)
+            for broker in self._cluster.brokers
+        )
+
+    def _minimum(self, key: ReplicaKey) -> int:
+        topic = self._cluster.plan.topic(key[0])
+        return min(topic.min_in_sync_replicas, len(topic.replicas[key[1]]))

@@ -1,0 +1,87 @@
+"""What a simulated broker does for the partitions that it follows."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from floodmark.replication.follower import (
+    Append,
+    BackOff,
+    FindOffsets,
+    StartAt,
+    Step,
+    TruncateTo,
+)
+from floodmark.replication.replica import Replica
+from floodmark.testing.simulation.messages import (
+    ReplicaFetch,
+    ReplicaFetchAnswer,
+    ReplicaOffsets,
+    ReplicaOffsetsAnswer,
+)
+
+if TYPE_CHECKING:
+    from floodmark.testing.simulation.broker import SimulatedBroker
+
+
+class Following:
+    def __init__(self, broker: SimulatedBroker) -> None:
+        self._broker = broker
+
+    def fetch_all(self, random: Random) -> None:
+        """One round of the loops that follow leaders."""
+        for replica in self._broker.replicas.replicas:
+            fetch = replica.next_fetch()
+            if fetch is not None:
+                request = ReplicaFetch(
+                    self._broker.incarnation,
+                    self._broker.fence.broker_epoch,
+                    replica.key,
+                    fetch,
+                    random.choice((150, 400, 5000)),
+                )
+                self._broker.send(fetch.leader, request)
+
+    def fetched(self, source: int, answered: ReplicaFetchAnswer) -> None:
+        replica = self._replica_of(answered)
+        if replica is None:
+            return
+        step = replica.decide(answered.fetch, answered.answer)
+        if isinstance(step, FindOffsets):
+            asked = ReplicaOffsets(self._broker.incarnation, answered.key, answered.fetch)
+            self._broker.send(source, asked)
+        else:
+            self._take(replica, step, answered.records)
+
+    def offsets_found(self, answered: ReplicaOffsetsAnswer) -> None:
+        replica = self._replica_of(answered)
+        if replica is not None:
+            step = replica.decide_after_out_of_range(
+                answered.fetch, answered.log_start_offset, answered.log_end_offset
+            )
+            self._take(replica, step, b"")
+
+    def _replica_of(self, answered: ReplicaFetchAnswer | ReplicaOffsetsAnswer) -> Replica | None:
+        if answered.incarnation != self._broker.incarnation:
+            return None
+        return self._broker.replicas.find(answered.key)
+
+    def _take(self, replica: Replica, step: Step, records: bytes) -> None:
+        now_ms, manager = self._broker.clock.now_ms(), self._broker.manager
+        match step:
+            case Append():
+                start_offset = replica.starts_inside_a_batch(records)
+                if start_offset is not None:
+                    manager.truncate_fully_and_start_at(replica.log, start_offset, now_ms)
+                    replica.truncated()
+                replica.append_as_follower(records, step, now_ms)
+                self._broker.replicas.copied(replica)
+            case TruncateTo(offset):
+                manager.truncate_to(replica.log, offset, now_ms)
+                replica.truncated()
+            case StartAt(offset):
+                manager.truncate_fully_and_start_at(replica.log, offset, now_ms)
+                replica.truncated()
+            case BackOff() | FindOffsets():
+                pass

@@ -1,0 +1,138 @@
+"""How a simulated cluster comes to rest: everything heals, and then all replicas are in sync, all
+producers are done and all consumers have read what is there.
+"""
+
+from __future__ import annotations
+
+from floodmark.replication.fetching import ReplicaKey
+from floodmark.testing.simulation.broker import SimulatedBroker
+from floodmark.testing.simulation.cluster import Cluster
+from floodmark.testing.simulation.producers import Outcome
+
+_ROUNDS = 150
+_ROUND_MS = 50
+
+
+class NotAtRest(AssertionError):
+    """The cluster did not recover although everything that was broken is whole again."""
+
+
+def come_to_rest(cluster: Cluster) -> None:
+    _heal(cluster)
+    for _ in range(_ROUNDS):
+        _quiet_round(cluster)
+        if _is_at_rest(cluster):
+            break
+    else:
+        raise NotAtRest(f"comes-to-rest: {_state(cluster)}")
+    for key in cluster.plan.keys:
+        _replicas_are_equal(cluster, key)
+    _committed_transactions_were_read(cluster)
+
+
+def _heal(cluster: Cluster) -> None:
+    cluster.network.cut_links.clear()
+    cluster.store.loses_next_answer = False
+    for broker in cluster.brokers:
+        broker.files.crash_after = None
+        broker.files.faults.space_bytes = None
+        broker.is_paused = False
+        if broker.controller is not None:
+            broker.controller.dies_after_write = False
+        if not broker.is_running:
+            broker.start()
+        if not broker.has_session:
+            broker.register()
+    for session, broker_id in list(cluster.store.sessions.items()):
+        if cluster.brokers[broker_id - 1].session != session:
+            cluster.store.end_session(session)
+
+
+def _quiet_round(cluster: Cluster) -> None:
+    cluster.clock.advance(_ROUND_MS)
+    _lead_the_cluster(cluster)
+    for broker in cluster.brokers:
+        broker.following.fetch_all(cluster.random)
+        broker.leading.review_isr()
+        broker.background.finish()
+        broker.tick()
+    for producer in cluster.clients:
+        producer.tick(cluster.leader_of, cluster.random, may_begin=False)
+    for consumer in cluster.consumers:
+        leader = cluster.leader_of(consumer.key)
+        consumer.tick(leader, cluster.random, from_follower=False)
+    cluster.settle()
+    for _ in range(len(cluster.network.in_flight)):
+        cluster.arrive(cluster.network.take_first())
+        cluster.settle()
+
+
+def _lead_the_cluster(cluster: Cluster) -> None:
+    controller_id = cluster.store.controller_id
+    for broker in cluster.brokers:
+        if broker.controller is not None and broker.id != controller_id:
+            broker.controller = None
+    if controller_id is None:
+        cluster.brokers[0].stand_for_election()
+        return
+    leader: SimulatedBroker = cluster.brokers[controller_id - 1]
+    leader.as_controller(lambda role: role.look_at_brokers())
+    for broker_id in cluster.plan.broker_ids:
+        leader.as_controller(lambda role, told=broker_id: role.tell(told))  # type: ignore[misc]
+
+
+def _is_at_rest(cluster: Cluster) -> bool:
+    return all(client.is_idle for client in cluster.clients) and all(
+        _is_partition_at_rest(cluster, key) for key in cluster.plan.keys
+    )
+
+
+def _is_partition_at_rest(cluster: Cluster, key: ReplicaKey) -> bool:
+    replicas = cluster.plan.replicas(key)
+    offsets: set[int] = set()
+    for broker in cluster.brokers:
+        replica = broker.replicas.find(key)
+        if broker.id in replicas and replica is None:
+            return False
+        if replica is not None:
+            offsets |= {replica.log.log_end_offset, replica.core.high_watermark}
+    offsets |= {c.next_offset for c in cluster.consumers if c.key == key}
+    return len(offsets) == 1 and set(cluster.truth(key).isr) == set(replicas)
+
+
+def _replicas_are_equal(cluster: Cluster, key: ReplicaKey) -> None:
+    history = cluster.invariants.history(key)
+    for broker in cluster.brokers:
+        if broker.replicas.find(key) is not None:
+            view = cluster.invariants.view_of(broker, key)
+            if view.end_offset != history.end_offset:
+                raise NotAtRest(f"comes-to-rest: {key} of broker {broker.id} ends elsewhere")
+            history.same(f"broker {broker.id}", view, history.end_offset)
+
+
+def _committed_transactions_were_read(cluster: Cluster) -> None:
+    """A committed transaction is seen whole by whoever reads everything."""
+    for consumer in cluster.consumers:
+        if not consumer.is_read_committed or consumer.has_skipped:
+            continue
+        for producer in cluster.transactional:
+            for producer_epoch, outcome in producer.outcomes.items():
+                values = producer.values[producer_epoch].get(consumer.key, [])
+                if outcome is Outcome.COMMITTED and not consumer.values.issuperset(values):
+                    raise NotAtRest(
+                        f"committed-is-seen-whole: {values} of {consumer.key} were not read"
+                    )
+
+
+def _state(cluster: Cluster) -> str:
+    lines = [f"{key}: {truth}" for key, truth in cluster.store.truth.items()]
+    for broker in cluster.brokers:
+        for replica in broker.replicas.replicas:
+            core = replica.core
+            lines.append(
+                f"broker {broker.id} has {replica.key} up to {replica.log.log_end_offset} with "
+                f"high watermark {core.high_watermark}, proposal {core.proposal}, {core.leadership}"
+            )
+    waiting = [c.id for c in cluster.clients if not c.is_idle]
+    reading = [(c.id, c.next_offset) for c in cluster.consumers]
+    return "\n".join([*lines, f"producers at work: {waiting}, consumers: {reading}"])

@@ -1,0 +1,172 @@
+"""Runs a simulated cluster by a seeded schedule.
+
+`Simulation(seed).run()` takes a few hundred steps. Each is one thing that could happen next in a
+cluster: a message arrives, is lost or repeated; a client, a leader, a follower or the controller
+does its next round; a broker crashes between or in the middle of its steps, loses power, pauses,
+comes back; a session expires under a broker that lives; a link is cut. After every step all
+invariants are checked. In the end everything heals, and the cluster must come to rest.
+
+A seed gives the same schedule for ever (for the same code). A failure carries its seed and the last
+steps; `Simulation(seed).run()` repeats it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Final
+
+from floodmark.testing.simulation.cluster import Cluster
+from floodmark.testing.simulation.faults import Faults
+from floodmark.testing.simulation.rest import come_to_rest
+from floodmark.testing.simulation.work import Work
+
+DEFAULT_STEPS: Final = 900
+_SHOWN_STEPS: Final = 80
+
+# Of all steps: with few arrivals messages pile up, get old and overtake each other.
+_SHARES_OF_ARRIVALS: Final = (0.6, 0.7, 0.75)
+# How often what else happens, relative to each other; the seed makes faults more or less likely.
+_WORK: Final = {
+    "fetch": 300,
+    "produce": 300,
+    "consume": 60,
+    "review_isr": 80,
+    "disk": 160,
+    "look_at_brokers": 160,
+    "tell": 40,
+    "elect_controller": 120,
+    "resign": 40,
+    "restart": 120,
+    "resume": 60,
+    "register": 120,
+    "heal_link": 60,
+    "expire_dead": 60,
+    "checkpoint": 20,
+    "flush": 12,
+    "retain": 12,
+    "free_disk": 60,
+}
+_FAULTS: Final = {
+    "drop": 30,
+    "repeat": 30,
+    "kill": 8,
+    "crash_within": 8,
+    "crash_controller": 5,
+    "fill_disk": 5,
+    "lose_power": 8,
+    "stop": 4,
+    "pause": 6,
+    "expire_live": 6,
+    "lose_answer": 4,
+    "cut_link": 8,
+}
+# Not faults, but changes that an administrator makes; the seed weighs them alike.
+_CHANGES: Final = {
+    "elect_preferred": 5,
+    "move_leader": 20,
+    "elect_uncleanly": 6,
+    "delete_records": 6,
+}
+
+
+class SimulationFailure(AssertionError):
+    """An invariant did not hold, or the cluster's code raised: with seed and schedule."""
+
+
+class Simulation:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        brokers: int | None = None,
+        steps: int = DEFAULT_STEPS,
+        weather: Mapping[str, int] | None = None,
+        topics: Mapping[str, object] | None = None,
+    ) -> None:
+        """`weather` are the weights of faults and changes by name, and `topics` values of
+        `TopicPlan`, in place of those that the seed chooses."""
+        self.seed = seed
+        self.steps = steps
+        self.cluster = Cluster(Random(seed), brokers, topics or {})
+        self._random = self.cluster.random
+        self._schedule: deque[tuple[int, str, object]] = deque(maxlen=_SHOWN_STEPS)
+        self._step = 0
+        self._faults = Faults(self.cluster)
+        self._work = Work(self.cluster, self._faults)
+        self._share_of_arrivals = self._random.choice(_SHARES_OF_ARRIVALS)
+        self._names, self._actions, self._weights = self._choose_weights(weather)
+
+    def _choose_weights(
+        self, weather: Mapping[str, int] | None
+    ) -> tuple[list[str], dict[str, Callable[[], object]], list[int]]:
+        """Every seed has its own weather: faults that never happen in it, faults that often do."""
+        weights = dict(_WORK)
+        for name, weight in (_FAULTS | _CHANGES).items():
+            chosen = weight * self._random.choice((0, 0, 1, 2, 4))
+            weights[name] = chosen if weather is None else 0
+        weights |= weather or {}
+        actions = {
+            name: getattr(self._faults if name in _FAULTS else self._work, name) for name in weights
+        }
+        return list(weights), actions, list(weights.values())
+
+    def run(self) -> None:
+        try:
+            self._start()
+            while self._step < self.steps:
+                self._take_step()
+            come_to_rest(self.cluster)
+        except Exception as problem:
+            raise SimulationFailure(self._report(problem)) from problem
+        finally:
+            self.cluster.close()
+
+    def _start(self) -> None:
+        for broker in self.cluster.brokers:
+            broker.start()
+            broker.register()
+        self._random.choice(self.cluster.brokers).stand_for_election()
+        self.cluster.settle()
+
+    def _take_step(self) -> None:
+        self._step += 1
+        cluster = self.cluster
+        cluster.clock.advance(self._random.randint(1, 20))
+        if cluster.network.in_flight and self._random.random() < self._share_of_arrivals:
+            name, outcome = "deliver", self._deliver()
+        else:
+            (name,) = self._random.choices(self._names, self._weights)
+            outcome = self._actions[name]()
+        if outcome is not None:
+            self._schedule.append((self._step, name, outcome))
+        for broker in cluster.brokers:
+            if cluster.is_awake(broker):
+                cluster.in_broker(broker, broker.tick)
+        cluster.settle()
+
+    def _deliver(self) -> object:
+        """The next message arrives; what is for a paused broker waits in its socket."""
+        cluster = self.cluster
+        message = cluster.network.take(self._random)
+        if message.target <= len(cluster.brokers) and cluster.brokers[message.target - 1].is_paused:
+            cluster.network.send(message)
+            return None
+        problem = cluster.arrive(message)
+        return message if problem is None else f"{problem}: {message}"
+
+    def _report(self, problem: Exception) -> str:
+        lines = [f"  {step:4} {name}: {subject}" for step, name, subject in self._schedule]
+        truths = [f"  {key}: {truth}" for key, truth in self.cluster.store.truth.items()]
+        return "\n".join(
+            [
+                f"seed {self.seed} fails at step {self._step}: {problem}",
+                f"repeat it with: pytest tests/simulation --seed {self.seed}",
+                f"the plan: {self.cluster.plan}",
+                "the truth:",
+                *truths,
+                "the last steps of its schedule:",
+                *lines,
+            ]
+        )

@@ -1,0 +1,158 @@
+"""The metadata store of a simulated cluster: the embedded store's own table, with many sessions.
+
+It never fails, as an ensemble seldom does; links to it do, sessions expire, and the answer to a
+write may get lost. `truth` is what is stored about each partition, for the invariants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping, Sequence
+from itertools import count
+from typing import Any, TypeVar, cast
+
+from floodmark.controller import known_brokers
+from floodmark.controller.topics import topic_operations
+from floodmark.metadata import paths
+from floodmark.metadata.image import (
+    NO_LEADER,
+    BrokerInfo,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+)
+from floodmark.metadata.loader import load_image
+from floodmark.metadata.node_table import NodeTable
+from floodmark.metadata.store import (
+    Create,
+    Delete,
+    Node,
+    Operation,
+    Outcome,
+    SetData,
+    Store,
+    StoreUnavailable,
+)
+from floodmark.replication.fetching import ReplicaKey
+from floodmark.testing.simulation.plan import Plan
+
+T = TypeVar("T")
+
+
+class SimulatedStore:
+    def __init__(self, plan: Plan) -> None:
+        self._table = NodeTable(":memory:")
+        self._session_ids = count(1)
+        # The sessions that are open, and whose they are.
+        self.sessions: dict[int, int] = {}
+        self.truth: dict[ReplicaKey, PartitionImage] = {}
+        # The brokers that a controller has dealt with, and in which epoch of theirs.
+        self.known: dict[int, BrokerInfo] = {}
+        # The leader epoch of the last unclean election of a partition.
+        self.unclean_epochs: dict[ReplicaKey, int] = {}
+        self.loses_next_answer = False
+        self.controller_id: int | None = None
+        # How often one was elected.
+        self.elections = 0
+        self._create(plan)
+
+    def _create(self, plan: Plan) -> None:
+        operations: list[Operation] = [Create(path) for path in paths.PERSISTENT_PATHS]
+        operations.append(Create(paths.CONTROLLER_EPOCH, b"0"))
+        self._unclean = {key for topic in plan.topics if not topic.is_clean for key in topic.keys}
+        self._keys = {paths.state_path(*key): key for key in plan.keys}
+        for topic in plan.topics:
+            partitions = tuple(
+                PartitionImage(replicas[0], 0, 0, replicas, replicas) for replicas in topic.replicas
+            )
+            image = TopicImage(topic.name, topic.topic_id, partitions)
+            operations += topic_operations(MetadataImage(), image, topic.settings)
+            self.truth.update(zip(topic.keys, partitions, strict=True))
+        self._table.multi(operations, 0)
+
+    def close(self) -> None:
+        self._table.close()
+
+    # Sessions
+
+    def begin_session(self, broker_id: int) -> int:
+        session = next(self._session_ids)
+        self.sessions[session] = broker_id
+        return session
+
+    def end_session(self, session: int) -> None:
+        """Takes the nodes of a session, if it is still open."""
+        if self.sessions.pop(session, None) is not None:
+            self._table.end_session(session)
+            self._look_for_controller()
+
+    def register(self, broker: BrokerInfo, session: int) -> int:
+        """A broker's node, in place of the one that an earlier session left; its broker epoch."""
+        path = paths.broker_path(broker.id)
+        create = Create(path, paths.encode_broker(broker, 0), ephemeral=True)
+        stale = self._table.get(path)
+        self._table.multi([create] if stale is None else [Delete(path), create], session)
+        node = self._table.get(path)
+        assert node is not None
+        return node.created_zxid
+
+    def _look_for_controller(self) -> None:
+        node = self._table.get(paths.CONTROLLER)
+        before = self.controller_id
+        self.controller_id = None if node is None else paths.decode_controller(node.data)
+        if before is None and self.controller_id is not None:
+            self.elections += 1
+
+    # The port, as far as loading an image needs it, and the same without a loop
+
+    async def get(self, path: str) -> Node | None:
+        return self._table.get(path)
+
+    async def read_tree(self, path: str) -> Mapping[str, Node]:
+        return self._table.read_tree(path)
+
+    def read(self, path: str) -> Node | None:
+        return self._table.get(path)
+
+    def tree(self, path: str) -> Mapping[str, Node]:
+        return self._table.read_tree(path)
+
+    def load(self) -> MetadataImage:
+        return _now(load_image(cast("Store", self)))
+
+    def write(self, operations: Sequence[Operation], session: int) -> list[Outcome]:
+        outcomes, _ = self._table.multi(operations, session)
+        for operation in operations:
+            if not isinstance(operation, SetData):
+                self._look_for_controller()
+            elif operation.path in self._keys:
+                self._note(self._keys[operation.path], operation)
+            elif operation.path == paths.KNOWN_BROKERS:
+                self.known = known_brokers.recall(operation.data)
+        if self.loses_next_answer:
+            self.loses_next_answer = False
+            raise StoreUnavailable("/", "the connection was lost before the answer came")
+        return outcomes
+
+    def _note(self, key: ReplicaKey, operation: SetData) -> None:
+        state = paths.decode_state(operation.data)
+        before = self.truth[key]
+        is_outsider = state.leader not in (NO_LEADER, *before.isr)
+        if is_outsider and not state.eligible_leader_replicas and key in self._unclean:
+            self.unclean_epochs[key] = state.leader_epoch
+        self.truth[key] = before._replace(
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            partition_epoch=before.partition_epoch + 1,
+            isr=state.isr,
+            eligible_leader_replicas=state.eligible_leader_replicas,
+        )
+
+
+def _now(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The outcome of a coroutine that waits for nothing."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        outcome: T = end.value
+        return outcome
+    raise RuntimeError("nothing in a simulation waits for a loop")

@@ -1,0 +1,67 @@
+"""What `produce` refuses before it sends, and what it says of records that the broker refuses."""
+
+import re
+
+import pytest
+
+from floodmark.testing.broker_thread import BrokerThread
+
+from .conftest import Cli
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b'{"key": "a", "vlaue": "v"}', "unknown field vlaue (did you mean value?)"),
+        (b'{"kee": "a", "value": "v"}', "unknown field kee (did you mean key?)"),
+        (b'{"key": "a"}', "value is missing"),
+        (b'{"key": "a", "value": "1", "payload": "2"}', "both value and payload"),
+    ],
+)
+def test_a_json_line_with_a_wrong_field_is_refused_and_not_a_tombstone(
+    cli: Cli, broker: BrokerThread, line: bytes, why: str
+) -> None:
+    cli("topic", "create", "json", "--if-not-exists")
+    done = cli("produce", "json", "--json", stdin=line)
+    assert done.code == 1
+    assert why in done.err
+    assert cli("consume", "json", "--from-beginning").out == ""
+
+
+def test_a_wrong_line_is_named_by_number_and_what_came_before_it_is_sent(cli: Cli) -> None:
+    done = cli("produce", "lines", "--json", stdin=b'{"value": 1}\n{"value": 2}\n{"vale": 3}\n')
+    assert done.code == 1
+    assert 'record 3: not a record in JSON: {"vale": 3}; the 2 before it were sent' in done.err
+    assert cli("consume", "lines", "--from-beginning").out == "1\n2\n"
+
+
+def test_a_null_value_is_a_tombstone(cli: Cli) -> None:
+    assert cli("produce", "tombs", "--json", stdin=b'{"key": "a", "value": null}').code == 0
+    assert '"value": null' in cli("consume", "tombs", "--from-beginning", "-o", "json").out
+
+
+def test_what_consume_and_cat_print_as_json_can_be_sent_on(cli: Cli) -> None:
+    given = b'{"key": "a", "value": "v", "timestamp": 1700000000000, "headers": [["h", "x"]]}'
+    assert cli("produce", "first", "--json", stdin=given).code == 0
+    for command in (
+        ["consume", "first", "--last", "1", "-o", "json"],
+        ["cat", "-C", "-q", "-e", "-J", "-t", "first"],
+    ):
+        printed = cli(*command).out
+        assert cli("produce", "second", "--json", stdin=printed.encode()).code == 0
+        copied = cli("consume", "second", "--last", "1", "-F", "%k %s %T %h")
+        assert copied.out == "a v 1700000000000 h=x"
+
+
+def test_a_record_that_needs_a_key_says_so(cli: Cli, broker: BrokerThread) -> None:
+    broker.create_topic("compacted", configs={"cleanup.policy": "compact"})
+    done = cli("produce", "compacted", stdin=b"no key\n")
+    assert done.code == 1
+    assert re.search("without (a )?key", done.err)
+    assert "try: give every record a key, with --key or --key-separator" in done.err
+
+
+def test_options_for_lines_do_not_go_with_json(cli: Cli) -> None:
+    done = cli("produce", "t", "--json", "-k", "key", stdin=b'{"value": 1}')
+    assert done.code == 2
+    assert "leave out --key" in done.err
