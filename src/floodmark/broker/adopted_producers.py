@@ -12,7 +12,7 @@ from pathlib import Path
 
 from floodmark.broker.adopted_batches import sound_batches
 from floodmark.metadata.image import TRANSACTION_STATE_TOPIC
-from floodmark.records.record import decode_records
+from floodmark.records.record import iter_records
 from floodmark.storage.files import Files
 from floodmark.storage.log_dir import FoundPartition
 from floodmark.storage.producer_snapshot import (
@@ -60,6 +60,6 @@ def _of_transactions(files: Files, folder: Path) -> Iterator[int]:
         for header, batch in sound_batches(files, path):
             if header.is_control:
                 continue
-            for record in decode_records(batch):
+            for record in iter_records(batch):
                 if record.value is not None:
                     yield int.from_bytes(record.value[_PRODUCER_ID], "big", signed=True)

@@ -12,15 +12,20 @@ import random
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from floodmark.apis.context import Services
 from floodmark.apis.dispatch import Dispatch, advertised_versions
 from floodmark.broker.advertised import reachable_host
+from floodmark.broker.cluster_membership import ClusterMembership
+from floodmark.broker.control_requests import ControlRequests
+from floodmark.broker.controller_client import ControllerClient
 from floodmark.broker.coordination import Coordination
 from floodmark.broker.deferred import Deferred
 from floodmark.broker.identity import Identity, establish_identity, look_at_folders
+from floodmark.broker.links import BrokerLinks
 from floodmark.broker.maintenance import Maintenance
 from floodmark.broker.new_folders import (
     check_metadata_folder,
@@ -33,12 +38,15 @@ from floodmark.broker.start_report import tell_of_start
 from floodmark.clock import Clock, SystemClock
 from floodmark.config.broker_config import BrokerConfig
 from floodmark.config.checks import connection_limits
-from floodmark.controller.service import ControllerService
+from floodmark.controller.controller import Controller
+from floodmark.metadata.cache import MetadataCache
+from floodmark.metadata.cluster_folder import CLUSTER_FILE_NAME, founded_cluster_id
 from floodmark.metadata.embedded import EmbeddedStore, stored_cluster_id
 from floodmark.metadata.image import BrokerInfo, Delta, Endpoint, MetadataImage
-from floodmark.metadata.store import StoreUnavailable
+from floodmark.metadata.store import Store, StoreUnavailable
 from floodmark.network.acceptor import Listener
 from floodmark.network.server import NetworkServer, NetworkSettings
+from floodmark.replication.background import LoopBackground
 from floodmark.replication.fetch_sessions import FetchSessions
 from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
@@ -48,6 +56,8 @@ from floodmark.storage.log_dir import FoundPartition
 from floodmark.storage.log_manager import LogManager
 
 if TYPE_CHECKING:
+    from floodmark.replication.fetchers import Fetchers
+    from floodmark.replication.isr_review import IsrReview
     from floodmark.storage.cleaner import CleanerSettings, LogCleaner
 
 logger = logging.getLogger(__name__)
@@ -57,6 +67,9 @@ DISK_THREADS = 4
 
 PROGRESS_INTERVAL_S = 2.0
 """A start that takes longer says how far it is, this often."""
+
+TOLD_WITHIN_S = 10
+"""So long a start waits for the controller of the cluster; an election may be under way."""
 
 FETCH_SESSION_EVICTION_MS = 120_000
 """Kafka's `min.incremental.fetch.session.eviction.ms`."""
@@ -83,33 +96,47 @@ class Broker:
         self._deferred = Deferred(self._executor)
         self._start_config = config
         self._log_dirs = [Path(path) for path in config.log_dirs]
-        self._metadata_file = find_metadata_file(self._log_dirs)
+        self._cluster_dir = config.get_str("floodmark.cluster.dir")
+        self._metadata_file = (
+            Path(self._cluster_dir) / CLUSTER_FILE_NAME
+            if self._cluster_dir
+            else find_metadata_file(self._files, self._log_dirs)
+        )
         self._found: list[FoundPartition] = []
         self._logs_loaded = False
         self._cleaner: LogCleaner | None = None
+        self._replication: list[Fetchers | IsrReview] = []
         self.logs = LogManager(
             self._files,
             self._log_dirs,
             producer_expiration_ms=config.get_int("producer.id.expiration.ms"),
             recovery_threads=config.get_int("num.recovery.threads.per.data.dir"),
         )
-        self.replicas = ReplicaManager(self.clock, self._executor, self._disk_failed)
+        self.replicas = ReplicaManager(
+            self.clock, LoopBackground(self._executor), self._disk_failed
+        )
 
     # The parts that need an identity; made by `start`.
     broker_id: int
     _identity: Identity
-    controller: ControllerService
+    metadata: MetadataCache
+    membership: ClusterMembership
     coordination: Coordination
     services: Services
     dispatch: Dispatch
     network: NetworkServer
+    control: ControlRequests
     partitions: Partitions
     _maintenance: Maintenance
     _afterwards: asyncio.Task[None]
 
     @property
     def config(self) -> BrokerConfig:
-        return self.controller.config
+        return self.metadata.config
+
+    @property
+    def controller(self) -> Controller:
+        return self.membership.controller
 
     @property
     def fetch_sessions(self) -> FetchSessions:
@@ -136,34 +163,58 @@ class Broker:
 
     async def _start(self) -> None:
         self.logs.open_dirs()
-        check_metadata_folder(self._metadata_file, self.logs)
+        if not self._cluster_dir:
+            check_metadata_folder(self._files, self._metadata_file, self.logs)
         self._identity = identity = establish_identity(
-            self._start_config, self.logs, lambda: stored_cluster_id(self._metadata_file)
+            self._start_config, self.logs, self._stored_cluster_id
         )
         self._found = self.logs.found_partitions()
         config = self._start_config.with_static({"node.id": str(identity.node_id)})
         self._make_parts(config, identity)
         self.network = self._bind(config)
         try:
-            report = await self.controller.start(
+            report = await self.membership.join(
                 BrokerInfo(
                     identity.node_id,
                     -1,
                     self._endpoints(config),
                     config.get_optional_str("broker.rack"),
+                    unbroken_since=self.logs.unbroken_since,
                 ),
                 look_at_folders(self._files, self._found, identity, config),
             )
         except BaseException:
             await self.network.close()
-            await self.controller.stop()
+            await self.membership.leave()
             raise
-        tell_of_start(report, self.controller, self._found, self.address)
+        tell_of_start(report, self.metadata, self._found, self.address)
         self._maintenance.start()
+        for part in self._replication:
+            part.start()
+        self.network.set_processors(self.config.get_int("num.network.threads"))
+        self._configure_network()
         self.network.start()
         self.is_serving = True
         self._afterwards = asyncio.create_task(self._finish_start())
+        if not self.controller.is_active:
+            await self._until_told()
         logger.info("broker %d of cluster %s serves", identity.node_id, identity.cluster_id)
+
+    async def _until_told(self) -> None:
+        """Until the controller has noticed this broker: before that, clients would find a cluster
+        without leaders here, and too few brokers for their replicas elsewhere."""
+        try:
+            async with asyncio.timeout(TOLD_WITHIN_S):
+                await self.control.was_told.wait()
+        except TimeoutError:
+            logger.warning("the controller has told nothing within %d s", TOLD_WITHIN_S)
+
+    def _stored_cluster_id(self) -> str | None:
+        if self._cluster_dir:
+            return founded_cluster_id(self._metadata_file)
+        if not self._files.exists(self._metadata_file):
+            return None
+        return stored_cluster_id(self._files.database(self._metadata_file))
 
     async def _finish_start(self) -> None:
         """What can wait until the first clients are served: code that is not in use yet is
@@ -174,7 +225,11 @@ class Broker:
 
             self._cleaner = LogCleaner(
                 self._files,
-                lambda: [(r.log, r.core.high_watermark) for r in self.replicas.replicas],
+                lambda: [
+                    (r.log, r.core.high_watermark)
+                    for r in self.replicas.replicas
+                    if not r.log.is_truncating
+                ],
                 self.clock,
                 self._executor,
                 self._deferred.run_later,
@@ -199,6 +254,8 @@ class Broker:
     async def _stop_serving(self) -> None:
         self.network.stop_accepting()
         self.coordination.close()
+        for part in self._replication:
+            await part.close()
         await self.replicas.close()
         await self.network.close()
         await self._maintenance.close()
@@ -213,12 +270,24 @@ class Broker:
         try:
             return await asyncio.to_thread(self._close_logs, clean)
         finally:
-            await self.controller.stop()
+            await self.membership.leave()
+            await self.links.close()
             self._executor.shutdown()
 
     def _make_parts(self, config: BrokerConfig, identity: Identity) -> None:
         self.broker_id = identity.node_id
-        self.controller = ControllerService(EmbeddedStore(self._metadata_file), config, self.clock)
+        self.metadata = MetadataCache(config)
+        self.links = BrokerLinks(self.metadata, f"broker-{self.broker_id}")
+        self.membership = ClusterMembership(
+            self.broker_id,
+            self._store(config),
+            self.metadata,
+            self.clock,
+            partial(self.links.request, purpose="control"),
+        )
+        self.controller_client = ControllerClient(
+            self.broker_id, self.metadata, self.controller, self.links, self.membership.fence
+        )
         self.partitions = Partitions(
             self.broker_id,
             config,
@@ -229,20 +298,34 @@ class Broker:
             self._deferred,
             self._no_folder_left,
         )
-        self.coordination = Coordination(self.broker_id, self.controller, self.replicas, self.clock)
+        self.control = ControlRequests(
+            self.broker_id, self.metadata, self.controller, self.membership.fence
+        )
+        self.coordination = Coordination(
+            self.broker_id,
+            self.metadata,
+            self.controller_client,
+            self.links,
+            self.replicas,
+            self.clock,
+        )
         self.services = Services(
             broker_id=self.broker_id,
             clock=self.clock,
             replicas=self.replicas,
             logs=self.logs,
+            metadata=self.metadata,
             controller=self.controller,
+            controller_client=self.controller_client,
+            control=self.control,
             coordinators=self.coordination,
             fetch_sessions=FetchSessions(
                 config.get_int("max.incremental.fetch.session.cache.slots"),
                 FETCH_SESSION_EVICTION_MS,
                 lambda: random.randint(1, 2**31 - 1),
+                config.get_int("floodmark.request.max.entries"),
             ),
-            api_versions=advertised_versions(),
+            api_versions=advertised_versions(in_cluster=bool(self._cluster_dir)),
         )
         self.dispatch = Dispatch(self.services)
         self._maintenance = Maintenance(
@@ -250,29 +333,67 @@ class Broker:
             self.logs,
             self.replicas,
             self.partitions,
-            self.controller,
+            self.metadata,
             self.coordination,
             self.clock,
             self._executor,
             self._deferred,
         )
-        self.controller.subscribe(self._image_changed)
+        self.metadata.subscribe(self._image_changed)
+        self.replicas.on_late_decision = self.coordination.partitions_changed
+        if self._cluster_dir:
+            self._make_replication(config)
+
+    def _make_replication(self, config: BrokerConfig) -> None:
+        from floodmark.replication.closest_replica import RACK_AWARE
+        from floodmark.replication.fetchers import Fetchers, fetcher_settings
+        from floodmark.replication.isr_review import IsrReview
+
+        if config.get_optional_str("replica.selector.class") == RACK_AWARE:
+            self.replicas.rack_of = self._rack_of
+        fence = self.membership.fence
+        self._replication = [
+            Fetchers(
+                self.broker_id,
+                self.replicas,
+                self.logs,
+                self.links.request,
+                lambda: fence.broker_epoch,
+                self.clock,
+                self._executor,
+                fetcher_settings(config),
+            ),
+            IsrReview(
+                self.broker_id,
+                self.replicas,
+                self.controller_client.alter_partition,
+                lambda: fence.broker_epoch,
+                self.clock,
+                config.get_int("replica.lag.time.max.ms"),
+            ),
+        ]
+
+    def _rack_of(self, broker_id: int) -> str | None:
+        """Of a live broker; None for any other."""
+        image = self.metadata.image
+        return image.brokers[broker_id].rack if image.is_live(broker_id) else None
+
+    def _store(self, config: BrokerConfig) -> Store:
+        if not self._cluster_dir:
+            return EmbeddedStore(self._files.database(self._metadata_file))
+        from floodmark.metadata.shared import SharedStore
+
+        timeout_ms = config.get_int("zookeeper.session.timeout.ms")
+        return SharedStore(self._metadata_file, self.clock, timeout_ms)
 
     def _bind(self, config: BrokerConfig) -> NetworkServer:
         return NetworkServer(
             [Listener(x.name, x.security_protocol, x.host, x.port) for x in config.listeners],
             self.dispatch.handle,
             NetworkSettings(
-                network_threads=config.get_int("num.network.threads"),
-                io_threads=config.get_int("num.io.threads"),
                 queued_max_requests=config.get_int("queued.max.requests"),
                 max_frame_bytes=config.get_int("socket.request.max.bytes"),
                 max_idle_ms=config.get_int("connections.max.idle.ms"),
-                max_connections=config.get_int("max.connections"),
-                max_connections_per_ip=config.get_int("max.connections.per.ip"),
-                per_ip_overrides=connection_limits(
-                    config.get_str("max.connections.per.ip.overrides")
-                ),
                 backlog=config.get_int("socket.listen.backlog.size"),
             ),
             self.clock,
@@ -293,11 +414,12 @@ class Broker:
     async def _image_changed(self, image: MetadataImage, delta: Delta) -> None:
         """The controller calls this before it answers whoever caused the change."""
         at_start = not self._logs_loaded
+        if any(resource.kind == "broker" for resource in delta.changed_configs):
+            # First: what was stored for this broker counts for the logs that are opened now.
+            self._broker_config_changed(image)
         if at_start:
             self._logs_loaded = True
             await self._load_logs(image)
-        if any(resource.kind == "broker" for resource in delta.changed_configs):
-            self._broker_config_changed(image)
         await self.partitions.apply(image, delta, at_start=at_start)
         self.coordination.image_changed(image, delta)
 
@@ -336,29 +458,37 @@ class Broker:
         await loading
 
     def _broker_config_changed(self, image: MetadataImage) -> None:
-        """Dynamic settings of the broker: defaults of its topics, its slots, its limits."""
-        config = self.controller.config
+        """Dynamic settings of the broker: defaults of its topics, its slots, its limits. Called
+        with what is stored at the start, and with every change."""
+        config = self.metadata.config
         self.logs.expire_producers_after(config.get_int("producer.id.expiration.ms"))
+        self.logs.recovery_threads = config.get_int("num.recovery.threads.per.data.dir")
         self.partitions.config = config
         for topic in image.topics.values():
             self.partitions.reconfigure(image, topic)
         if self.is_serving:
-            self.network.channel.resize(config.get_int("num.io.threads"))
-            self.network.limit_connections(
-                config.get_int("max.connections"),
-                config.get_int("max.connections.per.ip"),
-                connection_limits(config.get_str("max.connections.per.ip.overrides")),
-            )
+            self._configure_network()
         self.coordination.config_changed(config)
         if self._cleaner is not None:
             self._cleaner.settings = cleaner_settings(config)
+
+    def _configure_network(self) -> None:
+        config = self.config
+        self.network.channel.resize(config.get_int("num.io.threads"))
+        self.network.limit_connections(
+            config.get_int("max.connections"),
+            config.get_int("max.connections.per.ip"),
+            connection_limits(config.get_str("max.connections.per.ip.overrides")),
+            {x.name: config.max_connections_of(x.name) for x in config.listeners},
+        )
 
     def _disk_failed(self, replica: Replica, problem: StorageError | OSError) -> None:
         if isinstance(problem, OSError):
             problem = LogDirFailure(replica.log.directory.parent, str(problem))
         if isinstance(problem, LogDirFailure):
             self.partitions.fail_folder_of(problem)
-        else:
+        elif replica.is_here:
+            # A sync may tell of it late, when its topic has been deleted and made again.
             self.partitions.fail_one(replica.key)
 
     def _close_logs(self, clean: bool) -> bool:
@@ -368,7 +498,9 @@ class Broker:
             )
         except StorageError as problem:
             logger.error("%s", problem)
-        return self.logs.close(self.clock.now_ms(), clean=clean)
+        return self.logs.close(
+            self.clock.now_ms(), clean=clean, broker_epoch=self.membership.unbroken_since
+        )
 
 
 def cleaner_settings(config: BrokerConfig) -> CleanerSettings:

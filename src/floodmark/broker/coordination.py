@@ -11,10 +11,13 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from floodmark.broker.controller_client import ControllerClient
 from floodmark.broker.internal_topics import internal_settings
+from floodmark.broker.links import BrokerLinks
 from floodmark.clock import Clock
 from floodmark.config.broker_config import BrokerConfig
-from floodmark.controller.service import ControllerService, ControllerUnavailable
+from floodmark.controller.controller import ControllerUnavailable
+from floodmark.metadata.cache import MetadataCache
 from floodmark.metadata.image import (
     CONSUMER_OFFSETS_TOPIC,
     TRANSACTION_STATE_TOPIC,
@@ -37,11 +40,15 @@ class Coordination:
     def __init__(
         self,
         broker_id: int,
-        controller: ControllerService,
+        metadata: MetadataCache,
+        controller: ControllerClient,
+        links: BrokerLinks,
         replicas: ReplicaManager,
         clock: Clock,
     ) -> None:
         self._broker_id = broker_id
+        self._links = links
+        self._metadata = metadata
         self._controller = controller
         self._replicas = replicas
         self._clock = clock
@@ -52,14 +59,14 @@ class Coordination:
         from floodmark.coordinators.groups.service import GroupService
         from floodmark.coordinators.groups.settings import GroupSettings
 
-        config = self._controller.config
+        config = self._metadata.config
         service = GroupService(
             self._offsets_log(config),
             self._clock,
             GroupSettings.of(config),
             compression=Compression(config.get_int("offsets.topic.compression.codec")),
         )
-        service.metadata_changed(self._controller.image, Delta())
+        service.metadata_changed(self._metadata.image, Delta())
         return service
 
     @cached_property
@@ -70,13 +77,18 @@ class Coordination:
 
         return TransactionService(
             broker_id=self._broker_id,
-            log=self._transaction_log(self._controller.config),
+            log=self._transaction_log(self._metadata.config),
             marker_log=ReplicaMarkerLog(self._replicas, self._clock, self._offsets_marked),
-            cluster=_Cluster(self._controller),
+            cluster=_Cluster(self._metadata, self._links),
             clock=self._clock,
-            limits=Limits.of(self._controller.config, _transaction_version(self._controller.image)),
+            limits=Limits.of(self._metadata.config, _transaction_version(self._metadata.image)),
             allocate_producer_ids=self._allocate_producer_ids,
         )
+
+    @property
+    def groups_if_any(self) -> GroupService | None:
+        """For those who only look on: asking must not make the service."""
+        return self.groups if self._is_made("groups") else None
 
     def image_changed(self, image: MetadataImage, delta: Delta) -> None:
         """Called after the partitions have followed the image."""
@@ -91,7 +103,7 @@ class Coordination:
 
         The image alone does not tell: a partition whose folder is broken is ours, but offline.
         """
-        image = self._controller.image
+        image = self._metadata.image
         leads = {
             (name, index)
             for name in (CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC)
@@ -136,7 +148,7 @@ class Coordination:
         from floodmark.coordinators.ports import CoordinatorError
 
         try:
-            block = await self._controller.allocate_producer_ids(self._broker_id)
+            block = await self._controller.allocate_producer_ids()
         except ControllerUnavailable as problem:
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(problem)) from problem
         return block.first, block.size
@@ -167,9 +179,11 @@ class Coordination:
             partition_count=partition_count,
             replication_factor=replication_factor,
             settings=settings,
-            commit_timeout_ms=self._controller.config.get_int("offsets.commit.timeout.ms"),
+            commit_timeout_ms=self._metadata.config.get_int("offsets.commit.timeout.ms"),
+            metadata=self._metadata,
             controller=self._controller,
             replicas=self._replicas,
+            clock=self._clock,
         )
 
 
@@ -178,14 +192,15 @@ def _transaction_version(image: MetadataImage) -> int:
 
 
 class _Cluster:
-    """Who leads what, for the transaction coordinator. This broker is the only one there is."""
+    """Who leads what, for the transaction coordinator, and how to ask them."""
 
-    def __init__(self, controller: ControllerService) -> None:
-        self._controller = controller
+    def __init__(self, metadata: MetadataCache, links: BrokerLinks) -> None:
+        self._metadata = metadata
+        self._links = links
 
     def leader_of(self, topic: str, partition: int) -> int | None:
-        found = self._controller.image.partition(topic, partition)
+        found = self._metadata.image.partition(topic, partition)
         return None if found is None else found.leader
 
     async def request(self, broker_id: int, message: Any) -> Any:
-        raise ConnectionError(f"broker {broker_id} is not part of this cluster of one")
+        return await self._links.request(broker_id, message, "transactions")

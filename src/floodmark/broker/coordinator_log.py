@@ -8,21 +8,26 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 
-from floodmark.controller.service import ControllerService, ControllerUnavailable
+from floodmark.broker.controller_client import ControllerClient
+from floodmark.clock import Clock
+from floodmark.controller.controller import ControllerUnavailable
 from floodmark.controller.topics import NewTopic
 from floodmark.coordinators.ports import (
     AppendRefused,
     CoordinatorError,
+    GuardedAppend,
     NotCoordinator,
     StorageFailed,
 )
+from floodmark.metadata.cache import MetadataCache
 from floodmark.occurrences import Occurrences
-from floodmark.records.batch import iter_headers, read_header
+from floodmark.records.batch import NO_SEQUENCE, iter_headers, read_header
 from floodmark.replication.replica import ACKS_ALL, AppendOutcome, Replica
 from floodmark.replication.replica_manager import ReplicaManager
 from floodmark.storage.errors import AppendRefused as LogRefused
-from floodmark.storage.errors import OffsetOutOfRange, StorageError
+from floodmark.storage.errors import OffsetOutOfRange, StorageError, told_to_clients
 from floodmark.storage.producer_state import AppendOrigin
+from floodmark.storage.transaction_guards import Guard, Unguarded
 from floodmark.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -40,27 +45,31 @@ class InternalTopicLog:
         replication_factor: int,
         settings: Mapping[str, str],
         commit_timeout_ms: int,
-        controller: ControllerService,
+        metadata: MetadataCache,
+        controller: ControllerClient,
         replicas: ReplicaManager,
+        clock: Clock,
     ) -> None:
         self.topic = topic
         self._configured_count = partition_count
         self._replication_factor = replication_factor
         self._settings = settings
         self._commit_timeout_ms = commit_timeout_ms
+        self._metadata = metadata
         self._controller = controller
         self._replicas = replicas
+        self._clock = clock
         self._refusals = Occurrences()
 
     @property
     def partition_count(self) -> int:
-        topic = self._controller.image.topics.get(self.topic)
+        topic = self._metadata.image.topics.get(self.topic)
         return self._configured_count if topic is None else len(topic.partitions)
 
     async def ensure_topic(self) -> None:
-        if self.topic in self._controller.image.topics:
+        if self.topic in self._metadata.image.topics:
             return
-        live = len(self._controller.image.live_brokers())
+        live = len(self._metadata.image.live_brokers())
         wanted = NewTopic(
             self.topic,
             self._configured_count,
@@ -79,9 +88,24 @@ class InternalTopicLog:
                 logger.error("%s (%d times by now)", what, times)
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, what)
 
-    def append(self, partition: int, batch: bytearray) -> int:
+    def start_verification(
+        self, partition: int, producer_id: int, producer_epoch: int, *, bumps_epoch: bool
+    ) -> GuardedAppend:
+        try:
+            guard = self._leader(partition).log.producers.start_verification(
+                producer_id,
+                producer_epoch,
+                NO_SEQUENCE,
+                self._clock.now_ms(),
+                bumps_epoch=bumps_epoch,
+            )
+        except LogRefused as problem:
+            raise AppendRefused(problem.error_code, str(problem)) from problem
+        return lambda batch: self.append(partition, batch, guard)
+
+    def append(self, partition: int, batch: bytearray, guard: Guard = Unguarded.NOT_CHECKED) -> int:
         replica = self._leader(partition)
-        if not replica.core.has_enough_in_sync_replicas(replica.min_in_sync_replicas):
+        if not replica.core.has_enough_in_sync_replicas():
             raise AppendRefused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too few replicas in sync")
         limit_bytes = replica.log.config.max_message_bytes
         if len(batch) > limit_bytes:
@@ -97,12 +121,13 @@ class InternalTopicLog:
                 replica.core.leadership.leader_epoch,
                 header.max_timestamp,  # a coordinator's batch is of this moment
                 origin=AppendOrigin.COORDINATOR,
+                guard=guard,
             )
         except LogRefused as problem:
             raise AppendRefused(problem.error_code, str(problem)) from problem
         except StorageError as problem:
             self._replicas.disk_failed(replica, problem)
-            raise StorageFailed(str(problem)) from problem
+            raise StorageFailed(told_to_clients(problem)) from problem
         self._replicas.grown(replica)
         return replica.log.log_end_offset
 
@@ -141,7 +166,7 @@ class InternalTopicLog:
                 offset = log.log_start_offset
                 continue
             except (StorageError, OSError) as problem:
-                raise StorageFailed(str(problem)) from problem
+                raise StorageFailed(told_to_clients(problem)) from problem
             end = 0
             for position, header in iter_headers(data):
                 end = position + header.size_bytes

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 
 from floodmark.broker.broker import Broker
 from floodmark.config.broker_config import BrokerConfig
-from floodmark.config.not_served import refuse_open_doors, without_effect
+from floodmark.config.not_served import kraft_settings, refuse_open_doors, without_effect
+from floodmark.config.suggestions import suggested_setting
 from floodmark.observability.http import serve_metrics
 from floodmark.observability.logs import configure_logging
 
@@ -29,6 +30,7 @@ def run(
     properties: Mapping[str, str],
     *,
     metrics_port: int | None = None,
+    metrics_host: str | None = None,
     log_format: str = "plain",
     log_level: str = "info",
     ready: Callable[[Broker], None] | None = None,
@@ -38,20 +40,26 @@ def run(
     configure_logging(log_format, log_level)
     config = BrokerConfig.load(properties)
     if config.unknown_names:
-        names = ", ".join(config.unknown_names)
+        names = ", ".join(name + suggested_setting(name) for name in config.unknown_names)
         logger.warning("these settings are not known and have no effect: %s", names)
     refuse_open_doors(config)
+    kraft = kraft_settings(config)
+    if kraft:
+        logger.info("ignored, because this broker is its own controller: %s", ", ".join(kraft))
     idle = without_effect(config)
     if idle:
         logger.warning("these settings have no effect yet: %s", ", ".join(idle))
     _raise_file_limit()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_serve(config, metrics_port, ready))
+        return runner.run(_serve(config, metrics_port, metrics_host, ready))
 
 
 async def _serve(
-    config: BrokerConfig, metrics_port: int | None, ready: Callable[[Broker], None] | None
+    config: BrokerConfig,
+    metrics_port: int | None,
+    metrics_host: str | None,
+    ready: Callable[[Broker], None] | None,
 ) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -62,7 +70,7 @@ async def _serve(
     metrics = None
     try:
         if metrics_port is not None:
-            metrics = await serve_metrics(broker, metrics_port)
+            metrics = await serve_metrics(broker, metrics_port, metrics_host)
         _calm_garbage_collector()
         if broker.logs.dirs:
             if ready is not None:

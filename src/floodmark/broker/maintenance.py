@@ -19,7 +19,7 @@ from floodmark.broker.deferred import Deferred
 from floodmark.broker.partitions import Partitions
 from floodmark.clock import Clock
 from floodmark.config.broker_config import BrokerConfig
-from floodmark.controller.service import ControllerService
+from floodmark.metadata.cache import MetadataCache
 from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
 from floodmark.storage.errors import LogClosed, LogDirFailure, StorageError
@@ -42,7 +42,7 @@ class Maintenance:
         logs: LogManager,
         replicas: ReplicaManager,
         partitions: Partitions,
-        controller: ControllerService,
+        metadata: MetadataCache,
         coordination: Coordination,
         clock: Clock,
         executor: Executor,
@@ -51,7 +51,7 @@ class Maintenance:
         self._logs = logs
         self._replicas = replicas
         self._partitions = partitions
-        self._controller = controller
+        self._metadata = metadata
         self._coordination = coordination
         self._clock = clock
         self._executor = executor
@@ -101,7 +101,7 @@ class Maintenance:
 
     async def flush_and_reopen(self) -> None:
         await self.flush()
-        if await self._partitions.reopen(self._controller.image):
+        if await self._partitions.reopen(self._metadata.image):
             self._coordination.partitions_changed()
 
     async def flush(self) -> None:
@@ -131,8 +131,8 @@ class Maintenance:
                 await self._retain_one(replica)
 
     async def _retain_one(self, replica: Replica) -> None:
-        if self._replicas.find(replica.key) is not replica:
-            return  # deleted since this round began
+        if self._replicas.find(replica.key) is not replica or replica.log.is_truncating:
+            return  # deleted since this round began, or cut by another thread now
         log, now_ms = replica.log, self._clock.now_ms()
         count = segments_due(log, now_ms, replica.core.high_watermark)
         if count:
@@ -167,7 +167,8 @@ class Maintenance:
 
     async def expire_producers(self) -> None:
         async for replica in self._in_slices():
-            replica.log.producers.expire(self._clock.now_ms())
+            if not replica.log.is_truncating:
+                replica.log.producers.expire(self._clock.now_ms())
 
     async def _in_slices(self) -> AsyncIterator[Replica]:
         for count, replica in enumerate(self._replicas.replicas, 1):

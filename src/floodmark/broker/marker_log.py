@@ -42,7 +42,7 @@ class ReplicaMarkerLog:
             return self._replicas.missing(key)
         if not replica.core.is_leader:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if not replica.core.has_enough_in_sync_replicas(replica.min_in_sync_replicas):
+        if not replica.core.has_enough_in_sync_replicas():
             return ErrorCode.NOT_ENOUGH_REPLICAS
         now_ms = self._clock.now_ms()
         control_type = ControlType.COMMIT if marker.committed else ControlType.ABORT

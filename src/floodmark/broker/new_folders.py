@@ -15,34 +15,35 @@ from floodmark.config.errors import ConfigError
 from floodmark.metadata.embedded import FILE_NAME
 from floodmark.metadata.image import MetadataImage
 from floodmark.storage.errors import StorageError
+from floodmark.storage.files import Files
 from floodmark.storage.log_dir import FoundPartition
 from floodmark.storage.log_manager import LogManager
 
 _NAMED_AT_MOST = 5
 
 
-def find_metadata_file(log_dirs: Sequence[Path]) -> Path:
+def find_metadata_file(files: Files, log_dirs: Sequence[Path]) -> Path:
     """In the folder that has it, however they are ordered now; a new one goes to the first."""
-    files = [folder / FILE_NAME for folder in log_dirs]
-    return next((file for file in files if _is_there(file)), files[0])
+    candidates = [folder / FILE_NAME for folder in log_dirs]
+    return next((file for file in candidates if _is_there(files, file)), candidates[0])
 
 
-def _is_there(file: Path) -> bool:
+def _is_there(files: Files, file: Path) -> bool:
     try:
-        return file.exists()
+        return files.exists(file)
     except OSError:
         # A bad disk costs its own folder: opening the folders will say so.
         return False
 
 
-def check_metadata_folder(file: Path, logs: LogManager) -> None:
+def check_metadata_folder(files: Files, file: Path, logs: LogManager) -> None:
     """Refuse to start without the folder that has the metadata."""
     folder = file.parent
     if folder in logs.offline_dirs:
         raise StorageError(
             f"{folder} is where the metadata is, and cannot be used: {logs.offline_dirs[folder]}"
         )
-    if _is_there(file):
+    if _is_there(files, file):
         return
     used = [path for path, log_dir in logs.dirs.items() if log_dir.meta is not None]
     absent = [path for path in (*logs.dirs, *logs.offline_dirs) if path not in used]

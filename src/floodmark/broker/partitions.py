@@ -122,12 +122,15 @@ class Partitions:
     def reconfigure(self, image: MetadataImage, topic: TopicImage) -> None:
         """A topic's settings changed: they count from the next request on."""
         settings = self._topic_config(image, topic.name)
+        config = log_config_from(settings)
+        rules = produce_rules_from(settings, check_records=self._checks_records)
+        min_in_sync_replicas = settings.get_int("min.insync.replicas")
         for index in range(len(topic.partitions)):
             replica = self._replicas.find((topic.name, index))
             if replica is not None:
-                replica.log.config = log_config_from(settings)
-                replica.rules = produce_rules_from(settings, check_records=self._checks_records)
-                replica.min_in_sync_replicas = settings.get_int("min.insync.replicas")
+                replica.log.config = config
+                replica.rules = rules
+                replica.min_in_sync_replicas = min_in_sync_replicas
 
     async def _apply_all(
         self,
@@ -212,8 +215,7 @@ class Partitions:
             partition.isr,
             partition.replicas,
         )
-        if replica.lead_or_follow(leadership, self._clock.monotonic_ms()):
-            self._replicas.changed(key)
+        self._replicas.lead_or_follow(replica, leadership)
 
     def _replica(self, topic: TopicImage, settings: TopicConfig, log: PartitionLog) -> Replica:
         checkpointed = self._logs.high_watermarks.get((log.topic, log.partition), 0)
@@ -238,6 +240,8 @@ class Partitions:
 
     def _not_opened(self, key: tuple[str, int], problem: StorageError, is_new: bool) -> None:
         self._replicas.mark_offline(key)
+        if isinstance(problem, DiskFull):
+            self._replicas.found_disk_full(problem)
         if isinstance(problem, DiskFull | TooManyFiles):
             if key not in self._unopened:
                 logger.error("cannot open %s-%d now, will try again: %s", *key, problem)

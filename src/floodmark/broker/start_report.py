@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from floodmark.controller.service import ControllerService, StartReport
+from floodmark.broker.cluster_membership import StartReport
+from floodmark.metadata.cache import MetadataCache
 from floodmark.metadata.image import MetadataImage
 from floodmark.storage.log_dir import FoundPartition
 
@@ -17,22 +18,22 @@ logger = logging.getLogger(__name__)
 
 def tell_of_start(
     report: StartReport,
-    controller: ControllerService,
+    metadata: MetadataCache,
     found: Iterable[FoundPartition],
     address: str,
 ) -> None:
     """`found` are the folders of partitions, and `address` is where this broker listens."""
-    _tell_of_listeners(controller)
-    _tell_of_adopted(report.adopted_topics, controller, address)
+    _tell_of_listeners(metadata)
+    _tell_of_adopted(report.adopted_topics, metadata, address)
     _tell_of_strays(report.stray_partitions, found)
     for name in report.ignored_settings:
         logger.warning("the stored setting %s is not taken and has no effect: delete it", name)
-    _tell_of_others(controller.image, controller.config.node_id)
+    _tell_of_others(metadata.image, metadata.config.node_id)
 
 
-def _tell_of_listeners(controller: ControllerService) -> None:
-    endpoints = controller.image.brokers[controller.config.node_id].endpoints
-    for listener in controller.config.listeners:
+def _tell_of_listeners(metadata: MetadataCache) -> None:
+    endpoints = metadata.image.brokers[metadata.config.node_id].endpoints
+    for listener in metadata.config.listeners:
         if listener.is_loopback:
             continue
         logger.warning(
@@ -47,12 +48,12 @@ def _tell_of_listeners(controller: ControllerService) -> None:
             )
 
 
-def _tell_of_adopted(topics: list[str], controller: ControllerService, address: str) -> None:
-    adopted = [name for name in topics if not controller.image.config("topic", name)]
+def _tell_of_adopted(topics: list[str], metadata: MetadataCache, address: str) -> None:
+    adopted = [name for name in topics if not metadata.image.config("topic", name)]
     if adopted:
         from floodmark.broker.adoption_warning import adoption_warning
 
-        text = adoption_warning(adopted, controller.config.topic_defaults, address)
+        text = adoption_warning(adopted, metadata.config.topic_defaults, address)
         logger.warning("%s", text)
 
 

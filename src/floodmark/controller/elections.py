@@ -1,6 +1,7 @@
 """Who leads a partition. PURE.
 
-The first live replica of the in-sync ones, in the order of the assignment (SPEC R7). Outside of
+The first live replica of the in-sync ones, in the order of the assignment (SPEC R7); where none of
+them lives, of the eligible ones (KIP-966), which have every committed record as well. Outside of
 them only where unclean election is allowed, and then records may be lost.
 """
 
@@ -11,9 +12,11 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from floodmark.controller.decision import Decision, Refusal, View
+from floodmark.controller.eligible_replicas import is_below_minimum, with_isr
 from floodmark.controller.partition_states import (
     PartitionKey,
     is_unclean_allowed,
+    min_in_sync_replicas,
     store_partitions,
 )
 from floodmark.metadata.image import NO_LEADER, MetadataImage, PartitionImage
@@ -35,17 +38,27 @@ class ElectionAnswer(NamedTuple):
 
 
 def elect(
-    partition: PartitionImage, is_live: IsLive, *, unclean_allowed: bool
+    partition: PartitionImage,
+    is_live: IsLive,
+    *,
+    unclean_allowed: bool,
+    min_in_sync_replicas: int = 1,
 ) -> PartitionImage | None:
     """The partition under its next leader, or None when there is nobody to lead it."""
     for replica in partition.replicas:
         if replica in partition.isr and is_live(replica):
             return led_by(partition, replica, partition.isr)
+    if is_below_minimum(partition, min_in_sync_replicas):
+        for replica in partition.eligible_leader_replicas:
+            if is_live(replica):
+                alone = with_isr(partition, (replica,), min_in_sync_replicas)
+                return led_by(alone, replica, alone.isr)
     if unclean_allowed:
         for replica in partition.replicas:
             if is_live(replica):
                 # Whatever the others have may contradict this leader: only it is in sync.
-                return led_by(partition, replica, (replica,))
+                alone = partition._replace(eligible_leader_replicas=())
+                return led_by(alone, replica, (replica,))
     return None
 
 
@@ -77,7 +90,7 @@ def elect_leaders(
         elif election_type is ElectionType.PREFERRED:
             outcome = _elect_preferred(image, partition)
         else:
-            outcome = _elect_unclean(image, partition)
+            outcome = _elect_unclean(view, key[0], partition)
         if isinstance(outcome, PartitionImage):
             changed[key] = outcome
             answers.append(ElectionAnswer(*key, ErrorCode.NONE))
@@ -89,7 +102,12 @@ def elect_leaders(
 
 def next_leader(view: View, topic: str, partition: PartitionImage) -> PartitionImage | None:
     """`elect` with the topic's own rule about unclean leaders."""
-    return elect(partition, view.image.is_live, unclean_allowed=is_unclean_allowed(view, topic))
+    return elect(
+        partition,
+        view.image.is_live,
+        unclean_allowed=is_unclean_allowed(view, topic),
+        min_in_sync_replicas=min_in_sync_replicas(view, topic),
+    )
 
 
 def _all_partitions(image: MetadataImage) -> list[PartitionKey]:
@@ -113,12 +131,17 @@ def _elect_preferred(image: MetadataImage, partition: PartitionImage) -> Partiti
     return led_by(partition, preferred_leader, partition.isr)
 
 
-def _elect_unclean(image: MetadataImage, partition: PartitionImage) -> PartitionImage | Refusal:
+def _elect_unclean(view: View, topic: str, partition: PartitionImage) -> PartitionImage | Refusal:
     if partition.leader != NO_LEADER:
         return Refusal(
             ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
         )
-    elected = elect(partition, image.is_live, unclean_allowed=True)
+    elected = elect(
+        partition,
+        view.image.is_live,
+        unclean_allowed=True,
+        min_in_sync_replicas=min_in_sync_replicas(view, topic),
+    )
     if elected is None:
         return Refusal(
             ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,

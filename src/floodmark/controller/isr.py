@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from floodmark.controller.decision import Decision, View
-from floodmark.controller.partition_states import PartitionKey, store_partitions
+from floodmark.controller.eligible_replicas import with_isr
+from floodmark.controller.partition_states import (
+    PartitionKey,
+    min_in_sync_replicas,
+    store_partitions,
+)
 from floodmark.metadata.image import MetadataImage, PartitionImage, TopicImage
 from floodmark.wire.errors import ErrorCode
 
@@ -62,7 +67,7 @@ def alter_partitions(
     answers: list[IsrAnswer] = []
     changed: dict[PartitionKey, PartitionImage] = {}
     for proposal in proposals:
-        outcome = _decide(image, broker_id, proposal)
+        outcome = _decide(view, broker_id, proposal)
         if isinstance(outcome, ErrorCode):
             answers.append(IsrAnswer(proposal.topic_id, proposal.partition, outcome))
             continue
@@ -75,8 +80,9 @@ def alter_partitions(
 
 
 def _decide(
-    image: MetadataImage, broker_id: int, proposal: IsrProposal
+    view: View, broker_id: int, proposal: IsrProposal
 ) -> tuple[TopicImage, PartitionImage] | ErrorCode:
+    image = view.image
     topic = image.topics_by_id.get(proposal.topic_id)
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
@@ -92,8 +98,8 @@ def _decide(
     error = _check_members(image, current, proposal)
     if error is not ErrorCode.NONE:
         return error
-    state = current._replace(isr=new_isr, partition_epoch=current.partition_epoch + 1)
-    return topic, state
+    state = with_isr(current, new_isr, min_in_sync_replicas(view, topic.name))
+    return topic, state._replace(partition_epoch=current.partition_epoch + 1)
 
 
 def _check_epochs(current: PartitionImage, broker_id: int, proposal: IsrProposal) -> ErrorCode:
@@ -122,6 +128,11 @@ def _check_members(
         return ErrorCode.INVALID_REQUEST
     for member in proposal.new_isr:
         broker = image.brokers.get(member.broker_id)
+        if broker is not None and member.broker_epoch > broker.broker_epoch:
+            # The leader has heard of a registration that we have yet to deal with. That is no
+            # final answer: another copy of the proposal could be taken later, when the leader has
+            # forgotten it and gone on without the replica.
+            return ErrorCode.NOT_CONTROLLER
         if broker is None or broker.is_fenced:
             return ErrorCode.INELIGIBLE_REPLICA
         if member.broker_epoch not in (UNKNOWN_BROKER_EPOCH, broker.broker_epoch):

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
+from floodmark.controller import known_brokers
 from floodmark.controller.decision import Decision, View
 from floodmark.controller.elections import led_by, next_leader
-from floodmark.controller.partition_states import PartitionKey, store_partitions
+from floodmark.controller.eligible_replicas import without
+from floodmark.controller.partition_states import (
+    PartitionKey,
+    min_in_sync_replicas,
+    store_partitions,
+)
 from floodmark.metadata.image import (
     NO_LEADER,
     BrokerInfo,
@@ -15,16 +23,43 @@ from floodmark.metadata.image import (
 )
 
 
+def brokers_changed(view: View, registered: Mapping[int, BrokerInfo]) -> Decision[None]:
+    """Deals with all that has happened to brokers since the controller last looked, and remembers
+    whom it knows now."""
+    changes = known_brokers.compare(view.image.brokers, registered)
+    together = Decision(None)
+    for broker in changes.restarted:
+        view, together = _then(view, together, broker_registered(view, broker))
+    for broker_id in changes.gone:
+        view, together = _then(view, together, broker_gone(view, broker_id))
+    for broker in changes.new:
+        view, together = _then(view, together, broker_registered(view, broker))
+    if not any(changes):
+        return together
+    remembered = known_brokers.remember(view.image.brokers)
+    return replace(together, operations=[*together.operations, remembered])
+
+
+def _then(
+    view: View, before: Decision[None], decision: Decision[Any]
+) -> tuple[View, Decision[None]]:
+    """The view after a decision, and both decisions as one."""
+    together = Decision(
+        None, [*before.operations, *decision.operations], before.change.then(decision.change)
+    )
+    return replace(view, image=view.image.apply(decision.change)), together
+
+
 def broker_registered(view: View, broker: BrokerInfo) -> Decision[BrokerInfo]:
     """Partitions without a live leader are led again, and so are those that this broker led.
 
     A broker that has restarted may have lost what it had not synced. One that comes back before it
     was missed therefore leaves the in-sync replicas first, as if it had been (KIP-380, KIP-903),
     and where it leads again its reign begins anew, with a higher leader epoch, so that nobody takes
-    its log for the one of before (KIP-101, KIP-320).
+    its log for the one of before (KIP-101, KIP-320). Unless all its stops since it was last known
+    were clean, it is not eligible to lead either, if somebody else is (KIP-966).
     """
     known = view.image.brokers.get(broker.id)
-    was_missed = known is None or known.broker_epoch == broker.broker_epoch
     image = view.image.apply(ImageChange(brokers={broker.id: broker}))
     now = replace(view, image=image)
     changed: dict[PartitionKey, PartitionImage] = {}
@@ -32,13 +67,13 @@ def broker_registered(view: View, broker: BrokerInfo) -> Decision[BrokerInfo]:
         for index, partition in enumerate(topic.partitions):
             if broker.id not in partition.replicas:
                 continue
-            trusted = partition if was_missed else _distrusted(partition, broker.id)
+            trusted = _as_trusted(now, name, partition, known, broker)
             if partition.leader == broker.id or not image.is_live(partition.leader):
-                elected = next_leader(now, name, trusted)
-                if elected is not None:
-                    changed[name, index] = elected
-            elif trusted is not partition:
-                changed[name, index] = _changed(trusted)
+                after = _led_again(now, name, partition, trusted)
+            else:
+                after = partition if trusted == partition else _changed(trusted)
+            if after is not partition:
+                changed[name, index] = after
     operations, change = store_partitions(image, changed)
     return Decision(broker, operations, ImageChange(change.topics, brokers={broker.id: broker}))
 
@@ -46,9 +81,13 @@ def broker_registered(view: View, broker: BrokerInfo) -> Decision[BrokerInfo]:
 def broker_gone(view: View, broker_id: int) -> Decision[None]:
     """The broker leaves the in-sync replicas, unless it is the last, and leads nothing any more.
 
-    The last in-sync replica stays in the list, alone: whoever leads next must have its records.
+    The last in-sync replica stays in the list, alone: whoever leads next must have its records. The
+    broker stays known as a fenced one, with its epoch: when it comes back, that tells whether it
+    has restarted unnoticed in between.
     """
-    image = view.image.apply(ImageChange(brokers={broker_id: None}))
+    known = view.image.brokers.get(broker_id)
+    fenced = None if known is None else replace(known, is_fenced=True)
+    image = view.image.apply(ImageChange(brokers={broker_id: fenced}))
     now = replace(view, image=image)
     changed: dict[PartitionKey, PartitionImage] = {}
     for name, topic in image.topics.items():
@@ -57,24 +96,52 @@ def broker_gone(view: View, broker_id: int) -> Decision[None]:
                 continue
             changed[name, index] = _without(now, name, partition, broker_id)
     operations, change = store_partitions(image, changed)
-    return Decision(None, operations, ImageChange(change.topics, brokers={broker_id: None}))
+    return Decision(None, operations, ImageChange(change.topics, brokers={broker_id: fenced}))
+
+
+def _as_trusted(
+    view: View,
+    topic: str,
+    partition: PartitionImage,
+    known: BrokerInfo | None,
+    broker: BrokerInfo,
+) -> PartitionImage:
+    """The partition as far as a broker that registers may be trusted."""
+    was_missed = known is None or known.is_fenced
+    if known is not None and not was_missed and known.broker_epoch == broker.broker_epoch:
+        return partition
+    keeps_all = known is not None and 0 <= broker.unbroken_since <= known.broker_epoch
+    if was_missed and keeps_all:
+        return partition
+    if broker.id in partition.isr:
+        minimum = min_in_sync_replicas(view, topic)
+        return without(partition, broker.id, minimum, keeps_all=keeps_all)
+    if keeps_all:
+        return partition
+    eligible = tuple(r for r in partition.eligible_leader_replicas if r != broker.id)
+    return partition._replace(eligible_leader_replicas=eligible)
+
+
+def _led_again(
+    view: View, topic: str, partition: PartitionImage, trusted: PartitionImage
+) -> PartitionImage:
+    elected = next_leader(view, topic, trusted)
+    if elected is not None:
+        return elected
+    if partition.leader != NO_LEADER:
+        return led_by(trusted, NO_LEADER, trusted.isr)
+    return partition if trusted == partition else _changed(trusted)
 
 
 def _without(view: View, topic: str, partition: PartitionImage, broker_id: int) -> PartitionImage:
-    smaller = _distrusted(partition, broker_id)
+    # It is gone, and whether it keeps all it will say when it comes back.
+    minimum = min_in_sync_replicas(view, topic)
+    smaller = without(partition, broker_id, minimum, keeps_all=True)
     if partition.leader != broker_id:
         # Fencing by the leader epoch is for a change of reign; the leader itself stays.
         return _changed(smaller)
     elected = next_leader(view, topic, smaller)
     return elected if elected is not None else led_by(smaller, NO_LEADER, smaller.isr)
-
-
-def _distrusted(partition: PartitionImage, broker_id: int) -> PartitionImage:
-    """Without this broker among the in-sync replicas, unless it is the last of them."""
-    remaining = tuple(replica for replica in partition.isr if replica != broker_id)
-    if not remaining or remaining == partition.isr:
-        return partition
-    return partition._replace(isr=remaining)
 
 
 def _changed(partition: PartitionImage) -> PartitionImage:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from floodmark.config import topic_config
+from floodmark.config import TopicConfig, topic_config
 from floodmark.controller.decision import View
 from floodmark.metadata import paths
 from floodmark.metadata.image import ImageChange, MetadataImage, PartitionImage, TopicImage
@@ -38,5 +38,12 @@ def store_partitions(
 
 
 def is_unclean_allowed(view: View, topic: str) -> bool:
-    settings = topic_config(view.config, view.image.config("topic", topic))
-    return settings.get_bool("unclean.leader.election.enable")
+    return _settings(view, topic).get_bool("unclean.leader.election.enable")
+
+
+def min_in_sync_replicas(view: View, topic: str) -> int:
+    return _settings(view, topic).get_int("min.insync.replicas")
+
+
+def _settings(view: View, topic: str) -> TopicConfig:
+    return topic_config(view.config, view.image.config("topic", topic))

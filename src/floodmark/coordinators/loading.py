@@ -13,7 +13,7 @@ from floodmark.clock import Clock
 from floodmark.coordinators.shard import Producer, Shard
 from floodmark.records.batch import BatchHeader, iter_headers
 from floodmark.records.control import ControlType, decode_marker
-from floodmark.records.record import decode_records
+from floodmark.records.record import iter_records
 
 SLICE_MS = 10
 """How long loading keeps the loop before it lets requests run."""
@@ -24,25 +24,26 @@ async def load_log(chunks: Iterator[bytes | memoryview], shard: Shard[Any], cloc
     slice_began_ms = clock.monotonic_ms()
     for chunk in chunks:
         for position, header in iter_headers(chunk):
-            replay_batch(chunk, position, header, shard)
-            if clock.monotonic_ms() - slice_began_ms > SLICE_MS:
-                await asyncio.sleep(0)
-                slice_began_ms = clock.monotonic_ms()
+            for _ in replay_batch(chunk, position, header, shard):
+                if clock.monotonic_ms() - slice_began_ms > SLICE_MS:
+                    await asyncio.sleep(0)
+                    slice_began_ms = clock.monotonic_ms()
 
 
 def replay_batch(
     chunk: bytes | memoryview, position: int, header: BatchHeader, shard: Shard[Any]
-) -> None:
+) -> Iterator[None]:
+    """Yields after each record: a batch may have very many."""
     producer = Producer(header.producer_id, header.producer_epoch)
     if header.is_control:
         marker = decode_marker(chunk, position)
         if marker is not None:
             shard.end_transaction(producer, committed=marker.control_type is ControlType.COMMIT)
+        yield
         return
     writer = producer if header.is_transactional else None
-    for record in decode_records(chunk, position):
-        if record.key is None:
-            continue
-        decoded = shard.decode(record.key, record.value)
+    for record in iter_records(chunk, position):
+        decoded = None if record.key is None else shard.decode(record.key, record.value)
         if decoded is not None:
             shard.replay(decoded, record.offset, writer)
+        yield

@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import Protocol, TypeAlias
 
 from floodmark.wire.errors import ErrorCode
 
@@ -43,6 +43,11 @@ class AppendRefused(NotAppended):
     """Too few replicas are in sync, or the batch is larger than the topic allows."""
 
 
+GuardedAppend: TypeAlias = Callable[[bytearray], int]
+"""Appends one batch of a transaction that has been verified, as `CoordinatorLog.append` does;
+AppendRefused with INVALID_TXN_STATE when the transaction has ended since."""
+
+
 class CoordinatorLog(Protocol):
     """One internal topic, as its coordinator sees it."""
 
@@ -59,6 +64,16 @@ class CoordinatorLog(Protocol):
         """Append one batch (the log stamps its offset in place); returns the log end offset.
 
         Raises NotCoordinator, StorageFailed or AppendRefused, and then nothing was appended.
+        """
+
+    def start_verification(
+        self, partition: int, producer_id: int, producer_epoch: int, *, bumps_epoch: bool
+    ) -> GuardedAppend:
+        """Called before the transaction coordinator is asked whether the partition belongs to the
+        producer's transaction; what it returns is how to append after a good answer.
+
+        `bumps_epoch` is for clients of the second transaction version. Raises NotCoordinator, and
+        AppendRefused for an old epoch.
         """
 
     def high_watermark(self, partition: int) -> int:

@@ -9,6 +9,7 @@ Everything happens on the loop. With one replica an append is committed at once,
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ from floodmark.coordinators.ports import CoordinatorError, CoordinatorLog, NotCo
 from floodmark.coordinators.shard import Producer, Shard, TimerOperation, Timers, Write
 from floodmark.coordinators.timers import TimerQueue
 from floodmark.occurrences import Occurrences
+from floodmark.patient_timer import PatientTimer
 from floodmark.records.compression import Compression
 from floodmark.records.entries import encode_entries
 from floodmark.records.errors import CorruptRecord
@@ -96,7 +98,7 @@ class CoordinatorRuntime(Generic[S]):
         self._compression = compression
         self._loaded: dict[int, _Loaded[S]] = {}
         self._timers: TimerQueue[tuple[int, str], TimerOperation] = TimerQueue()
-        self._timer_handle: asyncio.TimerHandle | None = None
+        self._timer: PatientTimer | None = None
         self._timer_due_ms = float("inf")
         self._refusals = Occurrences()
 
@@ -136,9 +138,9 @@ class CoordinatorRuntime(Generic[S]):
     def close(self) -> None:
         for partition in list(self._loaded):
             self.unload(partition)
-        if self._timer_handle is not None:
-            self._timer_handle.cancel()
-            self._timer_handle = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     @property
     def active_partitions(self) -> list[int]:
@@ -166,7 +168,9 @@ class CoordinatorRuntime(Generic[S]):
             return
         finally:
             loaded.load_task = None
-        self._activate(partition, loaded)
+        with contextlib.suppress(NotCoordinator):
+            # Leadership may be lost, and `unload` not called yet.
+            self._activate(partition, loaded)
 
     def _activate(self, partition: int, loaded: _Loaded[S]) -> None:
         loaded.last_written_offset = self.log.log_end_offset(partition)
@@ -270,7 +274,10 @@ class CoordinatorRuntime(Generic[S]):
             compression=self._compression,
             transactional_producer=producer,
         )
-        end_offset = self.log.append(partition, batch)
+        if write.guarded_append is None:
+            end_offset = self.log.append(partition, batch)
+        else:
+            end_offset = write.guarded_append(batch)
         loaded.last_written_offset = end_offset
         if write.replay:
             offset = end_offset - len(chosen)
@@ -345,16 +352,18 @@ class CoordinatorRuntime(Generic[S]):
     def is_scheduled(self, partition: int, key: str) -> bool:
         return (partition, key) in self._timers
 
-    def run_timers(self) -> None:
-        """Run what is due; the loop calls this, and tests do after they moved a virtual clock.
+    def run_timers(self, due_ms: float | None = None) -> None:
+        """Run what is due, or was at that time; tests call this after they moved a virtual clock.
 
         A timer that sets itself again without delay gets its next turn after all others had
         theirs: here no more are run than there were at the beginning.
         """
         self._timer_due_ms = float("inf")
+        if due_ms is None:
+            due_ms = self._clock.monotonic_ms()
         try:
             for _ in range(len(self._timers)):
-                due = self._timers.pop_due(self._clock.monotonic_ms())
+                due = self._timers.pop_due(due_ms)
                 if due is None:
                     break
                 (partition, key), operation = due
@@ -379,11 +388,11 @@ class CoordinatorRuntime(Generic[S]):
         self.submit(partition, operation, failed)
 
     def _set_timer(self, deadline_ms: float) -> None:
-        if self._timer_handle is not None:
-            self._timer_handle.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         self._timer_due_ms = deadline_ms
-        delay_s = max(0.0, deadline_ms - self._clock.monotonic_ms()) / 1000
-        self._timer_handle = asyncio.get_running_loop().call_later(delay_s, self.run_timers)
+        now_ms = self._clock.monotonic_ms
+        self._timer = PatientTimer(deadline_ms - now_ms(), now_ms, self.run_timers)
 
 
 class _ShardTimers:

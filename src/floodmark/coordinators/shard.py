@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from floodmark.coordinators.ports import CoordinatorError
+from floodmark.coordinators.ports import CoordinatorError, GuardedAppend
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -37,6 +37,7 @@ class Write(Generic[T]):
     `then` is called once, when everything is committed (None) or when it failed (why).
     `replay=False` is for state that the handler had to change already (classic groups).
     `producer` makes the batch transactional: `replay` keeps its records pending until the marker.
+    `guarded_append` is how such a batch gets into the log: only while its transaction is open.
     """
 
     answer: T
@@ -45,6 +46,7 @@ class Write(Generic[T]):
     then: Callable[[CoordinatorError | None], None] | None = None
     replay: bool = True
     producer: Producer | None = None
+    guarded_append: GuardedAppend | None = None
     atomic: bool = True
 
 

@@ -37,7 +37,11 @@ class Endpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:
-    """A registered broker. A fenced one is known but neither leads nor is told to clients."""
+    """A registered broker. A fenced one is known but neither leads nor is told to clients.
+
+    `unbroken_since` is the broker epoch since which nothing that it wrote can be missing: it has
+    only stopped cleanly, or lost its session while it lived (KIP-966). -1 is its present epoch.
+    """
 
     id: int
     broker_epoch: int
@@ -45,6 +49,7 @@ class BrokerInfo:
     rack: str | None = None
     is_fenced: bool = False
     supported_features: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    unbroken_since: int = -1
 
 
 class PartitionImage(NamedTuple):

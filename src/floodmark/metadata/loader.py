@@ -109,6 +109,7 @@ def _topic(
                 isr=state.isr,
                 adding_replicas=assignment.adding_replicas.get(index, ()),
                 removing_replicas=assignment.removing_replicas.get(index, ()),
+                eligible_leader_replicas=state.eligible_leader_replicas,
             )
         )
     return TopicImage(name, assignment.topic_id, tuple(partitions))

@@ -51,12 +51,14 @@ _BELOW = "(path >= ? || '/' AND path < ? || '0')"
 
 
 class NodeTable:
-    """One connection. Every method is a transaction of its own."""
+    """One connection, to a file or what else SQLite takes as the name of a database. Every method
+    is a transaction of its own.
+    """
 
     def __init__(self, database: str) -> None:
         try:
             # Transactions are begun by hand: the module's own mode would begin them lazily.
-            self._connection = sqlite3.connect(database, isolation_level=None)
+            self._connection = sqlite3.connect(database, isolation_level=None, uri=True)
         except sqlite3.Error as error:
             raise StoreUnavailable(database, f"the file cannot be opened: {error}") from error
         try:
@@ -71,17 +73,28 @@ class NodeTable:
             raise
 
     def _prepare_schema(self, database: str) -> None:
-        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+        version = self._schema_version()
         if version == 0:
-            self._connection.executescript(
-                f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version={SCHEMA_VERSION};COMMIT;"
-            )
-        elif version != SCHEMA_VERSION:
+            version = self._make_schema(database)
+        if version != SCHEMA_VERSION:
             raise StoreUnavailable(
                 database,
                 f"the file has format {version} and this version of Floodmark reads format "
                 f"{SCHEMA_VERSION}; use the version that wrote it",
             )
+
+    def _make_schema(self, database: str) -> int:
+        """In a new file, unless another broker has done it in this moment."""
+        with self._transaction(database):
+            if self._schema_version() == 0:
+                for statement in filter(str.strip, _SCHEMA.split(";")):
+                    self._connection.execute(statement)
+                self._connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+            return self._schema_version()
+
+    def _schema_version(self) -> int:
+        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+        return int(version)
 
     def close(self) -> None:
         self._connection.close()
@@ -136,25 +149,31 @@ class NodeTable:
         self, operations: Sequence[Operation], session: int
     ) -> tuple[list[Outcome], list[WatchEvent]]:
         """All or none; returns what watchers must hear as well."""
+        with self._transaction(operations[0].path if operations else "/"):
+            return self._apply(operations, session)
+
+    def _apply(
+        self, operations: Sequence[Operation], session: int
+    ) -> tuple[list[Outcome], list[WatchEvent]]:
+        """Inside of a transaction."""
         outcomes: list[Outcome] = []
         events: list[WatchEvent] = []
         # Parents known to be there: a topic of a thousand partitions has few of them.
         parents: set[str] = set()
-        with self._transaction(operations[0].path if operations else "/"):
-            zxid = self._next("zxid")
-            for operation in operations:
-                if isinstance(operation, Create):
-                    outcome = self._create(operation, session, zxid, parents)
-                    events.append(WatchEvent(EventKind.CREATED, outcome.path))
-                elif isinstance(operation, SetData):
-                    outcome = self._set(operation)
-                    events.append(WatchEvent(EventKind.CHANGED, outcome.path))
-                elif isinstance(operation, Delete):
-                    outcome = self._delete(operation, parents)
-                    events.append(WatchEvent(EventKind.DELETED, outcome.path))
-                else:
-                    outcome = Outcome(operation.path, self._check(operation))
-                outcomes.append(outcome)
+        zxid = self._next("zxid")
+        for operation in operations:
+            if isinstance(operation, Create):
+                outcome = self._create(operation, session, zxid, parents)
+                events.append(WatchEvent(EventKind.CREATED, outcome.path))
+            elif isinstance(operation, SetData):
+                outcome = self._set(operation)
+                events.append(WatchEvent(EventKind.CHANGED, outcome.path))
+            elif isinstance(operation, Delete):
+                outcome = self._delete(operation, parents)
+                events.append(WatchEvent(EventKind.DELETED, outcome.path))
+            else:
+                outcome = Outcome(operation.path, self._check(operation))
+            outcomes.append(outcome)
         return outcomes, events
 
     def _create(self, operation: Create, session: int, zxid: int, parents: set[str]) -> Outcome:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 from uuid import UUID
@@ -31,6 +31,10 @@ CONFIG = "/config"
 FEATURE = "/feature"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 
+# Ours, beside Kafka's nodes.
+FLOODMARK = "/floodmark"
+KNOWN_BROKERS = "/floodmark/known_brokers"
+
 PERSISTENT_PATHS = (
     "/admin",
     "/admin/delete_topics",
@@ -48,6 +52,8 @@ PERSISTENT_PATHS = (
     "/config/topics",
     "/config/users",
     "/consumers",
+    FLOODMARK,
+    KNOWN_BROKERS,
     "/isr_change_notification",
     PRODUCER_ID_BLOCK,
     "/log_dir_event_notification",
@@ -125,6 +131,14 @@ def decode_id(text: str) -> UUID:
     return UUID(bytes=base64.urlsafe_b64decode(text + "=="))
 
 
+def random_id(random_bits: Callable[[int], int]) -> UUID:
+    """As in Kafka its text never begins with a dash, which tools take for an option."""
+    while True:
+        new = UUID(int=random_bits(128), version=4)
+        if not encode_id(new).startswith("-"):
+            return new
+
+
 def encode_cluster_id(cluster_id: str) -> bytes:
     return _encode({"version": "1", "id": cluster_id})
 
@@ -167,6 +181,9 @@ def encode_broker(broker: BrokerInfo, now_ms: int) -> bytes:
     }
     if broker.rack is not None:
         document["rack"] = broker.rack
+    if broker.unbroken_since >= 0:
+        # Ours; Kafka's brokers leave it out, and are not trusted after a restart then.
+        document["unbroken_since"] = broker.unbroken_since
     return _encode(document)
 
 
@@ -184,7 +201,12 @@ def decode_broker(broker_id: int, data: bytes, broker_epoch: int) -> BrokerInfo:
         for name, levels in document.get("features", {}).items()
     }
     return BrokerInfo(
-        broker_id, broker_epoch, endpoints, document.get("rack"), supported_features=features
+        broker_id,
+        broker_epoch,
+        endpoints,
+        document.get("rack"),
+        supported_features=features,
+        unbroken_since=int(document.get("unbroken_since", -1)),
     )
 
 
@@ -237,9 +259,14 @@ def _numbered(value: Mapping[str, Sequence[int]]) -> dict[int, tuple[int, ...]]:
 def encode_state(partition: PartitionImage, controller_epoch: int) -> bytes:
     # Written by hand: a thousand partitions are created in one request.
     isr = ",".join(map(str, partition.isr))
+    eligible = ""
+    if partition.eligible_leader_replicas:
+        # Ours. Kafka's controller leaves it out when it writes the state, and so makes it void.
+        members = ",".join(map(str, partition.eligible_leader_replicas))
+        eligible = f',"eligible_leader_replicas":[{members}]'
     return (
         f'{{"controller_epoch":{controller_epoch},"leader":{partition.leader},"version":1,'
-        f'"leader_epoch":{partition.leader_epoch},"isr":[{isr}]}}'
+        f'"leader_epoch":{partition.leader_epoch},"isr":[{isr}]{eligible}}}'
     ).encode()
 
 
@@ -248,6 +275,7 @@ class PartitionState(NamedTuple):
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
+    eligible_leader_replicas: tuple[int, ...] = ()
 
 
 def decode_state(data: bytes) -> PartitionState:
@@ -257,6 +285,7 @@ def decode_state(data: bytes) -> PartitionState:
         int(document["leader"]),
         int(document["leader_epoch"]),
         tuple(document["isr"]),
+        tuple(document.get("eligible_leader_replicas", ())),
     )
 
 

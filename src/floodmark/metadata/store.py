@@ -3,7 +3,8 @@ it.
 
 Nodes have a path, data and a version that counts their changes. `multi` does all of its operations
 or none. An ephemeral node lives as long as the session that made it. Implemented by `embedded.py`
-(SQLite, one machine) and `testing/memory_store.py`; used by the controller's shell and the loader.
+(SQLite, one broker), `shared.py` (SQLite, several brokers on one machine) and
+`testing/memory_store.py`; used by the controller's shell and the loader.
 """
 
 from __future__ import annotations
@@ -77,12 +78,25 @@ class WatchEvent(NamedTuple):
 Watcher = Callable[[WatchEvent], None]
 
 
+class SessionEvent(Enum):
+    """What happens to a session. After LOST, `open` begins a new one."""
+
+    SUSPENDED = "suspended"  # no contact: nobody knows whether it still lives
+    RESUMED = "resumed"
+    LOST = "lost"
+
+
+SessionWatcher = Callable[[SessionEvent], None]
+
+
 class StoreError(Exception):
     """An operation was refused; `path` says where. None of its multi was done."""
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(f"{path}: {message}")
         self.path = path
+        # For clients: the path may be that of a file of ours.
+        self.message = message
 
 
 class NoNode(StoreError):
@@ -111,12 +125,19 @@ class EphemeralParent(StoreError):
 
 
 class StoreUnavailable(StoreError):
-    """The store itself failed (a full disk, a lost session): the outcome is not known."""
+    """The store itself failed (a full disk, a lost connection): the outcome is not known."""
+
+
+class SessionLost(StoreError):
+    """The session is over, and with it the ephemeral nodes. Nothing was done."""
+
+    def __init__(self) -> None:
+        super().__init__("/", "the session with the metadata store has ended")
 
 
 class Store(Protocol):
     async def open(self) -> None:
-        """Begin a session."""
+        """Begin a session; also after the one before was lost."""
 
     async def close(self) -> None:
         """End the session: its ephemeral nodes go."""
@@ -137,3 +158,6 @@ class Store(Protocol):
         """Call `watcher` on the loop for every change at or below `path`, until the function that
         is returned is called.
         """
+
+    def watch_session(self, watcher: SessionWatcher) -> None:
+        """Call `watcher` on the loop for what happens to the session."""

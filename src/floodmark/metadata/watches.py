@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from floodmark.metadata.store import Watcher, WatchEvent
+from floodmark.metadata.store import EventKind, Watcher, WatchEvent
 
 
 class Watches:
@@ -28,3 +28,8 @@ class Watches:
             for path, watcher in tuple(self._watchers):
                 if path in (event.path, "/") or event.path.startswith(path + "/"):
                     watcher(event)
+
+    def fire_all(self) -> None:
+        """Nobody knows what has changed: everybody has to look."""
+        for path, watcher in tuple(self._watchers):
+            watcher(WatchEvent(EventKind.CHANGED, path))

@@ -23,6 +23,11 @@ INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 MAX_EPOCH = 2**31 - 1
 
+UNKNOWN_HIGH_WATERMARK = 2**63 - 1
+
+MOST_PARTITIONS_KEPT = 200_000
+"""Of all sessions together: some 60 MB. Whoever comes later is served without a session."""
+
 Topic: TypeAlias = str | UUID
 PartitionKey: TypeAlias = tuple[Topic, int]
 
@@ -38,6 +43,8 @@ class FetchTarget:
     current_leader_epoch: int = -1
     last_fetched_epoch: int = -1
     log_start_offset: int = -1
+    # What a follower knows; a consumer, or an old follower, does not say (KIP-1166).
+    high_watermark: int = UNKNOWN_HIGH_WATERMARK
     told_high_watermark: int = -1
     told_log_start_offset: int = -1
     told_last_stable_offset: int = -1
@@ -52,6 +59,7 @@ class FetchTarget:
         self.current_leader_epoch = newer.current_leader_epoch
         self.last_fetched_epoch = newer.last_fetched_epoch
         self.log_start_offset = newer.log_start_offset
+        self.high_watermark = newer.high_watermark
 
     def is_news(
         self,
@@ -111,10 +119,18 @@ class FetchSessions:
     `eviction_ms`; otherwise a new client is served without a session, which it must expect.
     """
 
-    def __init__(self, slots: int, eviction_ms: int, new_id: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        slots: int,
+        eviction_ms: int,
+        new_id: Callable[[], int],
+        most_partitions: int = MOST_PARTITIONS_KEPT,
+    ) -> None:
+        """A session may have `most_partitions`: each of its fetches looks at all of them."""
         self._slots = slots
         self._eviction_ms = eviction_ms
         self._new_id = new_id
+        self._most_partitions = most_partitions
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
 
     def __len__(self) -> int:
@@ -166,6 +182,10 @@ class FetchSessions:
                 known.take_request(target)
         for key in forgotten:
             session.partitions.pop(key, None)
+        if len(session.partitions) > self._most_partitions:
+            # The client begins again with a full fetch, whose size is bounded like any request's.
+            del self._sessions[session_id]
+            return FetchPlan(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, NO_SESSION, [])
         session.next_epoch = 1 if session_epoch == MAX_EPOCH else session_epoch + 1
         session.last_used_ms = now_ms
         self._sessions.move_to_end(session_id)
@@ -177,7 +197,8 @@ class FetchSessions:
     def _open(
         self, targets: list[FetchTarget], uses_topic_ids: bool, now_ms: float
     ) -> FetchSession | None:
-        if not targets or not self._make_room(now_ms):
+        kept = self.partitions_cached() + len(targets)
+        if not targets or kept > MOST_PARTITIONS_KEPT or not self._make_room(now_ms):
             return None
         session_id = self._new_id()
         while session_id in self._sessions or session_id == NO_SESSION:

@@ -13,14 +13,24 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from floodmark.records.errors import CorruptRecord
 from floodmark.replication.fetch_sessions import FetchTarget
-from floodmark.replication.replica import Isolation, ReadOutcome, Replica
+from floodmark.replication.follower_reads import FollowerReads, lacks_offsets
+from floodmark.replication.partition import UNKNOWN_BROKER_EPOCH
+from floodmark.replication.replica import (
+    NO_REPLICA,
+    Divergence,
+    Isolation,
+    ReadOutcome,
+    Replica,
+)
 from floodmark.storage.errors import StorageError
+from floodmark.storage.leader_epochs import UNDEFINED_EPOCH
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 
 ReplicaKey: TypeAlias = tuple[str, int]
 Targets: TypeAlias = Sequence[tuple[ReplicaKey | None, FetchTarget]]
 """What is asked for; a target whose topic id is unknown comes without a key."""
 
+CONSUMER = -1
 ENDS_THE_WAIT = -1
 _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
@@ -32,7 +42,13 @@ class FetchLimits(NamedTuple):
     max_bytes: int
     max_wait_ms: int
     isolation: Isolation
-    is_follower: bool = False
+    replica_id: int = CONSUMER
+    """The broker that fetches for its replica; below 0 for a consumer."""
+    replica_epoch: int = UNKNOWN_BROKER_EPOCH
+    leader_only: bool = True
+    """Whether the client is too old to read from a follower."""
+    rack: str = ""
+    """The consumer's, for which there may be a closer replica."""
 
 
 class Replicas(Protocol):
@@ -41,14 +57,23 @@ class Replicas(Protocol):
     def find(self, key: ReplicaKey) -> Replica | None: ...
     def missing(self, key: ReplicaKey) -> ErrorCode: ...
     def disk_failed(self, replica: Replica, problem: StorageError | OSError) -> None: ...
+    def closest(self, replica: Replica, rack: str, fetch_offset: int) -> int | None: ...
     def found_damage(self, replica: Replica, problem: CorruptRecord) -> None: ...
 
 
 class Fetch:
-    __slots__ = ("_by_key", "_limits", "_replicas", "_targets")
+    __slots__ = ("_by_key", "_follower", "_limits", "_replicas", "_targets")
 
-    def __init__(self, replicas: Replicas, targets: Targets, limits: FetchLimits) -> None:
+    def __init__(
+        self,
+        replicas: Replicas,
+        targets: Targets,
+        limits: FetchLimits,
+        follower: FollowerReads | None = None,
+    ) -> None:
+        """`follower` for a fetch whose limits name a replica."""
         self._replicas = replicas
+        self._follower = follower
         self._targets = targets
         self._by_key = dict(targets)
         self._limits = limits
@@ -100,18 +125,30 @@ class Fetch:
                 return True
             elif outcome.records is not None:
                 size_bytes += outcome.records.size_bytes
-        return size_bytes >= self._limits.min_bytes or unknown == len(outcomes)
+            elif outcome.preferred_read_replica != NO_REPLICA:
+                return True
+        if size_bytes >= self._limits.min_bytes or unknown == len(outcomes):
+            return True
+        return self._follower is not None and any(
+            lacks_offsets(target, outcome.high_watermark, outcome.log_start_offset)
+            for (_, target), outcome in zip(self._targets, outcomes, strict=True)
+        )
 
     def available_bytes(self, key: ReplicaKey) -> int:
         """How much of a partition could be read now; ENDS_THE_WAIT when the answer is due, however
         much that is."""
         replica = self._replicas.find(key)
-        if replica is None or not replica.core.is_leader:
-            return ENDS_THE_WAIT
         target, limits = self._by_key[key], self._limits
+        if replica is None or (limits.leader_only and not replica.core.is_leader):
+            return ENDS_THE_WAIT
         if replica.core.fence(target.current_leader_epoch) is not NO_ERROR:
             return ENDS_THE_WAIT
-        end_offset = replica.readable_end(limits.isolation, is_follower=limits.is_follower)
+        is_follower = self._follower is not None
+        if is_follower and lacks_offsets(
+            target, replica.core.high_watermark, replica.log.log_start_offset
+        ):
+            return ENDS_THE_WAIT
+        end_offset = replica.readable_end(limits.isolation, is_follower=is_follower)
         if end_offset <= target.fetch_offset:
             return 0
         if limits.min_bytes <= 1:
@@ -128,6 +165,8 @@ class Fetch:
             if outcome.records is not None:
                 left_bytes = max(0, left_bytes - outcome.records.size_bytes)
                 nothing_yet = False
+            elif left_bytes < 0:
+                left_bytes = 0
             outcomes.append(outcome)
         return outcomes
 
@@ -142,19 +181,68 @@ class Fetch:
         fenced = replica.core.fence(target.current_leader_epoch)
         if fenced is not NO_ERROR:
             return ReadOutcome(fenced)
+        follower = self._follower
+        if follower is not None and not replica.core.is_follower(follower.follower_id):
+            return ReadOutcome(_why_no_follower(target))
+        max_bytes = min(target.max_bytes, left_bytes)
         try:
-            return replica.read(
-                target.fetch_offset,
-                min(target.max_bytes, left_bytes),
-                self._limits.isolation,
-                is_follower=self._limits.is_follower,
-                # A batch larger than every limit is still returned when it comes first (KIP-74).
-                min_one_batch=min_one_batch,
-                last_fetched_epoch=target.last_fetched_epoch,
-            )
+            if (
+                max_bytes < 0
+                and replica.readable_end(self._limits.isolation, is_follower=follower is not None)
+                > target.fetch_offset
+                >= replica.log.log_start_offset
+            ):
+                # What Kafka's own exception becomes, which it throws only with something to read.
+                return ReadOutcome(ErrorCode.UNKNOWN_SERVER_ERROR)
+            # A batch larger than every limit is still returned when it comes first (KIP-74).
+            if follower is not None:
+                outcome = follower.read(replica, target, max_bytes, min_one_batch)
+            elif self._limits.rack and (elsewhere := self._elsewhere(replica, target)):
+                return elsewhere
+            else:
+                outcome = replica.read(
+                    target.fetch_offset,
+                    max_bytes,
+                    self._limits.isolation,
+                    is_follower=False,
+                    min_one_batch=min_one_batch,
+                    last_fetched_epoch=target.last_fetched_epoch,
+                    leader_only=self._limits.leader_only,
+                )
+            if outcome.divergence is None:
+                return outcome
+            return _or_out_of_range(outcome, outcome.divergence, target.fetch_offset)
         except (StorageError, OSError) as problem:
             self._replicas.disk_failed(replica, problem)
             return ReadOutcome(ErrorCode.KAFKA_STORAGE_ERROR)
         except CorruptRecord as problem:
             self._replicas.found_damage(replica, problem)
             return ReadOutcome(ErrorCode.CORRUPT_MESSAGE)
+
+    def _elsewhere(self, replica: Replica, target: FetchTarget) -> ReadOutcome | None:
+        """Where a consumer should read instead, if there is a replica closer to it."""
+        closest = self._replicas.closest(replica, self._limits.rack, target.fetch_offset)
+        if closest is None:
+            return None
+        return ReadOutcome(
+            NO_ERROR,
+            replica.core.high_watermark,
+            replica.last_stable_offset,
+            replica.log.log_start_offset,
+            preferred_read_replica=closest,
+        )
+
+
+def _or_out_of_range(outcome: ReadOutcome, found: Divergence, fetch_offset: int) -> ReadOutcome:
+    """As in Kafka, clients are told where the logs part only if that is an offset in our log."""
+    if found.leader_epoch == UNDEFINED_EPOCH or fetch_offset < outcome.log_start_offset:
+        return ReadOutcome(ErrorCode.OFFSET_OUT_OF_RANGE)
+    return outcome
+
+
+def _why_no_follower(target: FetchTarget) -> ErrorCode:
+    """A replica that was just assigned knows a leader epoch that we do not know yet, and tries
+    again."""
+    if target.current_leader_epoch >= 0:
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -7,10 +7,10 @@ due; the next one covers them all.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from concurrent.futures import Executor
+from functools import partial
 
+from floodmark.replication.background import Background
 from floodmark.replication.replica import Replica
 from floodmark.storage.errors import StorageError
 
@@ -18,33 +18,35 @@ from floodmark.storage.errors import StorageError
 class Flusher:
     def __init__(
         self,
-        executor: Executor,
+        background: Background,
         on_flushed: Callable[[Replica], None],
         on_failed: Callable[[Replica, StorageError | OSError], None],
     ) -> None:
-        self._executor = executor
+        self._background = background
         self._on_flushed = on_flushed
         self._on_failed = on_failed
-        self._running: dict[Replica, asyncio.Task[None]] = {}
+        self._running: set[Replica] = set()
 
     def request(self, replica: Replica) -> None:
-        if replica not in self._running:
-            task = asyncio.get_running_loop().create_task(self._flush(replica))
-            self._running[replica] = task
+        """Syncs the log of a replica whose `flush_due_offset` is set."""
+        if replica in self._running:
+            return
+        self._running.add(replica)
+        # The outcome is about the log as this leader epoch has written it.
+        leader_epoch = replica.core.leadership.leader_epoch
+        self._background.run(
+            replica.log.fsync,
+            partial(self._flushed, replica, leader_epoch),
+            partial(self._failed, replica),
+        )
 
-    async def close(self) -> None:
-        await asyncio.gather(*self._running.values())
+    def _flushed(self, replica: Replica, leader_epoch: int, durable_end_offset: int) -> None:
+        self._running.discard(replica)
+        replica.flushed(durable_end_offset, leader_epoch)
+        if replica.flush_due_offset is not None:
+            self.request(replica)
+        self._on_flushed(replica)
 
-    async def _flush(self, replica: Replica) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            while replica.flush_due_offset is not None:
-                durable_end = await loop.run_in_executor(self._executor, replica.log.fsync)
-                if replica.flush_due_offset <= durable_end:
-                    replica.flush_due_offset = None
-                replica.core.appended(durable_end)
-                self._on_flushed(replica)
-        except (StorageError, OSError) as problem:
-            self._on_failed(replica, problem)
-        finally:
-            del self._running[replica]
+    def _failed(self, replica: Replica, problem: StorageError | OSError) -> None:
+        self._running.discard(replica)
+        self._on_failed(replica, problem)

@@ -1,10 +1,10 @@
 """CORE: how a replica follows its leader: what to fetch, where to truncate.
 
-Pure functions on what the replica knows. The loop that follows a leader, and the simulator, ask
-`next_fetch`, send it, and do what `decide` says about the answer. There is no phase of truncation:
-every fetch names the epoch of the last record before it, and the leader compares it with its own
-history (KIP-595's form of KIP-101 and KIP-279). A follower truncates by leader epoch, never by its
-high watermark.
+Pure functions on what the replica knows, asked through `replication.replica`. The loop that
+follows a leader, and the simulator, send `next_fetch` and do what `decide` says about the answer.
+There is no phase of truncation: every fetch names the epoch of the last record before it, and the
+leader compares it with its own history (KIP-595's form of KIP-101 and KIP-279). A follower
+truncates by leader epoch, never by its high watermark.
 """
 
 from __future__ import annotations
@@ -38,12 +38,14 @@ class FollowerAnswer(NamedTuple):
     high_watermark: int = -1
     diverging_epoch: int | None = None
     diverging_end_offset: int = -1
+    log_start_offset: int = -1
 
 
 class Append(NamedTuple):
-    """The records follow our log: append them, then take over the high watermark."""
+    """The records follow our log: append them, then take over high watermark and log start."""
 
     leader_high_watermark: int
+    leader_log_start_offset: int = -1
 
 
 class TruncateTo(NamedTuple):
@@ -95,7 +97,7 @@ def decide(
 ) -> Step:
     """What to do with the answer to a fetch.
 
-    An answer that comes from another reign than the present one, or to another state of the log, is
+    An answer from another leader epoch than the present one, or to another state of the log, is
     left alone (KIP-320).
     """
     if fetch != next_fetch(partition, latest_epoch):
@@ -110,7 +112,7 @@ def decide(
                 partition, answer.diverging_epoch, answer.diverging_end_offset, end_of_epoch
             )
         )
-    return Append(answer.high_watermark)
+    return Append(answer.high_watermark, answer.log_start_offset)
 
 
 def truncation_offset(

@@ -7,16 +7,17 @@ cluster would, with itself as the only in-sync replica.
 The rules (SPEC R3 to R6):
 
 - leader:   high_watermark = max(high_watermark, min(log end offsets of the in-sync replicas)),
-            where those that it has asked the controller to add count already (KIP-497)
+            where those that it has asked the controller to add count already (KIP-497),
+            and not at all while fewer than `min.insync.replicas` are in sync (KAFKA-15583)
 - follower: high_watermark = min(the leader's high watermark, own log end offset)
 - the high watermark never goes back while a leader leads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from floodmark.invariant import invariant
 from floodmark.wire.errors import NO_ERROR, ErrorCode
@@ -24,6 +25,18 @@ from floodmark.wire.errors import NO_ERROR, ErrorCode
 NO_LEADER = -1
 UNKNOWN_OFFSET = -1
 UNKNOWN_BROKER_EPOCH = -1
+
+# Nothing of the proposal was stored, and nothing of it ever will be.
+_REFUSED: Final = (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED)
+# The controller knows more than this leader; an earlier copy of the proposal may be part of that.
+_OUTDATED: Final = (
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.INVALID_REQUEST,
+    ErrorCode.INVALID_UPDATE_VERSION,
+    ErrorCode.NEW_LEADER_ELECTED,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +49,15 @@ class Leadership:
     in_sync_replicas: tuple[int, ...]
     assigned_replicas: tuple[int, ...]
 
+    def is_new_after(self, known: Leadership) -> bool:
+        """Whether another leader begins. A broker that starts knows the epoch from the store before
+        the controller names the leader: for what it knew until then it was nobody."""
+        return self.leader_epoch > known.leader_epoch or (
+            self.leader_epoch == known.leader_epoch
+            and known.leader == NO_LEADER
+            and self.leader != NO_LEADER
+        )
+
 
 @dataclass(slots=True)
 class FollowerProgress:
@@ -47,6 +69,7 @@ class FollowerProgress:
 
     last_caught_up_ms: float
     log_end_offset: int = UNKNOWN_OFFSET
+    log_start_offset: int = UNKNOWN_OFFSET
     last_fetch_ms: float = 0.0
     leader_end_at_last_fetch: int = 0
     # Of the process that fetched: one that has restarted since may have lost records (KIP-903).
@@ -74,19 +97,31 @@ class Partition:
         "leader_epoch_start_offset",
         "leadership",
         "log_end_offset",
+        "min_in_sync_replicas",
         "proposal",
+        "proposal_is_outdated",
     )
 
-    def __init__(self, broker_id: int, *, log_end_offset: int, high_watermark: int) -> None:
+    def __init__(
+        self,
+        broker_id: int,
+        *,
+        log_end_offset: int,
+        high_watermark: int,
+        min_in_sync_replicas: int = 1,
+    ) -> None:
         invariant(high_watermark >= 0, "a high watermark is never negative")
         self.broker_id = broker_id
         self.log_end_offset = log_end_offset
         self.high_watermark = min(high_watermark, log_end_offset)
+        self.min_in_sync_replicas = min_in_sync_replicas
         self.leadership = Leadership(NO_LEADER, -1, -1, (), ())
         self.followers: dict[int, FollowerProgress] = {}
         self.leader_epoch_start_offset = 0
         # What the controller has been asked for and may have decided already.
         self.proposal: tuple[ProposedReplica, ...] | None = None
+        # It need not be sent again: only the controller's next decision can settle it.
+        self.proposal_is_outdated = False
 
     @property
     def is_leader(self) -> bool:
@@ -107,10 +142,8 @@ class Partition:
             known.partition_epoch,
         ):
             # Whatever was proposed was proposed on older knowledge: it is in this, or refused.
-            self.proposal = None
-        leads_anew = (
-            leadership.leader == self.broker_id and leadership.leader_epoch > known.leader_epoch
-        )
+            self._forget_proposal()
+        leads_anew = leadership.leader == self.broker_id and leadership.is_new_after(known)
         self.leadership = leadership
         if leads_anew:
             self.leader_epoch_start_offset = self.log_end_offset
@@ -139,6 +172,7 @@ class Partition:
         fetch_offset: int,
         now_ms: float,
         broker_epoch: int = UNKNOWN_BROKER_EPOCH,
+        log_start_offset: int = UNKNOWN_OFFSET,
     ) -> bool:
         """A follower fetches at `fetch_offset`: all before it is on its disk (SPEC R5).
 
@@ -155,9 +189,15 @@ class Partition:
         elif fetch_offset >= progress.leader_end_at_last_fetch:
             progress.last_caught_up_ms = max(progress.last_caught_up_ms, progress.last_fetch_ms)
         progress.log_end_offset = fetch_offset
+        progress.log_start_offset = log_start_offset
         progress.last_fetch_ms = now_ms
         progress.leader_end_at_last_fetch = self.log_end_offset
         return self._advance_high_watermark()
+
+    def low_watermark(self, log_start_offset: int, is_live: Callable[[int], bool]) -> int:
+        """The first offset that a live replica may still hold; -1 before a follower has told."""
+        starts = [p.log_start_offset for broker, p in self.followers.items() if is_live(broker)]
+        return min([log_start_offset, *starts])
 
     def lagging(self, now_ms: float, max_lag_ms: float) -> tuple[int, ...]:
         """In-sync followers that have not caught up for too long and should leave."""
@@ -169,31 +209,50 @@ class Partition:
             and now_ms - self.followers[replica].last_caught_up_ms > max_lag_ms
         )
 
-    def caught_up(self) -> tuple[int, ...]:
-        """Followers outside the in-sync replicas that have all that may be committed.
+    def is_caught_up(self, follower: int) -> bool:
+        """Whether a follower has all that may be committed.
 
         The high watermark alone does not tell: that of a new leader may lag behind what the leader
         before has acknowledged, which all lies below the start of this leader's epoch.
         """
-        committed_end_offset = max(self.high_watermark, self.leader_epoch_start_offset)
-        return tuple(
-            replica
-            for replica, progress in self.followers.items()
-            if replica not in self.leadership.in_sync_replicas
-            and progress.log_end_offset >= committed_end_offset
+        progress = self.followers.get(follower)
+        return progress is not None and progress.log_end_offset >= max(
+            self.high_watermark, self.leader_epoch_start_offset
         )
 
-    def propose_in_sync_replicas(
+    def propose_to_shrink(
         self, now_ms: float, max_lag_ms: float
     ) -> tuple[ProposedReplica, ...] | None:
-        """What to ask the controller for; None when all is well or an answer is still awaited."""
-        if not self.is_leader or self.proposal is not None:
-            return None
+        """What to ask the controller for by the clock: the in-sync replicas without those that lag.
+
+        None when none does, or while an answer is awaited. Nobody joins by the clock: see
+        `propose_to_add`.
+        """
         lagging = self.lagging(now_ms, max_lag_ms)
-        kept = tuple(r for r in self.leadership.in_sync_replicas if r not in lagging)
-        wanted = (*kept, *self.caught_up())
-        if wanted == self.leadership.in_sync_replicas:
+        if not lagging or not self._may_propose():
             return None
+        return self._propose([r for r in self.leadership.in_sync_replicas if r not in lagging])
+
+    def propose_to_add(
+        self, follower: int, now_ms: float, max_lag_ms: float
+    ) -> tuple[ProposedReplica, ...] | None:
+        """What to ask the controller for when this follower has just fetched.
+
+        Its last known end says nothing about a follower that has been silent since: it may have
+        restarted with less, so only a recent fetch lets it in.
+        """
+        if follower in self.leadership.in_sync_replicas or not self._may_propose():
+            return None
+        if not self.is_caught_up(follower):
+            return None
+        if now_ms - self.followers[follower].last_fetch_ms > max_lag_ms:
+            return None
+        return self._propose([*self.leadership.in_sync_replicas, follower])
+
+    def _may_propose(self) -> bool:
+        return self.is_leader and self.proposal is None
+
+    def _propose(self, wanted: Sequence[int]) -> tuple[ProposedReplica, ...]:
         self.proposal = tuple(
             ProposedReplica(
                 replica,
@@ -205,23 +264,38 @@ class Partition:
         )
         return self.proposal
 
-    def proposal_refused(self, refused: tuple[ProposedReplica, ...]) -> None:
-        """The controller took nothing of this proposal and never will; the next is a new one.
+    def proposal_to_send(self) -> tuple[ProposedReplica, ...] | None:
+        """The proposal that is still to be sent, for the first time or again."""
+        return None if self.proposal_is_outdated else self.proposal
 
-        Only for INELIGIBLE_REPLICA: a broker epoch that has passed does not come again. After an
-        error about other epochs the controller may have taken an earlier copy of the proposal, and
-        its next decision will tell. A late refusal of an earlier proposal says nothing about the
-        one that is under way.
+    def proposal_failed(self, failed: tuple[ProposedReplica, ...], error_code: ErrorCode) -> None:
+        """The controller answered this proposal with an error, as `AlterPartition` gives them.
+
+        A refused one is forgotten: a broker epoch that has passed does not come again, so no copy
+        of it will be taken later. One that is
+        outdated goes on holding the high watermark until the controller's next decision, because
+        an earlier copy of it may have been stored. After any other error it is sent again. A late
+        answer to an earlier proposal says nothing about the one that is under way.
         """
-        if refused == self.proposal:
-            self.proposal = None
+        if failed != self.proposal:
+            return
+        if error_code in _REFUSED:
+            self._forget_proposal()
+        elif error_code in _OUTDATED:
+            self.proposal_is_outdated = True
 
-    def has_enough_in_sync_replicas(self, min_in_sync_replicas: int) -> bool:
+    def _forget_proposal(self) -> None:
+        self.proposal = None
+        self.proposal_is_outdated = False
+
+    def has_enough_in_sync_replicas(self) -> bool:
         """With fewer assigned replicas than asked for, all of them are enough (KIP-966)."""
-        wanted = min(min_in_sync_replicas, len(self.leadership.assigned_replicas))
+        wanted = min(self.min_in_sync_replicas, len(self.leadership.assigned_replicas))
         return len(self.leadership.in_sync_replicas) >= wanted
 
     def _advance_high_watermark(self) -> bool:
+        if not self.has_enough_in_sync_replicas():
+            return False
         in_sync_replicas = self.leadership.in_sync_replicas
         if self.proposal is not None:
             in_sync_replicas += tuple(replica for replica, _ in self.proposal)
@@ -248,12 +322,19 @@ class Partition:
         self.high_watermark = max(candidate, self.high_watermark)
         return moved
 
-    def truncated(self, log_end_offset: int) -> None:
-        """A follower cut its log by leader epoch; its high watermark may not lie beyond the end."""
+    def truncated(self, log_end_offset: int, log_start_offset: int = 0) -> None:
+        """A follower cut its log by leader epoch; its high watermark lies within what is left.
+
+        Of a log that starts anew, all before the start was committed: a leader deletes no other.
+        """
         self.log_end_offset = log_end_offset
-        self.high_watermark = min(self.high_watermark, log_end_offset)
+        self.high_watermark = max(min(self.high_watermark, log_end_offset), log_start_offset)
 
     # Fencing (KIP-320)
+
+    def is_follower(self, broker_id: int) -> bool:
+        """Whether another broker is assigned a replica: who only claims so is not served as one."""
+        return broker_id != self.broker_id and broker_id in self.leadership.assigned_replicas
 
     def fence(self, current_leader_epoch: int) -> ErrorCode:
         """Compares a request's idea of the leader epoch with ours; -1 asks for no check."""

@@ -12,19 +12,37 @@ from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
-from floodmark.records.batch import ATTRIBUTES, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT
+from floodmark.records.batch import (
+    ATTRIBUTES,
+    HEADER_BYTES,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+    Buffer,
+    HeaderFields,
+    read_header,
+)
 from floodmark.records.errors import InvalidBatch
-from floodmark.records.validation import ProduceRules, fit_to_topic, validate_produce
-from floodmark.replication.follower import FollowerFetch
+from floodmark.records.validation import Prepared, ProduceRules, prepare, validate_produce
+from floodmark.replication import follower
+from floodmark.replication.follower import (
+    Append,
+    BackOff,
+    FollowerAnswer,
+    FollowerFetch,
+    Step,
+)
 from floodmark.replication.partition import Leadership, Partition
+from floodmark.steps import Steps
 from floodmark.storage.errors import AppendRefused, OffsetOutOfRange
 from floodmark.storage.files import FileSlice
 from floodmark.storage.partition_log import PartitionLog
+from floodmark.storage.transaction_guards import Guard
 from floodmark.storage.transaction_index import AbortedTransaction
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 
 ACKS_ALL = -1
 NO_OFFSET = -1
+NO_REPLICA = -1
 NO_TIMESTAMP = -1
 
 
@@ -56,6 +74,26 @@ class AppendOutcome(NamedTuple):
     error_message: str | None = None
 
 
+UNPREPARED: Final = AppendOutcome(
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    error_message="the settings of the topic have just changed; try again",
+)
+"""The batch was not prepared for the topic's present rules. Clients see this only when the rules
+changed while their batch was prepared, and try again."""
+
+Preparation: TypeAlias = Prepared | InvalidBatch
+"""A refusal is told when the batch is appended: other refusals come before it."""
+
+_WITHOUT_LOG_START: Final = (
+    NO_ERROR,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.RECORD_LIST_TOO_LARGE,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+)
+"""All other refusals of an append say where the log begins, as Kafka's do."""
+
 Appended: TypeAlias = int | AppendOutcome
 """The base offset alone, where all went as it mostly does: at the end of the log, with the
 producer's time, to be acknowledged now. To name what is always the same takes as long as to check
@@ -79,6 +117,7 @@ class ReadOutcome(NamedTuple):
     records: FileSlice | None = None
     aborted: list[AbortedTransaction] | None = None
     divergence: Divergence | None = None
+    preferred_read_replica: int = NO_REPLICA
 
     @property
     def size_bytes(self) -> int:
@@ -92,13 +131,15 @@ _read_outcome_of: Final[Callable[[tuple[Any, ...]], ReadOutcome]] = partial(
 
 class Replica:
     __slots__ = (
+        "_counted_bytes",
+        "_counted_offset",
+        "_leader_high_watermark",
         "bytes_out",
         "core",
         "flush_due_offset",
         "is_here",
         "key",
         "log",
-        "min_in_sync_replicas",
         "rules",
         "topic_id",
     )
@@ -116,48 +157,115 @@ class Replica:
         self.log = log
         self.topic_id = topic_id
         self.rules = rules
-        self.min_in_sync_replicas = min_in_sync_replicas
+        core.min_in_sync_replicas = min_in_sync_replicas
         self.flush_due_offset: int | None = None
+        # What a follower was told with records that it has to sync first: nobody tells it twice.
+        self._leader_high_watermark = 0
         # Whether the broker serves it, for whoever has found it before.
         self.is_here = False
         # What consumers were given, for whoever watches the broker.
         self.bytes_out = 0
+        self.count_from_here()
+
+    @property
+    def min_in_sync_replicas(self) -> int:
+        return self.core.min_in_sync_replicas
+
+    @min_in_sync_replicas.setter
+    def min_in_sync_replicas(self, value: int) -> None:
+        self.core.min_in_sync_replicas = value
 
     @property
     def last_stable_offset(self) -> int:
         return self.log.last_stable_offset(self.core.high_watermark)
 
+    # Meters. They read what the log knows anyway: an append costs no more for them.
+
+    def count_from_here(self) -> None:
+        """Traffic is counted from now on."""
+        self._counted_offset, self._counted_bytes = self.log.log_end_offset, self.log.appended_bytes
+        self.bytes_out = 0
+
+    @property
+    def messages_in(self) -> int:
+        # A truncation takes both back.
+        return max(0, self.log.log_end_offset - self._counted_offset)
+
+    @property
+    def bytes_in(self) -> int:
+        return max(0, self.log.appended_bytes - self._counted_bytes)
+
     def lead_or_follow(self, leadership: Leadership, now_ms: float) -> bool:
         """Applies the controller's decision to core and log; False when it is an old one."""
-        epoch_before = self.core.leadership.leader_epoch
+        is_new = leadership.is_new_after(self.core.leadership)
+        if is_new:
+            self._forget_unsynced()
         if not self.core.apply(leadership, now_ms):
             return False
-        if self.core.is_leader and leadership.leader_epoch > epoch_before:
-            # A new leader notes its epoch at once, even before its first record (KIP-101).
-            self.log.leader_epochs.begin(leadership.leader_epoch, self.log.log_end_offset)
-            self.core.appended(self.log.log_end_offset)
+        if is_new:
+            if self.core.is_leader:
+                # A new leader notes its epoch at once, even before its first record (KIP-101).
+                self.log.leader_epochs.begin(leadership.leader_epoch, self.log.log_end_offset)
+                self.core.leader_epoch_start_offset = self.log.log_end_offset
+                self.appended()
+            else:
+                self._copied(self.core.high_watermark)
         return True
 
-    def append(self, batch: memoryview, acks: int, now_ms: int, in_transaction: bool) -> Appended:
+    def _forget_unsynced(self) -> None:
+        """Before a new leader epoch: a sync of the epoch before counts no more (see `flushed`), and
+        what an unclean stop has left unsynced does not count yet."""
+        self.flush_due_offset = None
+        self._leader_high_watermark = 0
+        if self._must_flush(self.log.log_end_offset):
+            core = self.core
+            core.log_end_offset = max(core.high_watermark, self.log.recovery_point)
+
+    def preparing(self, batch: memoryview, now_ms: int) -> Steps[Preparation]:
+        """The part of an append that may take long, for a topic whose rules are not plain."""
+        try:
+            return (yield from prepare(batch, self.rules, now_ms))
+        except InvalidBatch as refusal:
+            # Another one: the traceback of this one holds what was unpacked.
+            return InvalidBatch(refusal.error_code, refusal.text, refusal.record_errors)
+
+    def append(
+        self,
+        batch: memoryview,
+        acks: int,
+        now_ms: int,
+        guard: Guard | None = None,
+        preparation: Preparation | None = None,
+    ) -> Appended:
         """Appends what was sent, and writes its offset and leader epoch into it. A refusal is an
-        outcome, a failing disk raises StorageError."""
+        outcome, a failing disk raises StorageError. Without a guard there is no transaction. Where
+        the topic's rules are not plain, the batch must have been prepared for them."""
         core, log, rules = self.core, self.log, self.rules
         leadership = core.leadership
         if leadership.leader != core.broker_id:
             return AppendOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if acks == ACKS_ALL and not core.has_enough_in_sync_replicas(self.min_in_sync_replicas):
+        if acks == ACKS_ALL and not core.has_enough_in_sync_replicas():
             return AppendOutcome(ErrorCode.NOT_ENOUGH_REPLICAS)
         base_offset = log.log_end_offset
         append_time_ms = NO_TIMESTAMP
         try:
-            header = validate_produce(batch, rules, now_ms)
-            if not rules.is_plain:
-                batch, header = fit_to_topic(batch, header, rules, now_ms)
+            header: HeaderFields
+            if rules.is_plain:
+                header = validate_produce(batch, rules, now_ms)
+            else:
+                if isinstance(preparation, InvalidBatch):
+                    raise preparation
+                if preparation is None or preparation.rules is not rules:
+                    return UNPREPARED
+                batch, header = preparation.stamped(now_ms)
                 if header[ATTRIBUTES] & TIMESTAMP_TYPE_BIT:
                     append_time_ms = now_ms
-            if header[ATTRIBUTES] & TRANSACTIONAL_BIT and not in_transaction:
+            if guard is not None:
+                repeated = log.append(batch, header, leadership.leader_epoch, now_ms, guard=guard)
+            elif header[ATTRIBUTES] & TRANSACTIONAL_BIT:
                 return AppendOutcome(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-            repeated = log.append(batch, header, leadership.leader_epoch, now_ms)
+            else:
+                repeated = log.append(batch, header, leadership.leader_epoch, now_ms)
         except InvalidBatch as problem:
             return AppendOutcome(
                 problem.error_code,
@@ -187,7 +295,9 @@ class Replica:
     def in_full(self, outcome: Appended) -> AppendOutcome:
         """What became of an append that was made just now."""
         if not isinstance(outcome, int):
-            return outcome
+            if outcome.error_code in _WITHOUT_LOG_START:
+                return outcome
+            return outcome._replace(log_start_offset=self.log.log_start_offset)
         log = self.log
         return AppendOutcome(
             NO_ERROR, outcome, NO_TIMESTAMP, log.log_start_offset, log.log_end_offset
@@ -195,15 +305,35 @@ class Replica:
 
     def appended(self) -> None:
         """The log has grown: moves the high watermark, unless a flush has to come first."""
-        log = self.log
-        log_end_offset, flush_messages = log.log_end_offset, log.config.flush_messages
-        if self.flush_due_offset is not None or (
-            log_end_offset >= flush_messages
-            and log_end_offset - log.sync.recovery_point >= flush_messages
-        ):
+        log_end_offset = self.log.log_end_offset
+        if self._must_flush(log_end_offset):
             self.flush_due_offset = log_end_offset
         else:
             self.core.appended(log_end_offset)
+
+    def _must_flush(self, log_end_offset: int) -> bool:
+        log = self.log
+        flush_messages = log.config.flush_messages
+        return self.flush_due_offset is not None or (
+            log_end_offset >= flush_messages
+            and log_end_offset - log.sync.recovery_point >= flush_messages
+        )
+
+    def flushed(self, durable_end_offset: int, leader_epoch: int) -> None:
+        """A sync that was asked for in this leader epoch has ended.
+
+        When that epoch is over, the log may have been truncated and written again since: the sync
+        says nothing about what is there now.
+        """
+        core = self.core
+        if core.leadership.leader_epoch != leader_epoch:
+            return
+        if self.flush_due_offset is not None and self.flush_due_offset <= durable_end_offset:
+            self.flush_due_offset = None
+        if core.is_leader:
+            core.appended(durable_end_offset)
+        else:
+            core.followed(durable_end_offset, self._leader_high_watermark)
 
     def is_acknowledgeable(self, required_offset: int, acks: int) -> bool:
         if acks == ACKS_ALL:
@@ -226,9 +356,14 @@ class Replica:
         is_follower: bool,
         min_one_batch: bool,
         last_fetched_epoch: int = -1,
+        leader_only: bool = True,
     ) -> ReadOutcome:
+        """With `leader_only=False` a follower serves a consumer, too, up to its own high watermark
+        and no further: the rest it may still truncate (KIP-392)."""
         core, log = self.core, self.log
-        if core.leadership.leader != core.broker_id:
+        if core.leadership.leader != core.broker_id and (
+            leader_only or is_follower or log.is_truncating
+        ):
             return ReadOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         high_watermark = core.high_watermark
         last_stable_offset = log.last_stable_offset(high_watermark)
@@ -272,18 +407,27 @@ class Replica:
                 records,
                 aborted,
                 None,
+                NO_REPLICA,
             )
         )
 
     def read_for_follower(
         self,
-        follower: int,
+        follower_id: int,
         broker_epoch: int,
         fetch: FollowerFetch,
         max_bytes: int,
         now_ms: float,
+        *,
+        min_one_batch: bool = True,
+        log_start_offset: int = NO_OFFSET,
+        is_repeated: bool = False,
     ) -> ReadOutcome:
-        """A follower's fetch: what it asks for says how far it is, unless its log has diverged."""
+        """A follower's fetch: what it asks for says how far it is, unless its log has diverged.
+
+        When the same fetch is read again after a wait, that says nothing new about the follower:
+        it may have died since it asked.
+        """
         fenced = self.core.fence(fetch.leader_epoch)
         if fenced is not NO_ERROR:
             return ReadOutcome(fenced)
@@ -292,11 +436,76 @@ class Replica:
             max_bytes,
             Isolation.READ_UNCOMMITTED,
             is_follower=True,
-            min_one_batch=True,
+            min_one_batch=min_one_batch,
             last_fetched_epoch=fetch.last_fetched_epoch,
         )
-        if outcome.error_code is not NO_ERROR or outcome.divergence is not None:
+        if is_repeated or outcome.error_code is not NO_ERROR or outcome.divergence is not None:
             return outcome
-        if self.core.fetched_by(follower, fetch.fetch_offset, now_ms, broker_epoch):
+        if self.core.fetched_by(
+            follower_id, fetch.fetch_offset, now_ms, broker_epoch, log_start_offset
+        ):
             return outcome._replace(high_watermark=self.core.high_watermark)
         return outcome
+
+    # Following
+
+    def next_fetch(self) -> FollowerFetch | None:
+        """What to ask the leader for; None while there is none, or while a flush has to come
+        first: to fetch at an offset is to say that all before it is as safe as it has to be."""
+        if self.flush_due_offset is not None:
+            return None
+        return follower.next_fetch(self.core, self.log.leader_epochs.latest)
+
+    def decide(self, fetch: FollowerFetch, answer: FollowerAnswer) -> Step:
+        """What to do with the answer to a fetch."""
+        if self.flush_due_offset is not None:
+            return BackOff(NO_ERROR)
+        log = self.log
+        return follower.decide(
+            self.core, log.leader_epochs.latest, fetch, answer, log.end_offset_for_epoch
+        )
+
+    def decide_after_out_of_range(
+        self, fetch: FollowerFetch, leader_log_start_offset: int, leader_log_end_offset: int
+    ) -> Step:
+        """What to do when `decide` said FindOffsets and the leader has answered."""
+        if fetch != self.next_fetch():
+            return BackOff(NO_ERROR)
+        return follower.after_out_of_range(
+            self.core, leader_log_start_offset, leader_log_end_offset
+        )
+
+    def starts_inside_a_batch(self, records: Buffer) -> int | None:
+        """Where this log has to start for these records, when it is empty and starts inside the
+        first of their batches, as the leader's does after DeleteRecords; else None."""
+        log = self.log
+        if log.log_start_offset != log.log_end_offset or len(records) < HEADER_BYTES:
+            return None
+        first = read_header(records)
+        inside = first.base_offset < log.log_end_offset <= first.last_offset
+        return first.base_offset if inside else None
+
+    def append_as_follower(self, records: Buffer, step: Append, now_ms: int) -> None:
+        """Appends what the leader sent and takes over its high watermark and log start."""
+        self.log.append_as_follower(records, now_ms)
+        self._copied(step.leader_high_watermark)
+        # Not beyond our own high watermark: the leader's log start never is beyond its own.
+        self.log.advance_log_start(
+            min(step.leader_log_start_offset, max(self.core.high_watermark, 0))
+        )
+
+    def _copied(self, leader_high_watermark: int) -> None:
+        """A follower's log has grown: it counts, unless a flush has to come first."""
+        log_end_offset = self.log.log_end_offset
+        if self._must_flush(log_end_offset):
+            self.flush_due_offset = log_end_offset
+            self._leader_high_watermark = leader_high_watermark
+        else:
+            self.core.followed(log_end_offset, leader_high_watermark)
+
+    def truncated(self) -> None:
+        """A follower's log was cut, by `LogManager`, as `decide` said. No sync is waited for any
+        longer: the offset it was to reach may be gone, and what is left has been synced before."""
+        self.flush_due_offset = None
+        self._leader_high_watermark = 0
+        self.core.truncated(self.log.log_end_offset, self.log.log_start_offset)

@@ -7,46 +7,85 @@ happens when a disk fails.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Iterable
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from floodmark.clock import Clock
 from floodmark.occurrences import Occurrences
 from floodmark.promise import Promise
 from floodmark.records.batch import writable
 from floodmark.records.errors import CorruptRecord
+from floodmark.replication.background import Background, Timer
+from floodmark.replication.closest_replica import closest_replica
 from floodmark.replication.fetching import Fetch, FetchLimits, ReplicaKey, Targets
 from floodmark.replication.flusher import Flusher
+from floodmark.replication.follower_reads import FollowerReads
+from floodmark.replication.partition import Leadership
 from floodmark.replication.purgatory import Purgatory
-from floodmark.replication.replica import Appended, AppendOutcome, ReadOutcome, Replica
-from floodmark.replication.waiting import WaitingFetch, WaitingFetchOfOne, WaitingProduce
-from floodmark.storage.errors import DiskFull, StorageError, TooManyFiles
+from floodmark.replication.replica import (
+    UNPREPARED,
+    Appended,
+    AppendOutcome,
+    Preparation,
+    ReadOutcome,
+    Replica,
+)
+from floodmark.replication.waiting import (
+    Deletion,
+    WaitingDeletion,
+    WaitingFetch,
+    WaitingFetchOfOne,
+    WaitingProduce,
+)
+from floodmark.steps import Unfinished, begin
+from floodmark.storage.errors import DiskFull, StorageError, TooManyFiles, told_to_clients
+from floodmark.storage.transaction_guards import Guard
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 
 logger = logging.getLogger(__name__)
+
+PREPARED_AT_ONCE_MS = 2.0
+"""Most batches are prepared within this. A longer one is given back, to be prepared in slices."""
 
 
 class ReplicaManager:
     def __init__(
         self,
         clock: Clock,
-        executor: Executor,
+        background: Background,
         on_disk_failure: Callable[[Replica, StorageError | OSError], None],
     ) -> None:
         self._clock = clock
         self._replicas: dict[ReplicaKey, Replica] = {}
         self._offline: set[ReplicaKey] = set()
         self._on_disk_failure = on_disk_failure
-        self._flusher = Flusher(executor, self._flushed, self.disk_failed)
-        self._timer: asyncio.TimerHandle | None = None
+        self._background = background
+        self._flusher = Flusher(background, self._flushed, self.disk_failed)
+        self._timer: Timer | None = None
         self._timer_due_ms = float("inf")
         self._refusals = Occurrences()
         # How many partitions have gone, for whoever keeps some in mind.
         self.removals = 0
+        # Called with each partition that goes, for those who count what it did.
+        self.on_removed: Callable[[Replica], None] | None = None
+        # Called when a partition may have to be fetched from another leader than before, or from
+        # none: its leadership has changed, it has gone, or a flush it waited for has ended.
+        self.on_following_changed: Callable[[Replica], None] | None = None
+        # Called with each partition that was fetched by a follower that is not in sync.
+        self.on_candidate: Callable[[Replica, int], None] | None = None
+        # The rack of a live broker; None where all consumers read from leaders.
+        self.rack_of: Callable[[int], str | None] | None = None
+        # Called when a decision of the controller counts later than it came: see `truncating`.
+        self.on_late_decision: Callable[[], None] = lambda: None
+        # Decisions of the controller that came in the middle of a truncation.
+        self._postponed: dict[Replica, Leadership] = {}
+        self.isr_shrinks = self.isr_expands = 0
+        # When a write last found a disk full, and what it was told.
+        self.disk_full: tuple[float, str] | None = None
         self.produces: Purgatory[ReplicaKey] = Purgatory()
         self.fetches: Purgatory[ReplicaKey] = Purgatory()
+        self.deletions: Purgatory[ReplicaKey] = Purgatory()
 
     # The partitions
 
@@ -92,6 +131,9 @@ class ReplicaManager:
         if replica is not None:
             replica.is_here = False
             self.removals += 1
+            if self.on_removed is not None:
+                self.on_removed(replica)
+            self._following_changed(replica)
         return replica
 
     def mark_offline(self, key: ReplicaKey) -> None:
@@ -111,31 +153,45 @@ class ReplicaManager:
         key: ReplicaKey,
         records: memoryview | bytes,
         acks: int,
-        in_transaction: bool = False,
+        guard: Guard | None = None,
+        preparation: Preparation | None = None,
     ) -> AppendOutcome:
         replica = self._replicas.get(key)
         if replica is None:
             return AppendOutcome(self.missing(key))
-        return replica.in_full(self.append_to(replica, writable(records), acks, in_transaction))
+        batch = writable(records)
+        return replica.in_full(self.append_to(replica, batch, acks, guard, preparation))
 
     def append_to(
         self,
         replica: Replica,
         batch: memoryview,
         acks: int,
-        in_transaction: bool = False,
+        guard: Guard | None = None,
+        preparation: Preparation | None = None,
     ) -> Appended:
-        """To a partition that is here."""
+        """To a partition that is here. UNPREPARED for a batch that takes long to prepare."""
         key = replica.key
+        now_ms = self._clock.now_ms()
         try:
-            outcome = replica.append(batch, acks, self._clock.now_ms(), in_transaction)
+            outcome = replica.append(batch, acks, now_ms, guard, preparation)
+            if outcome is UNPREPARED and preparation is None:
+                steps = replica.preparing(batch, now_ms)
+                begun = begin(steps, self._clock.monotonic_ms, PREPARED_AT_ONCE_MS)
+                if not isinstance(begun, Unfinished):
+                    outcome = replica.append(batch, acks, now_ms, guard, begun)
         except (StorageError, OSError) as problem:
             self.disk_failed(replica, problem)
-            return AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR, error_message=str(problem))
+            text = told_to_clients(problem)
+            return AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR, error_message=text)
         if not isinstance(outcome, int) and outcome.error_code is not NO_ERROR:
-            self._tell_refusal(key, outcome)
+            if outcome is not UNPREPARED:
+                self._tell_refusal(key, outcome)
         elif replica.flush_due_offset is not None:
             self._flusher.request(replica)
+            if replica.core.followers:
+                # They copy while we sync.
+                self.fetches.check(key)
         else:
             self.fetches.check(key)
         return outcome
@@ -171,8 +227,11 @@ class ReplicaManager:
         self, targets: Targets, limits: FetchLimits
     ) -> list[ReadOutcome] | Promise[list[ReadOutcome]]:
         """The outcomes in the order of the targets, now or when there is enough to read."""
-        fetch = Fetch(self, targets, limits)
-        outcomes = fetch.read()
+        if limits.replica_id < 0:
+            fetch = Fetch(self, targets, limits)
+            outcomes = fetch.read()
+        else:
+            fetch, outcomes = self._read_for_follower(targets, limits)
         if limits.max_wait_ms <= 0 or not targets or fetch.is_enough(outcomes):
             return outcomes
         promise: Promise[list[ReadOutcome]] = Promise()
@@ -186,6 +245,48 @@ class ReplicaManager:
         self._schedule(deadline_ms)
         return promise
 
+    def _read_for_follower(
+        self, targets: Targets, limits: FetchLimits
+    ) -> tuple[Fetch, list[ReadOutcome]]:
+        """What a follower asks for says how far it is: that may let produces be acknowledged, and
+        the follower join the in-sync replicas."""
+        follower = FollowerReads(
+            limits.replica_id, limits.replica_epoch, self._clock.monotonic_ms()
+        )
+        fetch = Fetch(self, targets, limits, follower)
+        outcomes = fetch.read()
+        follower.wait()
+        for replica in follower.advanced:
+            self.changed(replica.key)
+        if self.on_candidate is not None:
+            for replica in follower.candidates:
+                self.on_candidate(replica, limits.replica_id)
+        return fetch, outcomes
+
+    def closest(self, replica: Replica, rack: str, fetch_offset: int) -> int | None:
+        """Whom a consumer in this rack should read from; None for this broker."""
+        if self.rack_of is None:
+            return None
+        return closest_replica(replica.core, rack, fetch_offset, self.rack_of)
+
+    # Deletion
+
+    def deleted(
+        self,
+        deletions: dict[ReplicaKey, Deletion],
+        is_live: Callable[[int], bool],
+        timeout_ms: int,
+    ) -> dict[ReplicaKey, Deletion] | Promise[dict[ReplicaKey, Deletion]]:
+        """The leader has deleted: the outcomes, now or when all live replicas have."""
+        promise: Promise[dict[ReplicaKey, Deletion]] = Promise()
+        operation = WaitingDeletion(deletions, self.find, is_live, promise)
+        if operation.is_done():
+            return deletions
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        promise.on_abandoned = self.deletions.watch(operation, deletions, deadline_ms)
+        self._schedule(deadline_ms)
+        return promise
+
     def found_damage(self, replica: Replica, problem: CorruptRecord) -> None:
         if self._refusals.worth_telling(f"{replica.key} {problem}"):
             logger.error("%s-%d has changed on the disk: %s", *replica.key, problem)
@@ -196,27 +297,84 @@ class ReplicaManager:
         """A partition's offsets or leadership changed by something else than a client's append."""
         self.produces.check(key)
         self.fetches.check(key)
+        self.deletions.check(key)
+
+    def lead_or_follow(self, replica: Replica, leadership: Leadership) -> None:
+        """The controller decided who leads this partition. While its log is being truncated nobody
+        may append to it: the decision counts from the end of that on."""
+        if replica.log.is_truncating:
+            known = self._postponed.get(replica)
+            if known is None or _epochs(known) < _epochs(leadership):
+                self._postponed[replica] = leadership
+            return
+        before = replica.core.leadership
+        if replica.lead_or_follow(leadership, self._clock.monotonic_ms()):
+            self._count_isr_change(replica, before)
+            self._flush_if_due(replica)
+            self.changed(replica.key)
+            if (before.leader, before.leader_epoch) != (
+                leadership.leader,
+                leadership.leader_epoch,
+            ):
+                self._following_changed(replica)
+
+    @contextmanager
+    def truncating(self, replica: Replica) -> Iterator[None]:
+        """While a thread cuts the log of a partition that this broker follows."""
+        replica.log.is_truncating = True
+        try:
+            yield
+        finally:
+            replica.log.is_truncating = False
+            postponed = self._postponed.pop(replica, None)
+            if postponed is not None and replica.is_here:
+                self.lead_or_follow(replica, postponed)
+                self.on_late_decision()
+
+    def _following_changed(self, replica: Replica) -> None:
+        if self.on_following_changed is not None:
+            self.on_following_changed(replica)
+
+    def _count_isr_change(self, replica: Replica, before: Leadership) -> None:
+        now = replica.core.leadership
+        if now.leader == before.leader == replica.core.broker_id:
+            members, members_before = len(now.in_sync_replicas), len(before.in_sync_replicas)
+            self.isr_shrinks += members < members_before
+            self.isr_expands += members > members_before
 
     def grown(self, replica: Replica) -> None:
         """The broker itself appended to this log: a coordinator's record, a marker."""
         replica.appended()
+        self._flush_if_due(replica)
+        self.changed(replica.key)
+
+    def copied(self, replica: Replica) -> None:
+        """This broker appended what it fetched from the leader of a partition."""
+        self._flush_if_due(replica)
+        self.changed(replica.key)
+
+    def _flush_if_due(self, replica: Replica) -> None:
         if replica.flush_due_offset is not None:
             self._flusher.request(replica)
-        self.changed(replica.key)
 
     async def close(self) -> None:
         self.produces.expire_all()
         self.fetches.expire_all()
+        self.deletions.expire_all()
         if self._timer is not None:
             self._timer.cancel()
-        await self._flusher.close()
+        await self._background.drain()
 
     def _flushed(self, replica: Replica) -> None:
         self.changed(replica.key)
+        if not replica.core.is_leader:
+            self._following_changed(replica)
 
     def disk_failed(self, replica: Replica, problem: StorageError | OSError) -> None:
         """A full disk or too many open files pass, the log stands as it stood; any other failure
         takes the partition, or its folder."""
+        if isinstance(problem, DiskFull):
+            self.found_disk_full(problem)
         if isinstance(problem, DiskFull | TooManyFiles):
             times = self._refusals.worth_telling(f"{replica.key} {problem}")
             if times:
@@ -226,21 +384,28 @@ class ReplicaManager:
         logger.error("disk failure at %s-%d: %s", *replica.key, problem)
         self._on_disk_failure(replica, problem)
 
+    def found_disk_full(self, problem: DiskFull) -> None:
+        self.disk_full = self._clock.monotonic_ms(), str(problem)
+
     def _schedule(self, deadline_ms: float) -> None:
-        """One timer serves both purgatories: it stands at the earliest deadline known."""
+        """One timer serves all purgatories: it stands at the earliest deadline known."""
         if deadline_ms >= self._timer_due_ms:
             return
         if self._timer is not None:
             self._timer.cancel()
         self._timer_due_ms = deadline_ms
-        delay_s = max(0.0, deadline_ms - self._clock.monotonic_ms()) / 1000
-        self._timer = asyncio.get_running_loop().call_later(delay_s, self._expire)
+        delay_ms = max(0.0, deadline_ms - self._clock.monotonic_ms())
+        self._timer = self._background.call_later(delay_ms, self._expire)
 
     def _expire(self) -> None:
         self._timer, self._timer_due_ms = None, float("inf")
         now_ms = self._clock.monotonic_ms()
-        for purgatory in (self.produces, self.fetches):
+        for purgatory in (self.produces, self.fetches, self.deletions):
             purgatory.expire(now_ms)
             next_deadline_ms = purgatory.next_deadline_ms()
             if next_deadline_ms is not None:
                 self._schedule(next_deadline_ms)
+
+
+def _epochs(leadership: Leadership) -> tuple[int, int]:
+    return leadership.leader_epoch, leadership.partition_epoch

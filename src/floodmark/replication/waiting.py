@@ -1,4 +1,5 @@
-"""The operations that wait in purgatory: a produce for its followers, a fetch for its data.
+"""The operations that wait in purgatory: a produce for its followers, a fetch for its data, a
+deletion for its followers.
 
 Made by `replication.replica_manager`. Each keeps a promise for which a request is parked.
 """
@@ -6,10 +7,11 @@ Made by `replication.replica_manager`. Each keeps a promise for which a request 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from floodmark.promise import Promise
 from floodmark.replication.fetching import ENDS_THE_WAIT, Fetch, ReplicaKey
-from floodmark.replication.replica import AppendOutcome, ReadOutcome, Replica
+from floodmark.replication.replica import NO_OFFSET, AppendOutcome, ReadOutcome, Replica
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 
 
@@ -54,14 +56,72 @@ class WaitingProduce:
             self._outcomes[key] = AppendOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         elif not replica.is_acknowledgeable(outcome.required_offset, self._acks):
             return
-        elif self._acks == -1 and not replica.core.has_enough_in_sync_replicas(
-            replica.min_in_sync_replicas
-        ):
+        elif self._acks == -1 and not replica.core.has_enough_in_sync_replicas():
             self._outcomes[key] = AppendOutcome(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         self._open.discard(key)
 
     def _finish(self) -> None:
         self._promise.set(self._outcomes)
+
+
+@dataclass(slots=True)
+class Deletion:
+    """What became of one partition of DeleteRecords. All before `offset` has to go everywhere."""
+
+    error_code: ErrorCode
+    offset: int = NO_OFFSET
+    low_watermark: int = NO_OFFSET
+
+
+class WaitingDeletion:
+    """Done when all live replicas have deleted what was asked for; at the deadline the rest time
+    out."""
+
+    def __init__(
+        self,
+        deletions: dict[ReplicaKey, Deletion],
+        find: Callable[[ReplicaKey], Replica | None],
+        is_live: Callable[[int], bool],
+        promise: Promise[dict[ReplicaKey, Deletion]],
+    ) -> None:
+        self._deletions = deletions
+        self._find = find
+        self._is_live = is_live
+        self._promise = promise
+        self._open = {k for k, deletion in deletions.items() if deletion.error_code is NO_ERROR}
+
+    def is_done(self) -> bool:
+        for key in list(self._open):
+            self._settle(key)
+        return not self._open
+
+    def try_complete(self, key: ReplicaKey) -> bool:
+        if key in self._open:
+            self._settle(key)
+        if self._open:
+            return False
+        self._promise.set(self._deletions)
+        return True
+
+    def expire(self) -> None:
+        # Followers may have died meanwhile, and nobody has told this operation.
+        if not self.is_done():
+            for key in self._open:
+                self._deletions[key].error_code = ErrorCode.REQUEST_TIMED_OUT
+        self._promise.set(self._deletions)
+
+    def _settle(self, key: ReplicaKey) -> None:
+        replica, deletion = self._find(key), self._deletions[key]
+        if replica is None or not replica.core.is_leader:
+            deletion.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            deletion.low_watermark = NO_OFFSET
+        else:
+            deletion.low_watermark = replica.core.low_watermark(
+                replica.log.log_start_offset, self._is_live
+            )
+            if deletion.low_watermark < deletion.offset:
+                return
+        self._open.discard(key)
 
 
 class WaitingFetch:

@@ -38,7 +38,7 @@ async def test_more_room_lets_in_who_waits_at_the_door(floodmark: BrokerThread) 
     async with Admin(floodmark.bootstrap_servers) as admin:
         await alter(admin, {"max.connections": "1"})
         limits = floodmark.broker.network.limits
-        assert limits.is_full()
+        assert limits.is_full("PLAINTEXT")
         await alter(admin, {"max.connections": "2"})
         second = await connect(floodmark)
         await second.close()

@@ -82,7 +82,7 @@ def test_a_partition_that_opens_late_is_served_from_then_on(
         assert floodmark.call(list_groups(broker)) is ErrorCode.NONE
 
         async def reopen() -> None:
-            await broker.partitions.reopen(broker.controller.image)
+            await broker.partitions.reopen(broker.metadata.image)
             broker.coordination.partitions_changed()
 
         floodmark.call(reopen())

@@ -200,6 +200,29 @@ async def test_loading_replays_the_log_with_its_markers(bench: Bench) -> None:
     other.close()
 
 
+async def test_loading_a_large_batch_leaves_the_loop_free(bench: Bench) -> None:
+    records = [(f"counter-{n}", n) for n in range(50)]
+    bench.runtime.submit(0, lambda shard, _: Write(None, records), code)
+    assert len(list(bench.log.read(0))) == 1
+    other = CoordinatorRuntime(bench.log, TickingClock(), lambda _, timers: Counters(timers))
+    other.load(0)
+    turns = 0
+    while other.is_loading():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns >= 4
+    assert other.shard(0).values == dict(records)
+    other.close()
+
+
+class TickingClock(VirtualClock):
+    """Whatever is done takes its time."""
+
+    def monotonic_ms(self) -> float:
+        self.advance(1)
+        return super().monotonic_ms()
+
+
 async def test_a_timer_runs_once_when_its_time_has_come(bench: Bench) -> None:
     shard = bench.runtime.shard(0)
     shard.timers.schedule("t", 1000, increment)
@@ -321,3 +344,21 @@ async def test_a_log_that_promises_nothing_is_not_waited_for_twice(bench: Bench)
     assert isinstance(waiting, asyncio.Future)
     bench.log.give_up()
     assert await waiting == ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+async def test_leadership_lost_in_the_moment_of_a_load_is_no_defect(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.runtime.submit(0, increment, code)
+    successor = bench.new_runtime()
+    successor.load(0)
+
+    def not_here(partition: int) -> int:
+        raise NotCoordinator()
+
+    monkeypatch.setattr(bench.log, "log_end_offset", not_here)
+    (load,) = asyncio.all_tasks() - {asyncio.current_task()}
+    await load
+    with pytest.raises(CoordinatorError):
+        successor.shard(0)
+    successor.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 
 import pytest
@@ -284,6 +285,34 @@ async def test_an_outcome_that_was_late_to_commit_is_marked_in_the_end(
     bench.log.commit_all()
     await until(lambda: bench.transaction().state is COMPLETE_COMMIT)
     assert len(bench.markers.written) == 1
+
+
+async def test_leadership_lost_in_the_moment_of_the_commit_leaves_the_markers_to_the_next_leader(
+    bench: TransactionBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = await bench.start()
+    await bench.add(producer, HERE)
+    bench.log.hold = True
+    ending = asyncio.ensure_future(bench.end(producer))
+    await asyncio.sleep(0)
+    bench.log.lose(TimeoutError())
+    await ending
+    bench.log.lose_with = None
+    asked: list[int] = []
+
+    def not_here(partition: int) -> int:
+        asked.append(partition)
+        raise NotCoordinator()
+
+    monkeypatch.setattr(bench.log, "leader_epoch", not_here)
+    monkeypatch.setattr("floodmark.coordinators.transactions.service.TIMER_RETRY_MS", 0)
+    problems: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
+    bench.log.commit_all()
+    await until(lambda: asked)
+    await asyncio.sleep(0)
+    gc.collect()
+    assert (bench.markers.written, problems) == ([], [])
 
 
 async def test_leadership_lost_while_waiting_sends_the_client_away(bench: TransactionBench) -> None:

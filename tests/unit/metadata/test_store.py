@@ -6,7 +6,9 @@ import sqlite3
 
 import pytest
 
+from floodmark.clock import SystemClock
 from floodmark.metadata.embedded import FILE_NAME, EmbeddedStore
+from floodmark.metadata.shared import SharedStore
 from floodmark.metadata.store import (
     BadVersion,
     Check,
@@ -21,11 +23,20 @@ from floodmark.metadata.store import (
     StoreUnavailable,
 )
 from floodmark.testing.memory_store import MemoryStore
+from kit.waiting import eventually
 
 
-@pytest.fixture(params=["embedded", "memory"])
+def made(kind, file):
+    if kind == "memory":
+        return MemoryStore()
+    if kind == "shared":
+        return SharedStore(file, SystemClock(), 10_000)
+    return EmbeddedStore(file)
+
+
+@pytest.fixture(params=["embedded", "shared", "memory"])
 async def store(request, tmp_path):
-    store = EmbeddedStore(tmp_path / FILE_NAME) if request.param == "embedded" else MemoryStore()
+    store = made(request.param, tmp_path / FILE_NAME)
     await store.open()
     yield store
     await store.close()
@@ -93,11 +104,11 @@ async def test_later_nodes_have_higher_transaction_numbers(store):
 async def test_ephemeral_nodes_go_with_their_session(store):
     await store.multi([Create("/stays"), Create("/goes", ephemeral=True)])
     await store.close()
-    await_store = store if isinstance(store, MemoryStore) else EmbeddedStore(store._file)
-    await await_store.open()
-    assert await await_store.get("/stays") is not None
-    assert await await_store.get("/goes") is None
-    await await_store.close()
+    again = store if isinstance(store, MemoryStore) else EmbeddedStore(store._file)
+    await again.open()
+    assert await again.get("/stays") is not None
+    assert await again.get("/goes") is None
+    await again.close()
 
 
 async def test_ephemeral_nodes_of_a_killed_process_are_gone_at_the_next_start(tmp_path):
@@ -117,6 +128,7 @@ async def test_watchers_hear_of_changes_at_and_below_their_path(store):
     stop = store.watch("/a", lambda event: heard.append((event.kind, event.path)))
     await store.multi([Create("/a"), Create("/ab"), Create("/a/b")])
     await store.multi([SetData("/a/b", b"1"), Delete("/ab")])
+    await eventually(lambda: len(heard) == 3)
     stop()
     await store.multi([Delete("/a/b")])
     assert heard == [

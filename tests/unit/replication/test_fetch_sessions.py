@@ -2,6 +2,7 @@
 
 from itertools import count
 
+from floodmark.replication import fetch_sessions
 from floodmark.replication.fetch_sessions import FetchSessions, FetchTarget
 from floodmark.wire.errors import ErrorCode
 
@@ -76,3 +77,21 @@ def test_only_news_is_sent_again():
     assert wanted.is_news(error=False, has_records=True, **told)
     assert wanted.is_news(error=True, has_records=False, **told)
     assert wanted.is_news(error=False, has_records=False, **told)
+
+
+def test_a_session_that_grows_beyond_a_request_has_to_begin_again():
+    held = FetchSessions(10, 1000, count(1).__next__, most_partitions=3)
+    opened = plan(held, 0, 0, [target(0), target(1)])
+    assert plan(held, opened.session_id, 1, [target(2)]).error_code is ErrorCode.NONE
+    grown = plan(held, opened.session_id, 2, [target(3)])
+    assert grown.error_code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(held) == 0
+
+
+def test_what_all_sessions_keep_is_bounded(monkeypatch):
+    monkeypatch.setattr(fetch_sessions, "MOST_PARTITIONS_KEPT", 3)
+    held = sessions()
+    assert plan(held, 0, 0, [target(0), target(1)]).session_id != 0
+    late = plan(held, 0, 0, [target(0), target(1)])
+    assert (late.session_id, len(late.targets)) == (0, 2)
+    assert plan(held, 0, 0, [target(0)]).session_id != 0

@@ -4,8 +4,15 @@ from floodmark.replication.partition import Leadership, Partition
 from floodmark.wire.errors import ErrorCode
 
 
-def leader_of(*replicas: int, isr=None, leader_epoch=1, log_end_offset=0) -> Partition:
-    partition = Partition(replicas[0], log_end_offset=log_end_offset, high_watermark=0)
+def leader_of(
+    *replicas: int, isr=None, leader_epoch=1, log_end_offset=0, min_in_sync_replicas=1
+) -> Partition:
+    partition = Partition(
+        replicas[0],
+        log_end_offset=log_end_offset,
+        high_watermark=0,
+        min_in_sync_replicas=min_in_sync_replicas,
+    )
     partition.apply(
         Leadership(replicas[0], leader_epoch, 0, tuple(isr or replicas), replicas), now_ms=0
     )
@@ -33,9 +40,9 @@ def test_a_replica_outside_the_in_sync_set_holds_nothing_up():
     partition.appended(10)
     partition.fetched_by(2, 10, now_ms=1)
     assert partition.high_watermark == 10
-    assert partition.caught_up() == ()
+    assert not partition.is_caught_up(3)
     partition.fetched_by(3, 10, now_ms=2)
-    assert partition.caught_up() == (3,)
+    assert partition.is_caught_up(3)
 
 
 def test_the_high_watermark_never_goes_back_while_leading():
@@ -94,7 +101,32 @@ def test_requests_are_fenced_by_their_leader_epoch():
 
 
 def test_min_in_sync_replicas_counts_no_more_than_there_are():
-    partition = leader_of(1, 2, 3, isr=(1, 2))
-    assert partition.has_enough_in_sync_replicas(2)
-    assert not partition.has_enough_in_sync_replicas(3)
-    assert leader_of(1).has_enough_in_sync_replicas(2)
+    assert leader_of(1, 2, 3, isr=(1, 2), min_in_sync_replicas=2).has_enough_in_sync_replicas()
+    assert not leader_of(1, 2, 3, isr=(1, 2), min_in_sync_replicas=3).has_enough_in_sync_replicas()
+    assert leader_of(1, min_in_sync_replicas=2).has_enough_in_sync_replicas()
+
+
+def test_the_high_watermark_stands_still_below_min_in_sync_replicas():
+    """KAFKA-15583: what only a too small set has is not shown to readers, acks=1 or not."""
+    partition = leader_of(1, 2, 3, isr=(1,), min_in_sync_replicas=2)
+    partition.appended(10)
+    assert partition.high_watermark == 0
+    partition.apply(Leadership(1, 1, 1, (1, 2), (1, 2, 3)), now_ms=1)
+    partition.fetched_by(2, 8, now_ms=2)
+    assert partition.high_watermark == 8
+
+
+def test_a_single_replica_moves_its_high_watermark_whatever_min_in_sync_replicas_says():
+    partition = leader_of(1, min_in_sync_replicas=2)
+    partition.appended(5)
+    assert partition.high_watermark == 5
+
+
+def test_a_leader_that_is_named_in_a_known_epoch_begins_like_any_other():
+    """After a restart: its high watermark may be older than what it has acknowledged before."""
+    partition = Partition(1, log_end_offset=10, high_watermark=5)
+    partition.apply(Leadership(-1, 3, 0, (1,), (1, 2)), now_ms=0)
+    partition.apply(Leadership(1, 3, 0, (1,), (1, 2)), now_ms=0)
+    assert partition.leader_epoch_start_offset == 10
+    partition.fetched_by(2, 7, now_ms=1)
+    assert not partition.is_caught_up(2)

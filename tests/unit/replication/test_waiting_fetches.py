@@ -12,6 +12,7 @@ import pytest
 from floodmark.promise import Promise
 from floodmark.records.record import Record, encode_batch
 from floodmark.records.validation import ProduceRules
+from floodmark.replication.background import LoopBackground
 from floodmark.replication.fetch_sessions import FetchTarget
 from floodmark.replication.fetching import FetchLimits
 from floodmark.replication.partition import Leadership, Partition
@@ -32,7 +33,7 @@ class Bench:
     """A broker's partitions t-0 to t-3, all led by it."""
 
     def __init__(self, executor: ThreadPoolExecutor) -> None:
-        self.replicas = ReplicaManager(VirtualClock(), executor, lambda *_: None)
+        self.replicas = ReplicaManager(VirtualClock(), LoopBackground(executor), lambda *_: None)
         files = MemoryFiles()
         for number in range(PARTITIONS):
             log = PartitionLog.open(files, Path(f"/logs/t-{number}"), LogConfig(), now_ms=NOW_MS)

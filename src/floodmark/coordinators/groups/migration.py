@@ -58,7 +58,8 @@ def upgraded(group: ClassicGroup, image: MetadataImage) -> tuple[ConsumerGroup, 
     """The consumer group that goes on where the classic one stood, and the records of the move."""
     consumer = ConsumerGroup(group.group_id)
     consumer.group_epoch = consumer.assignment_epoch = group.generation_id
-    protocol = group.protocol_name or group.select_protocol()
+    # A group that everybody has left may have no protocol, and nobody to vote for one.
+    protocol = group.protocol_name or (group.select_protocol() if group.members else "")
     try:
         for member in group.members.values():
             _add_upgraded(consumer, member, protocol, image)

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from floodmark.coordinators.groups.offsets import OffsetStore
 from floodmark.coordinators.groups.records import CommittedOffset, OffsetRecord
-from floodmark.coordinators.ports import CoordinatorError
+from floodmark.coordinators.ports import CoordinatorError, GuardedAppend
 from floodmark.coordinators.shard import Producer, Write
 from floodmark.metadata.image import MetadataImage
 from floodmark.wire.errors import ErrorCode
@@ -97,6 +97,7 @@ def commit_in_transaction(
     max_metadata_chars: int,
     check: PartitionCheck | None,
     image: MetadataImage,
+    guarded_append: GuardedAppend,
     now_ms: int,
 ) -> Write[TxnOffsetCommitResponse]:
     """The same, pending until the producer's transaction ends.
@@ -130,7 +131,7 @@ def commit_in_transaction(
                 TxnOffsetCommitResponsePartition(partition_index=index, error_code=error_code)
             )
     producer = Producer(request.producer_id, request.producer_epoch)
-    return Write(response, records, producer=producer)
+    return Write(response, records, producer=producer, guarded_append=guarded_append)
 
 
 def refuse(request: OffsetCommitRequest, error_code: ErrorCode) -> OffsetCommitResponse:

@@ -19,10 +19,16 @@ from floodmark.coordinators.groups import offset_requests
 from floodmark.coordinators.groups.classic_join import leaves_room_for_id
 from floodmark.coordinators.groups.client import Client
 from floodmark.coordinators.groups.heartbeat_rules import check_heartbeat
+from floodmark.coordinators.groups.offsets import Topics
 from floodmark.coordinators.groups.settings import GroupSettings, Surroundings
 from floodmark.coordinators.groups.shard import GroupShard
 from floodmark.coordinators.java_hash import partition_for
-from floodmark.coordinators.ports import CoordinatorError, CoordinatorLog, NotCoordinator
+from floodmark.coordinators.ports import (
+    CoordinatorError,
+    CoordinatorLog,
+    GuardedAppend,
+    NotCoordinator,
+)
 from floodmark.coordinators.runtime import CoordinatorRuntime
 from floodmark.metadata.image import Delta, MetadataImage, TopicImage
 from floodmark.records.compression import Compression
@@ -144,6 +150,18 @@ class GroupService:
     def partition_of(self, group_id: str) -> int:
         return partition_for(group_id, self.log.partition_count)
 
+    def committed(self) -> list[tuple[str, int, Topics]]:
+        """Every group that is coordinated here: its id, its members, its committed offsets.
+
+        For metrics. The offsets are not copied: commits change them as soon as the loop goes on.
+        """
+        shards = [self.runtime.shard(partition) for partition in self.runtime.active_partitions]
+        return [
+            (group_id, len(group.members), shard.offsets.topics(group_id))
+            for shard in shards
+            for group_id, group in shard.groups.items()
+        ]
+
     # Membership
 
     def join_group(
@@ -256,15 +274,28 @@ class GroupService:
             lambda error: offset_requests.refuse(request, client_code(error)),
         )
 
+    def start_verification(
+        self, request: TxnOffsetCommitRequest, *, bumps_epoch: bool
+    ) -> GuardedAppend:
+        """What `commit_transactional_offsets` needs, taken before the transaction coordinator is
+        asked; CoordinatorError when there is no use in asking."""
+        return self.log.start_verification(
+            self.partition_of(request.group_id),
+            request.producer_id,
+            request.producer_epoch,
+            bumps_epoch=bumps_epoch,
+        )
+
     def commit_transactional_offsets(
-        self, request: TxnOffsetCommitRequest
+        self, request: TxnOffsetCommitRequest, guarded_append: GuardedAppend
     ) -> TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]:
-        """The caller has verified that the transaction is open and holds this group's partition."""
+        """The caller has verified that the transaction is open and holds this group's partition;
+        whether it still is, the append finds out."""
         if not request.group_id:
             return offset_requests.refuse_transactional(request, ErrorCode.INVALID_GROUP_ID)
         return self.runtime.submit(
             self.partition_of(request.group_id),
-            lambda shard, now_ms: shard.commit_transactional(request, now_ms),
+            lambda shard, now_ms: shard.commit_transactional(request, guarded_append, now_ms),
             lambda error: offset_requests.refuse_transactional(request, client_code(error)),
         )
 

@@ -38,7 +38,7 @@ from floodmark.coordinators.groups.records import (
 )
 from floodmark.coordinators.groups.settings import Surroundings
 from floodmark.coordinators.groups.states import ClassicState
-from floodmark.coordinators.ports import CoordinatorError, NotAppended
+from floodmark.coordinators.ports import CoordinatorError, GuardedAppend, NotAppended
 from floodmark.coordinators.shard import Producer, Timers, Write
 from floodmark.metadata.image import TopicImage
 from floodmark.wire.errors import ErrorCode
@@ -243,7 +243,7 @@ class GroupShard:
         return offset_requests.commit(request, max_metadata, check, now_ms)
 
     def commit_transactional(
-        self, request: TxnOffsetCommitRequest, now_ms: int
+        self, request: TxnOffsetCommitRequest, guarded_append: GuardedAppend, now_ms: int
     ) -> Write[TxnOffsetCommitResponse]:
         group = self.groups.get(request.group_id)
         check: offset_requests.PartitionCheck | None = None
@@ -256,7 +256,7 @@ class GroupShard:
             )
         max_metadata = self.surroundings.settings.offset_metadata_max_bytes
         return offset_requests.commit_in_transaction(
-            request, max_metadata, check, self.surroundings.image, now_ms
+            request, max_metadata, check, self.surroundings.image, guarded_append, now_ms
         )
 
     def fetch(

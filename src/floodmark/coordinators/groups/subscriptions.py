@@ -6,30 +6,19 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from uuid import UUID
 
-import re2
-
+from floodmark.coordinators.patterns import InvalidPattern, full_match_of
 from floodmark.coordinators.ports import CoordinatorError
 from floodmark.metadata.image import MetadataImage
 from floodmark.wire.errors import ErrorCode
 
-MAX_REGEX_CHARS = 4096
-"""A pattern is matched against every topic name; a real one is far shorter."""
-
 
 def matching_topics(pattern: str, topics: Iterable[str]) -> frozenset[str]:
-    """The topics whose whole name matches. RE2, because it cannot backtrack for ever.
-
-    Raises INVALID_REGULAR_EXPRESSION.
-    """
-    if len(pattern) > MAX_REGEX_CHARS:
-        raise _invalid(pattern[:100], f"it has more than {MAX_REGEX_CHARS} characters")
-    options = re2.Options()
-    options.log_errors = False
+    """The topics whose whole name matches. Raises INVALID_REGULAR_EXPRESSION."""
     try:
-        compiled = re2.compile(pattern, options)
-    except re2.error as problem:
-        raise _invalid(pattern, problem.args[0].decode(errors="replace")) from problem
-    return frozenset(topic for topic in topics if compiled.fullmatch(topic))
+        matches = full_match_of(pattern)
+    except InvalidPattern as problem:
+        raise _invalid(pattern[:100], str(problem)) from problem
+    return frozenset(filter(matches, topics))
 
 
 def _invalid(pattern: str, why: str) -> CoordinatorError:

@@ -29,7 +29,7 @@ from floodmark.wire.errors import ErrorCode
 class Verdict(Enum):
     PREPARE = "decide the outcome and write the markers"
     DONE_BEFORE = "it is what already happened"
-    BUSY = "the markers of the outcome are under way"
+    BUSY = "a move is not committed yet, or the markers of the outcome are under way"
     INVALID = "the state does not allow it"
     FENCED = "another producer has taken over"
     FOREIGN = "the producer id is not this transactional id's"
@@ -82,26 +82,35 @@ _SECOND_VERSION: Final[dict[tuple[TransactionState, bool, bool], Verdict]] = {
 
 
 def judge_end(
-    transaction: Transaction, producer: Producer, client_version: int, *, committed: bool
+    transaction: Transaction,
+    producer: Producer,
+    client_version: int,
+    *,
+    is_busy: bool,
+    committed: bool,
 ) -> Verdict:
     if client_version >= EPOCH_BUMP_VERSION:
-        return _judge_second_version(transaction, producer, committed)
-    return _judge_first_version(transaction, producer, committed)
+        return _judge_second_version(transaction, producer, is_busy, committed)
+    return _judge_first_version(transaction, producer, is_busy, committed)
 
 
-def _judge_first_version(transaction: Transaction, producer: Producer, committed: bool) -> Verdict:
+def _judge_first_version(
+    transaction: Transaction, producer: Producer, is_busy: bool, committed: bool
+) -> Verdict:
     if transaction.producer_id != producer.producer_id:
         return Verdict.FOREIGN
     if transaction.producer_epoch != producer.producer_epoch:
         return Verdict.FENCED
-    if transaction.is_prepared:
+    if is_busy:
         return Verdict.BUSY
     return _FIRST_VERSION[transaction.state, committed]
 
 
-def _judge_second_version(transaction: Transaction, producer: Producer, committed: bool) -> Verdict:
+def _judge_second_version(
+    transaction: Transaction, producer: Producer, is_busy: bool, committed: bool
+) -> Verdict:
     # First of all: the producer may use an id that it will own only when the markers are written.
-    if transaction.is_prepared:
+    if is_busy:
         return Verdict.BUSY
     epoch = producer.producer_epoch
     is_repeat_over_new_id = (

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import re2
-
+from floodmark.coordinators.patterns import InvalidPattern, full_match_of
 from floodmark.coordinators.transactions.states import BY_LABEL
 from floodmark.coordinators.transactions.transaction import Transaction
 from floodmark.wire.errors import ErrorCode
@@ -35,13 +34,11 @@ def list_transactions(
     listing = Listing(ErrorCode.NONE)
     listing.unknown_state_labels = [label for label in wanted.state_labels if label not in BY_LABEL]
     states = {BY_LABEL[label] for label in wanted.state_labels if label in BY_LABEL}
-    pattern = None
+    matches = None
     if wanted.transactional_id_pattern:
-        options = re2.Options()
-        options.log_errors = False
         try:
-            pattern = re2.compile(wanted.transactional_id_pattern, options)
-        except re2.error:
+            matches = full_match_of(wanted.transactional_id_pattern)
+        except InvalidPattern:
             return Listing(ErrorCode.INVALID_REGULAR_EXPRESSION)
     for shard in shards:
         for transaction in shard:
@@ -52,7 +49,7 @@ def list_transactions(
             duration_ms = now_ms - transaction.start_ms
             if wanted.min_duration_ms >= 0 and duration_ms <= wanted.min_duration_ms:
                 continue
-            if pattern is not None and pattern.fullmatch(transaction.transactional_id) is None:
+            if matches is not None and not matches(transaction.transactional_id):
                 continue
             listing.transactions.append(transaction)
     return listing

@@ -166,7 +166,11 @@ class TransactionService:
         self, partition: int, transaction: Transaction, error: CoordinatorError | None
     ) -> None:
         if error is None:
-            epoch = self.log.leader_epoch(partition)
+            try:
+                epoch = self.log.leader_epoch(partition)
+            except NotCoordinator:
+                # Whoever leads the partition now finds the outcome in the log.
+                return
             self._markers.write(partition, transaction, epoch)
         elif not isinstance(error, NotCoordinator):
             self.recover(partition, [transaction])

@@ -3,13 +3,14 @@
 Handlers decide and return a `Write`; `replay` alone changes what is stored. Run by
 `coordinators.runtime` for `transactions.service`. A transaction whose outcome is decided
 (`PREPARED`) belongs to its markers: until they are written, every other request is told to come
-back (CONCURRENT_TRANSACTIONS).
+back (CONCURRENT_TRANSACTIONS). The same goes for one whose last move is not committed yet: what
+comes next must build on what no failover can take back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 from floodmark.coordinators.ports import CoordinatorError
 from floodmark.coordinators.shard import Producer, Timers, Write
@@ -31,6 +32,8 @@ from floodmark.coordinators.transactions.transaction import (
     is_exhausted,
 )
 from floodmark.wire.errors import ErrorCode
+
+T = TypeVar("T")
 
 ABORT_TIMER = "abort-timed-out"
 EXPIRE_TIMER = "remove-expired"
@@ -73,6 +76,8 @@ class TransactionShard:
         self._limits = limits
         self._effects = effects
         self._transactions: dict[str, Transaction] = {}
+        # Transactional ids whose last record waits for the high watermark.
+        self._moving: set[str] = set()
 
     def __iter__(self) -> Iterator[Transaction]:
         return iter(self._transactions.values())
@@ -96,8 +101,8 @@ class TransactionShard:
                 transactional_id, self._effects.take_producer_id(), timeout_ms, now_ms
             )
             return self._start(fresh.with_epoch(0, NO_PRODUCER_EPOCH, timeout_ms, now_ms))
-        if transaction.is_prepared:
-            return _refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
+        if self._is_busy(transaction):
+            raise _busy()
         if expected is not None and not _may_be(transaction, expected):
             return _refuse(ErrorCode.PRODUCER_FENCED)
         if transaction.state is ONGOING:
@@ -118,15 +123,16 @@ class TransactionShard:
         transaction = self._transactions.get(transactional_id)
         if transaction is None:
             return Write(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        if transaction.is_prepared:
-            return Write(ErrorCode.CONCURRENT_TRANSACTIONS)
+        if self._is_busy(transaction):
+            # First of all: the producer may use an id that the move under way brings.
+            raise _busy()
         error_code = _check(transaction, producer)
         if error_code is not ErrorCode.NONE:
             return Write(error_code)
         if transaction.state is ONGOING and partitions <= transaction.partitions:
             return Write(ErrorCode.NONE)
         self._schedule_abort()
-        return Write(
+        return self._move(
             ErrorCode.NONE, [transaction.with_partitions(partitions, client_version, now_ms)]
         )
 
@@ -136,7 +142,11 @@ class TransactionShard:
         producer: Producer,
         partitions: Iterable[TopicPartition],
     ) -> dict[TopicPartition, ErrorCode]:
-        """Whether partitions are in the transaction that the producer has open (KIP-890)."""
+        """Whether partitions are in the transaction that the producer has open (KIP-890).
+
+        A move under way is no obstacle: the answer waits for it, and the log that asks looks once
+        more when it appends.
+        """
         transaction = self._transactions.get(transactional_id)
         if transaction is None:
             error_code = ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -166,7 +176,15 @@ class TransactionShard:
         transaction = self._transactions.get(transactional_id)
         if transaction is None:
             return _refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        verdict = judge_end(transaction, producer, client_version, committed=committed)
+        verdict = judge_end(
+            transaction,
+            producer,
+            client_version,
+            is_busy=self._is_busy(transaction),
+            committed=committed,
+        )
+        if verdict is Verdict.BUSY:
+            raise _busy()
         if verdict is not Verdict.PREPARE:
             return Write(_answer_without_change(transaction, verdict, client_version))
         prepared = transaction.prepared(
@@ -183,7 +201,7 @@ class TransactionShard:
         """The markers of this outcome are written; nothing happens if they were another's."""
         if self._transactions.get(prepared.transactional_id) != prepared:
             return Write(None)
-        return Write(None, [prepared.completed(now_ms)])
+        return self._move(None, [prepared.completed(now_ms)])
 
     # Timers
 
@@ -191,13 +209,13 @@ class TransactionShard:
         fenced = []
         has_open = False
         for transaction in self._transactions.values():
-            if transaction.is_timed_out(now_ms):
+            if transaction.is_timed_out(now_ms) and not self._is_busy(transaction):
                 fenced.append(self._fence(transaction, now_ms))
             elif transaction.state is ONGOING:
                 has_open = True
         if has_open:
             self._schedule_abort()
-        return Write(None, fenced, then=self._when_prepared(fenced), atomic=False)
+        return self._move(None, fenced, self._when_prepared(fenced), atomic=False)
 
     def remove_expired(self, now_ms: int) -> Write[None]:
         """The next turn is set first, whatever becomes of this one, and comes at once only when the
@@ -207,7 +225,7 @@ class TransactionShard:
         expired = [
             Tombstone(transaction.transactional_id)
             for transaction in self._transactions.values()
-            if transaction.is_expired(now_ms, expiration_ms)
+            if transaction.is_expired(now_ms, expiration_ms) and not self._is_busy(transaction)
         ]
         is_complete = len(expired) <= MAX_TOMBSTONES
         go_on = None if is_complete else lambda: self._schedule_expire(0)
@@ -254,6 +272,28 @@ class TransactionShard:
 
     # Decisions
 
+    def _is_busy(self, transaction: Transaction) -> bool:
+        return transaction.is_prepared or transaction.transactional_id in self._moving
+
+    def _move(
+        self,
+        answer: T,
+        moved: Sequence[Transaction],
+        then: Callable[[CoordinatorError | None], None] | None = None,
+        *,
+        atomic: bool = True,
+    ) -> Write[T]:
+        """Until these are committed, or known not to be, their transactions make no other move."""
+        ids = {transaction.transactional_id for transaction in moved}
+        self._moving |= ids
+
+        def settled(error: CoordinatorError | None) -> None:
+            self._moving -= ids
+            if then is not None:
+                then(error)
+
+        return Write(answer, moved, then=settled, atomic=atomic)
+
     def _restart(
         self, transaction: Transaction, timeout_ms: int, expected: Producer | None, now_ms: int
     ) -> Write[Identity]:
@@ -280,7 +320,7 @@ class TransactionShard:
 
     def _start(self, started: Transaction) -> Write[Identity]:
         identity = Identity(ErrorCode.NONE, started.producer_id, started.producer_epoch)
-        return Write(identity, [started])
+        return self._move(identity, [started])
 
     def _fence(self, transaction: Transaction, now_ms: int) -> Transaction:
         server_version = self._limits.server_version
@@ -297,7 +337,7 @@ class TransactionShard:
         return NO_PRODUCER_ID
 
     def _prepare(self, prepared: Transaction, identity: Identity) -> Write[Identity]:
-        return Write(identity, [prepared], then=self._when_prepared([prepared]))
+        return self._move(identity, [prepared], self._when_prepared([prepared]))
 
     def _when_prepared(
         self, prepared: list[Transaction]
@@ -349,6 +389,11 @@ def _answer_without_change(
     if verdict is Verdict.DONE_BEFORE and client_version >= EPOCH_BUMP_VERSION:
         return Identity(ErrorCode.NONE, transaction.producer_id, transaction.producer_epoch)
     return Identity(verdict.error_code)
+
+
+def _busy() -> CoordinatorError:
+    """Raised and not returned: an answer would wait for the very move that is under way."""
+    return CoordinatorError(ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
 def _refuse(error_code: ErrorCode) -> Write[Identity]:

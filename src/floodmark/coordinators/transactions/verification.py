@@ -8,7 +8,7 @@ verified, so that records which arrive after the end of their transaction never 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from floodmark.clock import Clock
@@ -48,25 +48,33 @@ class PartitionVerifier:
         partitions: frozenset[TopicPartition],
         *,
         add: bool,
+        before_retry: Callable[[], None] | None = None,
     ) -> Outcomes | Awaitable[Outcomes]:
         """The partitions that may not be written to, with the reason; none is the good answer.
 
-        Known at once when this broker coordinates the transaction and its log commits at once.
+        Known at once when this broker coordinates the transaction and its log commits at once. The
+        caller holds guards that it took before the question; `before_retry` takes them anew, since
+        the markers of the last transaction, which is what a retry waits for, take them back.
         """
         producer = Producer(producer_id, producer_epoch)
         outcome = self._ask(transactional_id, producer, partitions, add)
         if not isinstance(outcome, dict):
-            return self._persist(transactional_id, producer, partitions, add, outcome)
-        if add and ErrorCode.CONCURRENT_TRANSACTIONS in outcome.values():
-            return self._persist(transactional_id, producer, partitions, add, _ready(outcome))
-        return _refusals(outcome)
+            ready = outcome
+        elif add and ErrorCode.CONCURRENT_TRANSACTIONS in outcome.values():
+            ready = _ready(outcome)
+        else:
+            return _refusals(outcome)
+
+        def ask() -> Outcomes | Awaitable[Outcomes]:
+            if before_retry is not None:
+                before_retry()
+            return self._ask(transactional_id, producer, partitions, add)
+
+        return self._persist(ask if add else None, ready)
 
     async def _persist(
         self,
-        transactional_id: str,
-        producer: Producer,
-        partitions: frozenset[TopicPartition],
-        add: bool,
+        ask_again: Callable[[], Outcomes | Awaitable[Outcomes]] | None,
         first: Awaitable[Outcomes],
     ) -> Outcomes:
         """The markers of the last transaction are usually a moment away: a short wait here is
@@ -75,12 +83,12 @@ class PartitionVerifier:
         limits = self._service.limits
         give_up_ms = self._clock.monotonic_ms() + limits.add_retry_max_ms
         while (
-            add
+            ask_again is not None
             and ErrorCode.CONCURRENT_TRANSACTIONS in outcome.values()
             and self._clock.monotonic_ms() < give_up_ms
         ):
             await asyncio.sleep(limits.add_retry_backoff_ms / 1000)
-            answer = self._ask(transactional_id, producer, partitions, add)
+            answer = ask_again()
             outcome = answer if isinstance(answer, dict) else await answer
         return _refusals(outcome)
 

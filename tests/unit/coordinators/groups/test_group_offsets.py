@@ -119,7 +119,8 @@ def commit_in_transaction(bench: GroupBench, offset: int, producer_id: int) -> i
             )
         ],
     )
-    answer = now(bench.service.commit_transactional_offsets(request))
+    guarded_append = bench.service.start_verification(request, bumps_epoch=False)
+    answer = now(bench.service.commit_transactional_offsets(request, guarded_append))
     return answer.topics[0].partitions[0].error_code
 
 

@@ -1,4 +1,4 @@
-"""The controller's shell on a real store: commits, batches, publication, restarts."""
+"""The controller of one broker on a real store: commits, batches, publication, restarts."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from uuid import UUID
 
 import pytest
 
+from floodmark.broker.cluster_membership import ClusterMembership
 from floodmark.config import BrokerConfig, ConfigError
 from floodmark.controller.configs import ConfigAlteration, ConfigStep
+from floodmark.controller.controller import ControllerUnavailable
 from floodmark.controller.features import FeatureUpdate, UpgradeType
-from floodmark.controller.service import ControllerService, ControllerUnavailable
 from floodmark.controller.topics import NewTopic, TopicRef
 from floodmark.metadata import paths
 from floodmark.metadata.adoption import FoundFolder, FoundNumbers, FoundTopic
+from floodmark.metadata.cache import MetadataCache
 from floodmark.metadata.image import BrokerInfo, ConfigResource, Endpoint
 from floodmark.metadata.loader import load_image
 from floodmark.metadata.store import SetData
@@ -32,21 +34,33 @@ def store():
     store.dispose()
 
 
-def make(store: MemoryStore, **properties: str) -> ControllerService:
-    settings = {name.replace("_", "."): value for name, value in properties.items()}
-    return ControllerService(store, BrokerConfig.load(settings), VirtualClock(), random.Random(7))
+class Member(ClusterMembership):
+    """Broker 1, which founds the cluster and elects itself."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.metadata = MetadataCache(BrokerConfig.load({}))
+        super().__init__(1, store, self.metadata, VirtualClock(), no_other, random.Random(7))
+
+
+async def no_other(broker_id, instruction):
+    pytest.fail(f"broker {broker_id} is told something, and there is none")
 
 
 @pytest.fixture
-async def controller(store):
-    controller = make(store)
-    await controller.start(ME)
-    yield controller
-    await controller.stop()
+async def member(store):
+    member = Member(store)
+    await member.join(ME)
+    yield member
+    await member.leave()
 
 
-async def test_a_new_store_gets_an_identity_and_features(controller):
-    image = controller.image
+@pytest.fixture
+def controller(member):
+    return member.controller
+
+
+async def test_a_new_store_gets_an_identity_and_features(member):
+    image = member.metadata.image
     assert len(image.cluster_id) == 22
     assert (image.controller_id, image.controller_epoch) == (1, 1)
     assert image.features.finalized == {"group.version": 1, "transaction.version": 2}
@@ -54,7 +68,7 @@ async def test_a_new_store_gets_an_identity_and_features(controller):
     assert image.brokers[1].broker_epoch > 0
 
 
-async def test_what_is_published_is_what_is_stored(controller, store):
+async def test_what_is_published_is_what_is_stored(member, controller, store):
     await controller.create_topics([NewTopic("a", 3, configs={"retention.ms": "5"})])
     await controller.create_topics([NewTopic("gone")])
     await controller.delete_topics([TopicRef("gone")])
@@ -62,22 +76,22 @@ async def test_what_is_published_is_what_is_stored(controller, store):
     await controller.update_features(
         [FeatureUpdate("transaction.version", 1, UpgradeType.SAFE_DOWNGRADE)]
     )
-    assert await load_image(store) == controller.image
+    assert await load_image(store) == member.metadata.image
 
 
 async def test_subscribers_apply_a_delta_before_the_answer(store):
-    controller = make(store)
+    member = Member(store)
     seen = []
 
     async def apply(image, delta):
         await asyncio.sleep(0)
         seen.append(([t.name for t in delta.created_topics], "a" in image.topics))
 
-    controller.subscribe(apply)
-    await controller.start(ME)
-    await controller.create_topics([NewTopic("a")])
+    member.metadata.subscribe(apply)
+    await member.join(ME)
+    await member.controller.create_topics([NewTopic("a")])
     assert seen == [([], False), (["a"], True)]
-    await controller.stop()
+    await member.leave()
 
 
 async def test_requests_that_wait_together_share_a_commit(controller, store):
@@ -91,7 +105,7 @@ async def test_requests_that_wait_together_share_a_commit(controller, store):
     assert answers[20][0].error_code is ErrorCode.TOPIC_ALREADY_EXISTS
 
 
-async def test_a_broker_setting_counts_for_the_next_request_of_the_same_commit(controller):
+async def test_a_broker_setting_counts_for_the_next_request_of_the_same_commit(member, controller):
     altered, created = await asyncio.gather(
         controller.incremental_alter_configs(
             [
@@ -105,46 +119,46 @@ async def test_a_broker_setting_counts_for_the_next_request_of_the_same_commit(c
     )
     assert altered[0].error_code is ErrorCode.NONE
     assert created[0].error_code is ErrorCode.INVALID_CONFIG
-    assert controller.topic_config("t").get_int("max.compaction.lag.ms") == 10
+    assert member.metadata.topic_config("t").get_int("max.compaction.lag.ms") == 10
 
 
-async def test_dynamic_settings_are_in_force_at_once_and_after_a_restart(controller, store):
+async def test_dynamic_settings_are_in_force_at_once_and_after_a_restart(member, controller, store):
     steps = [ConfigStep("num.io.threads", 0, "4")]
     await controller.incremental_alter_configs(
         [ConfigAlteration(ConfigResource("broker", "1"), steps)]
     )
-    assert controller.config.get_int("num.io.threads") == 4
-    await controller.stop()
-    again = make(store)
-    await again.start(ME)
-    assert again.config.get_int("num.io.threads") == 4
-    await again.stop()
+    assert member.metadata.config.get_int("num.io.threads") == 4
+    await member.leave()
+    again = Member(store)
+    await again.join(ME)
+    assert again.metadata.config.get_int("num.io.threads") == 4
+    await again.leave()
 
 
-async def test_a_restart_keeps_topics_and_begins_a_new_reign(controller, store):
+async def test_a_restart_keeps_topics_and_begins_a_new_reign(member, controller, store):
     (created,) = await controller.create_topics([NewTopic("a", 2)])
-    old = controller.image
-    await controller.stop()
-    again = make(store)
+    old = member.metadata.image
+    await member.leave()
+    again = Member(store)
     deltas = []
-    again.subscribe(lambda image, delta: deltas.append(delta))
-    await again.start(ME)
-    topic = again.image.topics_by_id[created.topic_id]
+    again.metadata.subscribe(lambda image, delta: deltas.append(delta))
+    await again.join(ME)
+    topic = again.metadata.image.topics_by_id[created.topic_id]
     assert [p.leader_epoch for p in topic.partitions] == [1, 1]
-    assert again.image.cluster_id == old.cluster_id
-    assert again.image.controller_epoch == 2
-    assert again.image.brokers[1].broker_epoch > old.brokers[1].broker_epoch
+    assert again.metadata.image.cluster_id == old.cluster_id
+    assert again.metadata.image.controller_epoch == 2
+    assert again.metadata.image.brokers[1].broker_epoch > old.brokers[1].broker_epoch
     assert [t.name for t in deltas[0].created_topics] == ["a"]
-    assert await load_image(store) == again.image
-    await again.stop()
+    assert await load_image(store) == again.metadata.image
+    await again.leave()
 
 
-async def test_a_failed_commit_changes_nothing_and_the_next_one_works(controller, store):
+async def test_a_failed_commit_changes_nothing_and_the_next_one_works(member, controller, store):
     store.fail_next = 1
     with pytest.raises(ControllerUnavailable) as caught:
         await controller.create_topics([NewTopic("a")])
     assert caught.value.error_code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert "a" not in controller.image.topics
+    assert "a" not in member.metadata.image.topics
     (answer,) = await controller.create_topics([NewTopic("a")])
     assert answer.error_code is ErrorCode.NONE
 
@@ -154,8 +168,9 @@ async def test_commits_that_fail_again_and_again_do_not_fill_the_log(controller,
     for _ in range(20):
         with pytest.raises(ControllerUnavailable):
             await controller.create_topics([NewTopic("a")])
-    assert len(caplog.records) == 5, "at the 1st, 2nd, 4th, 8th and 16th time"
-    assert "(16 times by now): the change could not be stored" in caplog.records[-1].message
+    told = [line.message for line in caplog.records if "a change of metadata" in line.message]
+    assert len(told) == 5, "at the 1st, 2nd, 4th, 8th and 16th time"
+    assert "(16 times by now): the change could not be stored" in told[-1]
 
 
 async def test_a_deposed_controller_writes_nothing(controller, store):
@@ -167,9 +182,9 @@ async def test_a_deposed_controller_writes_nothing(controller, store):
 
 
 async def test_a_stopped_controller_refuses_requests(store):
-    controller = make(store)
+    member = Member(store)
     with pytest.raises(ControllerUnavailable, match="not running"):
-        await controller.create_topics([NewTopic("a")])
+        await member.controller.create_topics([NewTopic("a")])
 
 
 async def test_a_request_that_breaks_does_not_take_others_with_it(controller):
@@ -183,28 +198,28 @@ async def test_a_request_that_breaks_does_not_take_others_with_it(controller):
 
 
 async def test_a_folder_of_apache_kafka_is_adopted(store):
-    controller = make(store)
+    member = Member(store)
     found = FoundFolder(
         "94rrZzHQQNqHs6aY0k_apA",
         {"orders": FoundTopic({0, 2}, UUID(int=9)), "old": FoundTopic({0})},
         lambda: FoundNumbers({("orders", 0): 4, ("old", 0): 0}),
     )
-    report = await controller.start(ME, found)
+    report = await member.join(ME, found)
     assert report.adopted_topics == ["old", "orders"]
-    image = controller.image
+    image = member.metadata.image
     assert image.cluster_id == "94rrZzHQQNqHs6aY0k_apA"
     assert image.topics["orders"].topic_id == UUID(int=9)
     first, *others = (partition.leader_epoch for partition in image.topics["orders"].partitions)
     assert first > 4
     assert [epoch >= 0 for epoch in others] == [True, True]
     assert await load_image(store) == image
-    await controller.stop()
+    await member.leave()
 
 
-async def test_a_known_store_takes_unknown_folders_for_strays(controller, store):
+async def test_a_known_store_takes_unknown_folders_for_strays(member, controller, store):
     (created,) = await controller.create_topics([NewTopic("a")])
-    await controller.stop()
-    again = make(store)
+    await member.leave()
+    again = Member(store)
     found = FoundFolder(
         None,
         {
@@ -213,28 +228,28 @@ async def test_a_known_store_takes_unknown_folders_for_strays(controller, store)
         },
         lambda: pytest.fail("a store that is not new knows better"),
     )
-    report = await again.start(ME, found)
+    report = await again.join(ME, found)
     assert report.stray_partitions == [("a", 1), ("deleted", 0)]
-    assert list(again.image.topics) == ["a"]
-    await again.stop()
+    assert list(again.metadata.image.topics) == ["a"]
+    await again.leave()
 
 
-async def test_folders_of_another_cluster_are_refused(controller, store):
-    await controller.stop()
-    again = make(store)
+async def test_folders_of_another_cluster_are_refused(member, store):
+    await member.leave()
+    again = Member(store)
     with pytest.raises(ConfigError, match="belong to cluster other"):
-        await again.start(ME, FoundFolder("other"))
-    await again.stop()
+        await again.join(ME, FoundFolder("other"))
+    await again.leave()
 
 
 async def test_topic_ids_are_the_same_for_the_same_chance(store):
-    controller = make(store)
-    await controller.start(ME)
-    (created,) = await controller.create_topics([NewTopic("a")])
-    await controller.stop()
+    member = Member(store)
+    await member.join(ME)
+    (created,) = await member.controller.create_topics([NewTopic("a")])
+    await member.leave()
     second = MemoryStore()
-    controller = make(second)
-    await controller.start(ME)
-    assert (await controller.create_topics([NewTopic("a")]))[0].topic_id == created.topic_id
-    await controller.stop()
+    member = Member(second)
+    await member.join(ME)
+    assert (await member.controller.create_topics([NewTopic("a")]))[0].topic_id == created.topic_id
+    await member.leave()
     second.dispose()

@@ -1,9 +1,11 @@
-"""The controller's shell: takes requests, lets the cores decide, stores, publishes, answers.
+"""The controller: takes requests, lets the cores decide, stores, publishes, answers.
 
-Made by broker/ and called by apis/. One writer: requests that wait together are decided one after
-the other, each on the image that the one before it left, and stored as one multi that also checks
-the controller epoch (KAFKA-6082). The image is published, and every subscriber has applied the
-delta, before any of them is answered.
+Made by broker/cluster_membership.py and called by apis/. It works while this broker is elected:
+`stand` makes it the controller, `resign` ends that. One writer: requests that wait together are
+decided one after the other, each on the image that the one before it left, and stored as one multi
+that also checks the controller epoch (KAFKA-6082). Then the other brokers are told
+(`channels.py`), the image is published to this one, and when every subscriber of the cache has
+applied the delta, the requests are answered.
 """
 
 from __future__ import annotations
@@ -11,48 +13,52 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
-from uuid import UUID
 
 from floodmark.clock import Clock
-from floodmark.config import BrokerConfig, ConfigError, TopicConfig, topic_config
+from floodmark.config import BrokerConfig
 from floodmark.controller import (
     configs,
     elections,
     features,
+    isr,
+    known_brokers,
     membership,
     partitions,
     reassignment,
     topics,
 )
-from floodmark.controller.bootstrap import bootstrap
+from floodmark.controller.channels import BrokerChannels, Send
 from floodmark.controller.decision import Decision, View
+from floodmark.controller.election import candidacy
+from floodmark.controller.instructions import instructions
 from floodmark.metadata import paths
-from floodmark.metadata.adoption import FoundFolder, stray_partitions
-from floodmark.metadata.image import (
-    CLUSTER_DEFAULT,
-    BrokerInfo,
-    ConfigResource,
-    Delta,
-    ImageChange,
-    MetadataImage,
-    difference,
+from floodmark.metadata.cache import MetadataCache, concerns_brokers
+from floodmark.metadata.image import ImageChange, MetadataImage, difference
+from floodmark.metadata.loader import decode_brokers, load_identity, load_image
+from floodmark.metadata.store import (
+    BadVersion,
+    Check,
+    NodeExists,
+    Operation,
+    Store,
+    StoreError,
 )
-from floodmark.metadata.loader import Identity, load_identity, load_image
-from floodmark.metadata.store import BadVersion, Check, Operation, Store, StoreError
 from floodmark.occurrences import Occurrences
 from floodmark.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 
-Subscriber = Callable[[MetadataImage, Delta], Awaitable[None] | None]
 A = TypeVar("A")
 
 # A batch of waiting requests is closed at this size, so that no commit (and no slice of the loop
 # spent on preparing it) grows with the length of the queue.
 MAX_OPERATIONS_PER_COMMIT = 5000
+
+RETRY_S = 0.1
+"""After the store could not be read or written."""
 
 
 class ControllerUnavailable(Exception):
@@ -72,85 +78,110 @@ class _Waiting:
     answer: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class StartReport:
-    """What the start found out and people should be told."""
-
-    adopted_topics: list[str]
-    stray_partitions: list[tuple[str, int]]
-    ignored_settings: tuple[str, ...]
-
-
-class ControllerService:
-    """`image` and `config` are the current ones; they are replaced, never changed in place."""
-
+class Controller:
     def __init__(
         self,
+        broker_id: int,
         store: Store,
-        config: BrokerConfig,
+        cache: MetadataCache,
         clock: Clock,
-        chance: random.Random | None = None,
+        chance: random.Random,
+        send: Send,
     ) -> None:
-        self.image = MetadataImage()
-        self.config = config
+        """`send` reaches the other brokers."""
+        self._broker_id = broker_id
         self._store = store
+        self._cache = cache
         self._clock = clock
-        self._chance = chance or random.SystemRandom()
-        self._subscribers: list[Subscriber] = []
+        self._chance = chance
+        self._send = send
+        self._channels = BrokerChannels(send, self.deposed)
+        self._brokers_changed = asyncio.Event()
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
         self._writer: asyncio.Task[None] | None = None
         self._epoch_version = 0
         self._must_reload = False
         self._failures = Occurrences()
 
-    # -- life -----------------------------------------------------------------------------------
-
-    def subscribe(self, subscriber: Subscriber) -> None:
-        """`subscriber` gets every delta, first the one from nothing to the image at the start."""
-        self._subscribers.append(subscriber)
-
-    async def start(self, broker: BrokerInfo, found: FoundFolder | None = None) -> StartReport:
-        """Open the store, become the controller, register the broker, publish the first image.
-
-        `broker.broker_epoch` is ignored: the store gives it. Raises ConfigError when the log
-        folders belong to another cluster than the store.
-        """
-        found = found or FoundFolder()
-        await self._store.open()
-        identity = await load_identity(self._store)
-        _check_same_cluster(identity, found)
-        first = bootstrap(
-            identity,
-            await self._persistent_paths(),
-            replace(broker, supported_features=features.SUPPORTED_FEATURES),
-            found,
-            self._new_id,
-            self._clock.now_ms(),
-        )
-        await self._store.multi(first.operations)
-        self._epoch_version = first.controller_epoch_version
-        await self._lead_from_store(broker.id)
-        self._writer = asyncio.create_task(self._write_loop(), name="controller-writer")
-        return StartReport(
-            first.adopted, stray_partitions(self.image, found), self.config.ignored_dynamic
-        )
-
-    async def stop(self) -> None:
-        """Finish what is queued, leave the cluster, close the store."""
-        if self._writer is not None:
-            await self._queue.join()
-            self._writer.cancel()
-            await asyncio.gather(self._writer, return_exceptions=True)
-            self._writer = None
-        await self._store.close()
+    # -- elected or not -------------------------------------------------------------------------
 
     @property
-    def is_running(self) -> bool:
+    def is_active(self) -> bool:
+        """Whether this broker is the controller."""
         return self._writer is not None
 
-    def topic_config(self, topic: str) -> TopicConfig:
-        """The settings in force for a topic."""
-        return topic_config(self.config, self.image.config("topic", topic))
+    async def stand(self) -> bool:
+        """Stand for election. True when this broker has become the controller: it has read the
+        cluster from the store, and published it."""
+        bid = candidacy(await load_identity(self._store), self._broker_id, self._clock.now_ms())
+        try:
+            await self._store.multi(bid.operations)
+        except (NodeExists, BadVersion):
+            return False
+        self._epoch_version = bid.epoch_version
+        await self._take_over()
+        self._writer = asyncio.create_task(self._write_loop(), name="controller-writer")
+        self._watcher = asyncio.create_task(self._watch_brokers(), name="controller-watcher")
+        return True
+
+    async def resign(self) -> None:
+        """Finish what is queued, then decide nothing any more."""
+        if self._writer is not None:
+            await self._queue.join()
+            self._stop(self._writer)
+
+    def deposed(self) -> None:
+        """Another broker is the controller by now: nothing more is decided or told here."""
+        if self._writer is not None:
+            logger.warning("another broker is the controller by now")
+            self._stop(self._writer)
+            refusal = ControllerUnavailable(ErrorCode.NOT_CONTROLLER, "not the controller any more")
+            while not self._queue.empty():
+                _fail([self._queue.get_nowait()], refusal)
+                self._queue.task_done()
+
+    def _stop(self, writer: asyncio.Task[None]) -> None:
+        writer.cancel()
+        self._watcher.cancel()
+        self._channels.close()
+        self._writer = None
+
+    async def _take_over(self) -> None:
+        """Read the cluster from the store, deal with what has happened to brokers since a
+        controller last looked, and tell everybody everything."""
+        stored = await load_image(self._store)
+        node = await self._store.get(paths.KNOWN_BROKERS)
+        known = known_brokers.recall(node.data if node else b"")
+        image = replace(stored, brokers=known_brokers.still_there(known, stored.brokers))
+        view = self._view(image, self._cache.config_of(stored))
+        decision = membership.brokers_changed(view, stored.brokers)
+        if decision.operations:
+            await self._store_all(list(decision.operations))
+        self._channels = BrokerChannels(self._send, self.deposed)
+        await self._publish(MetadataImage(), image.apply(decision.change))
+
+    async def _watch_brokers(self) -> None:
+        """Follows registrations. Each look takes in all that has changed by then."""
+        changed = self._brokers_changed
+        stop = self._store.watch(paths.BROKER_IDS, lambda _: changed.set())
+        # Somebody may have come or gone since the store was read.
+        changed.set()
+        try:
+            while True:
+                await changed.wait()
+                changed.clear()
+                await self._look_at_brokers()
+        finally:
+            stop()
+
+    async def _look_at_brokers(self) -> None:
+        try:
+            registered = decode_brokers(await self._store.read_tree(paths.BROKER_IDS))
+            await self._submit(lambda view: membership.brokers_changed(view, registered))
+        except (StoreError, ControllerUnavailable) as problem:
+            self._tell("brokers have changed, and that cannot be dealt with yet", problem)
+            await asyncio.sleep(RETRY_S)
+            self._brokers_changed.set()
 
     # -- requests -------------------------------------------------------------------------------
 
@@ -203,6 +234,13 @@ class ControllerService:
             )
         )
 
+    async def alter_partitions(
+        self, broker_id: int, broker_epoch: int, proposals: Sequence[isr.IsrProposal]
+    ) -> isr.AlterPartitionAnswer:
+        return await self._submit(
+            lambda view: isr.alter_partitions(view, broker_id, broker_epoch, proposals)
+        )
+
     async def allocate_producer_ids(self, broker_id: int) -> features.ProducerIdBlock:
         return await self._submit(lambda view: features.allocate_producer_ids(view, broker_id))
 
@@ -239,7 +277,7 @@ class ControllerService:
         """Decide `batch` and whatever waits behind it, store it at once, publish, answer."""
         if self._must_reload:
             await self._reload()
-        image, config, touched = self.image, self.config, ImageChange()
+        image, config, touched = self._cache.image, self._cache.config, ImageChange()
         operations: list[Operation] = []
         position = 0
         while position < len(batch):
@@ -251,8 +289,8 @@ class ControllerService:
                 operations += decision.operations
                 image = image.apply(decision.change)
                 touched = touched.then(decision.change)
-                if _concerns_brokers(decision.change.configs):
-                    config = self._config_of(image)
+                if concerns_brokers(decision.change.configs):
+                    config = self._cache.config_of(image)
             if len(operations) < MAX_OPERATIONS_PER_COMMIT and not self._queue.empty():
                 # Large decisions are made in slices, so that the loop can serve others between
                 # them.
@@ -260,7 +298,7 @@ class ControllerService:
                 batch.append(self._queue.get_nowait())
         if operations:
             await self._store_all(operations)
-            await self._publish(image, difference(self.image, image, touched))
+            await self._publish(self._cache.image, image, touched)
         for waiting in batch:
             if not waiting.done.done():
                 waiting.done.set_result(waiting.answer)
@@ -291,84 +329,47 @@ class ControllerService:
                 code, what = ErrorCode.NOT_CONTROLLER, "another broker is the controller by now"
             else:
                 code, what = ErrorCode.KAFKA_STORAGE_ERROR, "the change could not be stored"
-            raise ControllerUnavailable(code, f"{what}: {error}") from error
-
-    async def _publish(self, image: MetadataImage, delta: Delta) -> None:
-        self.image = image
-        if _concerns_brokers(delta.changed_configs):
-            self.config = self._config_of(image)
-        if delta.is_empty:
-            return
-        for subscriber in self._subscribers:
-            applied = subscriber(image, delta)
-            if applied is not None:
-                await applied
-
-    # -- reading the store ----------------------------------------------------------------------
-
-    async def _lead_from_store(self, broker_id: int) -> None:
-        """Take the stored image, and let this broker lead again what it led."""
-        image = await load_image(self._store)
-        self.config = self._config_of(image)
-        registered = membership.broker_registered(
-            self._view(image, self.config), image.brokers[broker_id]
-        )
-        if registered.operations:
-            await self._store_all(list(registered.operations))
-        image = image.apply(registered.change)
-        await self._publish(image, difference(MetadataImage(), image))
+            raise ControllerUnavailable(code, f"{what}: {error.message}") from error
 
     async def _reload(self) -> None:
         try:
             image = await load_image(self._store)
         except StoreError as error:
             raise ControllerUnavailable(
-                ErrorCode.KAFKA_STORAGE_ERROR, f"the metadata cannot be read: {error}"
+                ErrorCode.KAFKA_STORAGE_ERROR, f"the metadata cannot be read: {error.message}"
             ) from error
         self._must_reload = False
-        await self._publish(image, difference(self.image, image))
+        # Whom we know is what we have dealt with, not who is registered by now.
+        image = replace(image, brokers=self._cache.image.brokers)
+        await self._publish(self._cache.image, image)
+        self._brokers_changed.set()
 
-    async def _persistent_paths(self) -> set[str]:
-        found = {path for path in paths.PERSISTENT_PATHS if path.count("/") == 1}
-        existing = {f"/{name}" for name in await self._store.children("/")} & found
-        for parent in sorted(existing):
-            existing |= {f"{parent}/{name}" for name in await self._store.children(parent)}
-        return existing
-
-    def _config_of(self, image: MetadataImage) -> BrokerConfig:
-        return self.config.with_dynamic(
-            image.config("broker", CLUSTER_DEFAULT),
-            image.config("broker", str(self.config.node_id)),
-        )
+    async def _publish(
+        self, before: MetadataImage, image: MetadataImage, touched: ImageChange | None = None
+    ) -> None:
+        """Tell the other brokers, then this one. What is told is sent in the background."""
+        delta = difference(before, image, touched)
+        for broker_id in delta.changed_brokers:
+            if _is_another_process(before, image, broker_id):
+                self._channels.forget(broker_id)
+        listener = self._cache.config.inter_broker_listener_name
+        told = instructions(before, image, delta, listener, but_not=self._broker_id)
+        for broker_id, requests in told.items():
+            self._channels.tell(broker_id, requests)
+        await self._cache.publish(image, touched)
 
     def _view(self, image: MetadataImage, config: BrokerConfig) -> View:
-        return View(image, config, self._chance.randrange, self._new_id)
-
-    def _new_id(self) -> UUID:
-        """A random id. As in Kafka its text never begins with a dash, which tools take for an
-        option.
-        """
-        while True:
-            new = UUID(int=self._chance.getrandbits(128), version=4)
-            if not paths.encode_id(new).startswith("-"):
-                return new
-
-
-def _check_same_cluster(identity: Identity, found: FoundFolder) -> None:
-    """Store and log folders must belong together, as far as the folders know."""
-    if None not in (identity.cluster_id, found.cluster_id) and (
-        identity.cluster_id != found.cluster_id
-    ):
-        raise ConfigError(
-            f"the log folders belong to cluster {found.cluster_id}, but the metadata file to "
-            f"cluster {identity.cluster_id}",
-            name="log.dirs",
-            hint="Name the folders that belong together in log.dirs",
+        return View(
+            image,
+            config,
+            self._chance.randrange,
+            lambda: paths.random_id(self._chance.getrandbits),
         )
 
 
-def _concerns_brokers(resources: Iterable[ConfigResource]) -> bool:
-    return any(resource.kind == "broker" for resource in resources)
+def _is_another_process(before: MetadataImage, image: MetadataImage, broker_id: int) -> bool:
+    old, new = before.brokers.get(broker_id), image.brokers.get(broker_id)
+    return old is None or new is None or new.is_fenced or old.broker_epoch != new.broker_epoch
 
 
 def _fail(batch: Sequence[_Waiting], error: Exception) -> None:

@@ -1,0 +1,229 @@
+"""How this broker becomes and stays part of the cluster: store, registration, election; and leaves.
+
+Made by broker.py. The first broker founds the cluster. Each registers, then stands for election;
+whoever is not elected follows the store and stands again when the controller is gone. A broker
+that has lost its session begins a new one: it registers again, with a new broker epoch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from dataclasses import dataclass, replace
+from functools import partial
+
+from floodmark.clock import Clock
+from floodmark.config import ConfigError
+from floodmark.controller.channels import Send
+from floodmark.controller.controller import Controller, ControllerUnavailable
+from floodmark.controller.features import SUPPORTED_FEATURES
+from floodmark.controller.founding import found_cluster
+from floodmark.metadata import paths
+from floodmark.metadata.adoption import FoundFolder, stray_partitions
+from floodmark.metadata.cache import MetadataCache
+from floodmark.metadata.image import NO_LEADER, BrokerInfo, MetadataImage
+from floodmark.metadata.loader import Identity, load_identity, load_image
+from floodmark.metadata.registration import Registration
+from floodmark.metadata.store import NodeExists, SessionEvent, Store, StoreError
+from floodmark.occurrences import Occurrences
+from floodmark.replication.control_fence import ControlFence
+
+logger = logging.getLogger(__name__)
+
+FOUNDING_TRIES = 20
+"""Brokers that start together found the cluster together: all but one have to look again."""
+
+RETRY_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class StartReport:
+    """What the start found out and people should be told."""
+
+    adopted_topics: list[str]
+    stray_partitions: list[tuple[str, int]]
+    ignored_settings: tuple[str, ...]
+
+
+class ClusterMembership:
+    """`join` and `leave` once each. `fence` is for the requests of other controllers."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        store: Store,
+        cache: MetadataCache,
+        clock: Clock,
+        send: Send,
+        chance: random.Random | None = None,
+    ) -> None:
+        self._broker_id = broker_id
+        self._store = store
+        self._cache = cache
+        self._chance = chance or random.SystemRandom()
+        self._registration = Registration(store, clock)
+        self._me: BrokerInfo | None = None
+        self._changed = asyncio.Event()
+        self._is_session_lost = False
+        self._follower: asyncio.Task[None] | None = None
+        self._failures = Occurrences()
+        self.fence = ControlFence()
+        self.controller = Controller(broker_id, store, cache, clock, self._chance, send)
+
+    async def join(self, broker: BrokerInfo, found: FoundFolder | None = None) -> StartReport:
+        """Open the store, register, stand for election; the cache has its first image then.
+
+        `broker.broker_epoch` is ignored: the store gives it. Raises ConfigError when the log
+        folders belong to another cluster than the store.
+        """
+        found = found or FoundFolder()
+        self._store.watch_session(self._session_changed)
+        await self._store.open()
+        adopted = await self._found_cluster(found)
+        self._me = replace(broker, supported_features=SUPPORTED_FEATURES)
+        await self._register()
+        if not await self.controller.stand():
+            await self._cache.publish(await self._stored_without_leaders())
+        for path in (paths.CONTROLLER, paths.CONFIG, paths.FEATURE):
+            self._store.watch(path, lambda _: self._changed.set())
+        # The controller may have gone before anybody watched.
+        self._changed.set()
+        self._follower = asyncio.create_task(self._follow_store(), name="cluster-follower")
+        return StartReport(
+            adopted, stray_partitions(self._cache.image, found), self._cache.config.ignored_dynamic
+        )
+
+    async def leave(self) -> None:
+        """Finish what the controller has begun, end the session."""
+        if self._follower is not None:
+            self._follower.cancel()
+            await asyncio.gather(self._follower, return_exceptions=True)
+        await self.controller.resign()
+        await self._store.close()
+
+    @property
+    def unbroken_since(self) -> int:
+        """The broker epoch since which nothing that this broker wrote can be missing."""
+        return self._me.unbroken_since if self._me is not None else -1
+
+    # -- becoming a member ----------------------------------------------------------------------
+
+    async def _register(self) -> None:
+        assert self._me is not None
+        registered = await self._registration.register(self._me)
+        self.fence.broker_epoch = registered.broker_epoch
+        if self._me.unbroken_since < 0:
+            self._me = replace(self._me, unbroken_since=registered.broker_epoch)
+
+    async def _found_cluster(self, found: FoundFolder) -> list[str]:
+        """Returns the topics that were taken over from the log folders."""
+        for tries_left in reversed(range(FOUNDING_TRIES)):
+            identity = await load_identity(self._store)
+            _check_same_cluster(identity, found)
+            founding = found_cluster(
+                identity,
+                await self._persistent_paths(),
+                self._broker_id,
+                found,
+                partial(paths.random_id, self._chance.getrandbits),
+            )
+            try:
+                if founding.operations:
+                    await self._store.multi(founding.operations)
+                break
+            except NodeExists:
+                if not tries_left:
+                    raise
+        return founding.adopted_topics
+
+    async def _persistent_paths(self) -> set[str]:
+        """Of the nodes that must be there, and their siblings."""
+        existing = {f"/{name}" for name in await self._store.children("/")}
+        parents = {path.rpartition("/")[0] for path in paths.PERSISTENT_PATHS} & existing
+        for parent in sorted(parents):
+            existing |= {f"{parent}/{name}" for name in await self._store.children(parent)}
+        return existing
+
+    # -- staying one ----------------------------------------------------------------------------
+
+    async def _follow_store(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            try:
+                if self._is_session_lost:
+                    await self._rejoin()
+                await self._look()
+            except (StoreError, ControllerUnavailable) as problem:
+                times = self._failures.worth_telling(str(problem))
+                if times:
+                    logger.warning("the metadata store (%d times by now): %s", times, problem)
+                await asyncio.sleep(RETRY_S)
+                self._changed.set()
+
+    async def _look(self) -> None:
+        """The controller needs nothing from here: what it knows, it has written itself."""
+        if self.controller.is_active:
+            return
+        if await self._store.get(paths.CONTROLLER) is None and await self.controller.stand():
+            return
+        await self._read_settings()
+
+    async def _stored_without_leaders(self) -> MetadataImage:
+        """The cluster before the controller has told who leads what: this broker must not lead what
+        it led in its last life."""
+        stored = await load_image(self._store)
+        topics = {
+            name: topic.with_partitions(
+                {
+                    index: partition._replace(leader=NO_LEADER)
+                    for index, partition in enumerate(topic.partitions)
+                }
+            )
+            for name, topic in stored.topics.items()
+        }
+        return replace(
+            stored,
+            topics=topics,
+            topics_by_id={topic.topic_id: topic for topic in topics.values()},
+        )
+
+    async def _read_settings(self) -> None:
+        """Settings, features and who is the controller come from the store; the rest the controller
+        tells."""
+        stored = await load_image(self._store)
+        known = self._cache.image
+        await self._cache.publish(
+            replace(
+                stored,
+                brokers=known.brokers,
+                topics=known.topics,
+                topics_by_id=known.topics_by_id,
+            )
+        )
+
+    def _session_changed(self, event: SessionEvent) -> None:
+        if event is SessionEvent.LOST:
+            logger.error("the session with the metadata store is lost; registering again")
+            self.controller.deposed()
+            self._is_session_lost = True
+            self._changed.set()
+
+    async def _rejoin(self) -> None:
+        await self._store.open()
+        self._is_session_lost = False
+        await self._register()
+
+
+def _check_same_cluster(identity: Identity, found: FoundFolder) -> None:
+    """Store and log folders must belong together, as far as the folders know."""
+    if None not in (identity.cluster_id, found.cluster_id) and (
+        identity.cluster_id != found.cluster_id
+    ):
+        raise ConfigError(
+            f"the log folders belong to cluster {found.cluster_id}, but the metadata file to "
+            f"cluster {identity.cluster_id}",
+            name="log.dirs",
+            hint="Name the folders that belong together in log.dirs",
+        )

@@ -1,0 +1,65 @@
+"""Carries out what the controller tells this broker: UpdateMetadata, LeaderAndIsr, StopReplica.
+
+Called by the API modules of those names. All three change the image (`controller/told.py`), and
+publishing it makes the partitions follow. One at a time, in the order in which they came; what an
+older controller says, or says to an earlier life of this broker, is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from floodmark.controller.controller import Controller
+from floodmark.controller.told import (
+    after_leader_and_isr,
+    after_stop_replica,
+    after_update_metadata,
+)
+from floodmark.metadata.cache import MetadataCache
+from floodmark.metadata.image import MetadataImage
+from floodmark.replication.control_fence import ControlFence
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from floodmark.wire.messages.stop_replica import StopReplicaRequest
+from floodmark.wire.messages.update_metadata import UpdateMetadataRequest
+
+
+class ControlRequests:
+    def __init__(
+        self, broker_id: int, metadata: MetadataCache, controller: Controller, fence: ControlFence
+    ) -> None:
+        self._broker_id = broker_id
+        self._metadata = metadata
+        self._controller = controller
+        self._fence = fence
+        self._turn = asyncio.Lock()
+        # Set when the controller has told this broker something for the first time.
+        self.was_told = asyncio.Event()
+
+    async def update_metadata(self, request: UpdateMetadataRequest) -> ErrorCode:
+        return await self._obey(request, lambda image: after_update_metadata(image, request))
+
+    async def leader_and_isr(self, request: LeaderAndIsrRequest) -> ErrorCode:
+        return await self._obey(request, lambda image: after_leader_and_isr(image, request))
+
+    async def stop_replica(self, request: StopReplicaRequest) -> ErrorCode:
+        return await self._obey(
+            request, lambda image: after_stop_replica(image, request, self._broker_id)
+        )
+
+    async def _obey(
+        self,
+        request: UpdateMetadataRequest | LeaderAndIsrRequest | StopReplicaRequest,
+        change: Callable[[MetadataImage], MetadataImage],
+    ) -> ErrorCode:
+        async with self._turn:
+            refused = self._fence.check(request.controller_epoch, request.broker_epoch)
+            if refused is not ErrorCode.NONE:
+                return refused
+            if self._controller.is_active:
+                # Somebody with a later epoch speaks: we have been replaced and did not know yet.
+                self._controller.deposed()
+            await self._metadata.publish(change(self._metadata.image))
+            self.was_told.set()
+            return ErrorCode.NONE

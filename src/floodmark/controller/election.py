@@ -1,0 +1,34 @@
+"""Who is the controller: the broker that creates `/controller` while it raises the epoch. PURE.
+
+Both in one multi, so that no two controllers share an epoch (KAFKA-14154). Every later write of
+the controller checks the version that the epoch's node got here (KAFKA-6082).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from floodmark.metadata import paths
+from floodmark.metadata.loader import Identity
+from floodmark.metadata.store import Create, Operation, SetData
+
+
+@dataclass(frozen=True, slots=True)
+class Candidacy:
+    """The writes that make a broker the controller; `epoch_version` holds once they are stored."""
+
+    operations: Sequence[Operation]
+    controller_epoch: int
+    epoch_version: int
+
+
+def candidacy(identity: Identity, broker_id: int, now_ms: int) -> Candidacy:
+    epoch = identity.controller_epoch + 1
+    claim = Create(paths.CONTROLLER, paths.encode_controller(broker_id, now_ms), ephemeral=True)
+    text = str(epoch).encode()
+    known_version = identity.controller_epoch_version
+    if known_version is None:
+        return Candidacy([claim, Create(paths.CONTROLLER_EPOCH, text)], epoch, 0)
+    raised = SetData(paths.CONTROLLER_EPOCH, text, known_version)
+    return Candidacy([claim, raised], epoch, known_version + 1)

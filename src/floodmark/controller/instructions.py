@@ -1,0 +1,257 @@
+"""What the controller tells each broker after a change: UpdateMetadata, LeaderAndIsr, StopReplica.
+
+PURE: from the delta of two images to the requests per broker, in the order in which Kafka 3.9's
+controller sends them, because its brokers may be among those who get them:
+
+1. who is alive, before anything else names a leader that the broker may not know yet;
+2. what is deleted, before a new topic takes the name;
+3. LeaderAndIsr to the replicas of the partitions that changed;
+4. UpdateMetadata with those partitions, to everybody;
+5. StopReplica to brokers that have lost a replica.
+
+A broker that has just registered is told everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from floodmark.metadata.image import BrokerInfo, Delta, MetadataImage, PartitionImage, TopicImage
+from floodmark.wire.messages.leader_and_isr import (
+    LeaderAndIsrLiveLeader,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopicState,
+)
+from floodmark.wire.messages.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+)
+from floodmark.wire.messages.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataTopicState,
+)
+
+Instruction: TypeAlias = UpdateMetadataRequest | LeaderAndIsrRequest | StopReplicaRequest
+
+LEADER_DURING_DELETE = -2
+EPOCH_DURING_DELETE = -2
+SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A partition that brokers must hear of."""
+
+    topic: TopicImage
+    index: int
+    partition: PartitionImage
+    is_new: bool = False
+    lost_by: tuple[int, ...] = ()
+
+
+def instructions(
+    old: MetadataImage,
+    new: MetadataImage,
+    delta: Delta,
+    listener: str,
+    but_not: int | None = None,
+) -> dict[int, list[Instruction]]:
+    """By broker, for all that are alive; `but_not` is the controller's own, which needs no telling.
+    `listener` is what brokers use among themselves."""
+    arrived = {
+        broker
+        for broker in delta.changed_brokers
+        if new.is_live(broker) and not _is_same_process(old, new, broker)
+    }
+    told: dict[int, list[Instruction]] = {}
+    others = [broker for broker in new.live_brokers() if broker.id != but_not]
+    if not others:
+        return {}
+    changed = list(_changed(delta))
+    for broker in others:
+        writer = _Writer(new, broker, listener)
+        if broker.id in arrived:
+            told[broker.id] = writer.everything()
+        else:
+            told[broker.id] = writer.news(changed, delta)
+    return {broker: requests for broker, requests in told.items() if requests}
+
+
+def _is_same_process(old: MetadataImage, new: MetadataImage, broker_id: int) -> bool:
+    known = old.brokers.get(broker_id)
+    return known is not None and known.broker_epoch == new.brokers[broker_id].broker_epoch
+
+
+def _changed(delta: Delta) -> Iterable[_Told]:
+    for topic in delta.created_topics:
+        for index, partition in enumerate(topic.partitions):
+            yield _Told(topic, index, partition, is_new=True)
+    for change in delta.changed_partitions:
+        before = change.old.replicas if change.old is not None else ()
+        lost_by = tuple(replica for replica in before if replica not in change.new.replicas)
+        yield _Told(change.topic, change.partition, change.new, change.old is None, lost_by)
+
+
+class _Writer:
+    """Writes the requests to one broker."""
+
+    def __init__(self, image: MetadataImage, broker: BrokerInfo, listener: str) -> None:
+        self._image = image
+        self._broker = broker
+        self._listener = listener
+
+    def everything(self) -> list[Instruction]:
+        told = [
+            _Told(topic, index, partition)
+            for topic in self._image.topics.values()
+            for index, partition in enumerate(topic.partitions)
+        ]
+        return [self._update_metadata(told), *self._leader_and_isr(told)]
+
+    def news(self, changed: list[_Told], delta: Delta) -> list[Instruction]:
+        requests: list[Instruction] = []
+        if delta.changed_brokers:
+            requests.append(self._update_metadata([]))
+        requests += self._deletions(delta.deleted_topics)
+        requests += self._leader_and_isr(changed)
+        if changed:
+            requests.append(self._update_metadata(changed))
+        requests += self._stop_replica(
+            (one.topic.name, one.index, one.partition.leader_epoch)
+            for one in changed
+            if self._broker.id in one.lost_by
+        )
+        return requests
+
+    def _deletions(self, deleted: Iterable[TopicImage]) -> list[Instruction]:
+        gone = [
+            _Told(topic, index, partition._replace(leader=LEADER_DURING_DELETE))
+            for topic in deleted
+            for index, partition in enumerate(topic.partitions)
+        ]
+        if not gone:
+            return []
+        ours = [one for one in gone if self._broker.id in one.partition.replicas]
+        stops = ((one.topic.name, one.index, EPOCH_DURING_DELETE) for one in ours)
+        return [self._update_metadata(gone), *self._stop_replica(stops)]
+
+    def _update_metadata(self, told: list[_Told]) -> UpdateMetadataRequest:
+        topics: dict[str, UpdateMetadataTopicState] = {}
+        for one in told:
+            state = topics.setdefault(
+                one.topic.name,
+                UpdateMetadataTopicState(topic_name=one.topic.name, topic_id=one.topic.topic_id),
+            )
+            state.partition_states.append(self._partition_metadata(one))
+        return UpdateMetadataRequest(
+            controller_id=self._image.controller_id,
+            controller_epoch=self._image.controller_epoch,
+            broker_epoch=self._broker.broker_epoch,
+            topic_states=list(topics.values()),
+            live_brokers=[_live(broker) for broker in self._image.live_brokers()],
+        )
+
+    def _partition_metadata(self, one: _Told) -> UpdateMetadataPartitionState:
+        partition = one.partition
+        return UpdateMetadataPartitionState(
+            partition_index=one.index,
+            controller_epoch=self._image.controller_epoch,
+            leader=partition.leader,
+            leader_epoch=partition.leader_epoch,
+            isr=list(partition.isr),
+            zk_version=partition.partition_epoch,
+            replicas=list(partition.replicas),
+            offline_replicas=[r for r in partition.replicas if not self._image.is_live(r)],
+        )
+
+    def _leader_and_isr(self, told: list[_Told]) -> list[Instruction]:
+        """Nothing when none of the partitions has a replica on this broker."""
+        topics: dict[str, LeaderAndIsrTopicState] = {}
+        leaders: set[int] = set()
+        for one in told:
+            if self._broker.id in one.partition.replicas:
+                leaders.add(one.partition.leader)
+                state = topics.setdefault(
+                    one.topic.name,
+                    LeaderAndIsrTopicState(topic_name=one.topic.name, topic_id=one.topic.topic_id),
+                )
+                state.partition_states.append(self._leadership(one))
+        if not topics:
+            return []
+        return [
+            LeaderAndIsrRequest(
+                controller_id=self._image.controller_id,
+                controller_epoch=self._image.controller_epoch,
+                broker_epoch=self._broker.broker_epoch,
+                topic_states=list(topics.values()),
+                live_leaders=list(self._live_leaders(leaders)),
+            )
+        ]
+
+    def _leadership(self, one: _Told) -> LeaderAndIsrPartitionState:
+        partition = one.partition
+        return LeaderAndIsrPartitionState(
+            partition_index=one.index,
+            controller_epoch=self._image.controller_epoch,
+            leader=partition.leader,
+            leader_epoch=partition.leader_epoch,
+            isr=list(partition.isr),
+            partition_epoch=partition.partition_epoch,
+            replicas=list(partition.replicas),
+            adding_replicas=list(partition.adding_replicas),
+            removing_replicas=list(partition.removing_replicas),
+            is_new=one.is_new,
+        )
+
+    def _live_leaders(self, leaders: set[int]) -> Iterable[LeaderAndIsrLiveLeader]:
+        for leader in sorted(leaders):
+            broker = self._image.brokers.get(leader)
+            endpoint = None if broker is None else broker.endpoints.get(self._listener)
+            if endpoint is not None:
+                yield LeaderAndIsrLiveLeader(
+                    broker_id=leader, host_name=endpoint.host, port=endpoint.port
+                )
+
+    def _stop_replica(self, stops: Iterable[tuple[str, int, int]]) -> list[Instruction]:
+        """Topic, partition and leader epoch of each replica to delete."""
+        topics: dict[str, StopReplicaTopicState] = {}
+        for topic, index, leader_epoch in stops:
+            state = topics.setdefault(topic, StopReplicaTopicState(topic_name=topic))
+            state.partition_states.append(
+                StopReplicaPartitionState(
+                    partition_index=index, leader_epoch=leader_epoch, delete_partition=True
+                )
+            )
+        if not topics:
+            return []
+        return [
+            StopReplicaRequest(
+                controller_id=self._image.controller_id,
+                controller_epoch=self._image.controller_epoch,
+                broker_epoch=self._broker.broker_epoch,
+                topic_states=list(topics.values()),
+            )
+        ]
+
+
+def _live(broker: BrokerInfo) -> UpdateMetadataBroker:
+    return UpdateMetadataBroker(
+        id=broker.id,
+        endpoints=[
+            UpdateMetadataEndpoint(
+                port=endpoint.port,
+                host=endpoint.host,
+                listener=endpoint.listener,
+                security_protocol=SECURITY_PROTOCOLS[endpoint.security_protocol],
+            )
+            for endpoint in broker.endpoints.values()
+        ],
+        rack=broker.rack,
+    )

@@ -1,0 +1,169 @@
+"""The image as a broker learns it from the controller: `instructions.py` read back. PURE.
+
+A broker that is not the controller keeps its image by these. LeaderAndIsr and UpdateMetadata say
+the same about a partition, the first to its replicas and the second to everybody, so both change
+the image in one way: what has a higher epoch wins, and what is older is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple
+from uuid import UUID
+
+from floodmark.controller.instructions import LEADER_DURING_DELETE, SECURITY_PROTOCOLS
+from floodmark.metadata.image import (
+    NO_LEADER,
+    BrokerInfo,
+    Endpoint,
+    ImageChange,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+)
+from floodmark.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from floodmark.wire.messages.stop_replica import StopReplicaRequest
+from floodmark.wire.messages.update_metadata import UpdateMetadataBroker, UpdateMetadataRequest
+
+UNKNOWN_BROKER_EPOCH = -1
+_PROTOCOL_NAMES = {number: name for name, number in SECURITY_PROTOCOLS.items()}
+_UNKNOWN = PartitionImage(NO_LEADER, -1, -1, (), ())
+
+
+class _News(NamedTuple):
+    topic: str
+    topic_id: UUID
+    partition_index: int
+    partition: PartitionImage
+
+
+def after_update_metadata(image: MetadataImage, request: UpdateMetadataRequest) -> MetadataImage:
+    """Who is alive, and what has changed."""
+    news, deleted = [], set()
+    for state in request.topic_states:
+        for one in state.partition_states:
+            if one.leader == LEADER_DURING_DELETE:
+                deleted.add(state.topic_name)
+                continue
+            known = _known(image, state.topic_name, one.partition_index)
+            partition = PartitionImage(
+                one.leader,
+                one.leader_epoch,
+                one.zk_version,
+                tuple(one.replicas),
+                tuple(one.isr),
+                # Not part of this message; LeaderAndIsr tells those whom it concerns.
+                known.adding_replicas,
+                known.removing_replicas,
+            )
+            news.append(_News(state.topic_name, state.topic_id, one.partition_index, partition))
+    live = {broker.id: _broker(image, broker) for broker in request.live_brokers}
+    change = ImageChange(
+        topics={**_topics(image, news), **dict.fromkeys(deleted)},
+        brokers={**{gone: None for gone in image.brokers if gone not in live}, **live},
+    )
+    return _under(image, request.controller_id, request.controller_epoch).apply(change)
+
+
+def after_leader_and_isr(image: MetadataImage, request: LeaderAndIsrRequest) -> MetadataImage:
+    news = [
+        _News(
+            state.topic_name,
+            state.topic_id,
+            one.partition_index,
+            PartitionImage(
+                one.leader,
+                one.leader_epoch,
+                one.partition_epoch,
+                tuple(one.replicas),
+                tuple(one.isr),
+                tuple(one.adding_replicas),
+                tuple(one.removing_replicas),
+            ),
+        )
+        for state in request.topic_states
+        for one in state.partition_states
+    ]
+    change = ImageChange(topics=_topics(image, news))
+    return _under(image, request.controller_id, request.controller_epoch).apply(change)
+
+
+def after_stop_replica(
+    image: MetadataImage, request: StopReplicaRequest, broker_id: int
+) -> MetadataImage:
+    """Partitions that this broker must delete and that the image still gives to it.
+
+    Mostly UpdateMetadata has said so before; then there is nothing left to change.
+    """
+    changed: dict[str, dict[int, PartitionImage]] = {}
+    for state in request.topic_states:
+        for one in state.partition_states:
+            known = _known(image, state.topic_name, one.partition_index)
+            if one.delete_partition and broker_id in known.replicas:
+                without = tuple(r for r in known.replicas if r != broker_id)
+                changed.setdefault(state.topic_name, {})[one.partition_index] = known._replace(
+                    replicas=without
+                )
+    topics = {name: image.topics[name].with_partitions(some) for name, some in changed.items()}
+    return image.apply(ImageChange(topics=topics)) if topics else image
+
+
+def _under(image: MetadataImage, controller_id: int, controller_epoch: int) -> MetadataImage:
+    return replace(image, controller_id=controller_id, controller_epoch=controller_epoch)
+
+
+def _known(image: MetadataImage, topic: str, index: int) -> PartitionImage:
+    return image.partition(topic, index) or _UNKNOWN
+
+
+def _topics(image: MetadataImage, news: Iterable[_News]) -> dict[str, TopicImage | None]:
+    by_topic: dict[tuple[str, UUID], dict[int, PartitionImage]] = {}
+    for one in news:
+        by_topic.setdefault((one.topic, one.topic_id), {})[one.partition_index] = one.partition
+    return {
+        name: _merged(image.topics.get(name), name, topic_id, partitions)
+        for (name, topic_id), partitions in by_topic.items()
+    }
+
+
+def _merged(
+    known: TopicImage | None, name: str, topic_id: UUID, news: dict[int, PartitionImage]
+) -> TopicImage:
+    """A topic of another id replaces the one that is known. Partitions may come in any order."""
+    old = known.partitions if known is not None and known.topic_id == topic_id else ()
+    count = max(len(old), max(news) + 1)
+    return TopicImage(
+        name,
+        topic_id,
+        tuple(
+            _newer(old[index] if index < len(old) else _UNKNOWN, news.get(index, _UNKNOWN))
+            for index in range(count)
+        ),
+    )
+
+
+def _newer(old: PartitionImage, new: PartitionImage) -> PartitionImage:
+    if (new.leader_epoch, new.partition_epoch) < (old.leader_epoch, old.partition_epoch):
+        return old
+    return new
+
+
+def _broker(image: MetadataImage, told: UpdateMetadataBroker) -> BrokerInfo:
+    """The message carries no broker epochs; those that are known stay."""
+    known = image.brokers.get(told.id)
+    return BrokerInfo(
+        told.id,
+        UNKNOWN_BROKER_EPOCH if known is None else known.broker_epoch,
+        {
+            endpoint.listener: Endpoint(
+                endpoint.listener,
+                endpoint.host,
+                endpoint.port,
+                _PROTOCOL_NAMES[endpoint.security_protocol],
+            )
+            for endpoint in told.endpoints
+        },
+        told.rack,
+        supported_features={} if known is None else known.supported_features,
+    )

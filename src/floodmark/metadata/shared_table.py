@@ -1,0 +1,133 @@
+"""The nodes of a store that several processes on one machine share, in one SQLite file.
+
+Beside the nodes there are the sessions that are alive and a journal of changes: SQLite tells a
+process that another one has written, the journal says what. Blocking: `shared.py` runs it on
+threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from floodmark.metadata.node_table import NodeTable
+from floodmark.metadata.store import (
+    EventKind,
+    Operation,
+    Outcome,
+    SessionLost,
+    WatchEvent,
+)
+
+JOURNAL_ENTRIES = 20_000
+"""Who lags further behind than this reads everything again. A large commit has 5,000."""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS session (id INTEGER PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS journal (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind TEXT NOT NULL,
+    path TEXT NOT NULL
+);
+"""
+
+
+class Changes(NamedTuple):
+    """What happened up to entry `last` of the journal.
+
+    `is_complete` is False when older entries are gone: then anything may have changed.
+    """
+
+    events: list[WatchEvent]
+    last: int
+    is_complete: bool = True
+
+
+class SharedTable(NodeTable):
+    def __init__(self, database: str) -> None:
+        super().__init__(database)
+        with self._transaction("/"):
+            for statement in filter(str.strip, _SCHEMA.split(";")):
+                self._connection.execute(statement)
+
+    # -- sessions -------------------------------------------------------------------------------
+
+    def new_session_id(self) -> int:
+        with self._transaction("/"):
+            return self._next("session")
+
+    def add_session(self, session: int) -> None:
+        with self._transaction("/"):
+            self._connection.execute("INSERT INTO session VALUES (?)", (session,))
+
+    def sessions(self) -> list[int]:
+        with self._reading("/"):
+            rows = self._connection.execute("SELECT id FROM session ORDER BY id").fetchall()
+        return [session for (session,) in rows]
+
+    def end_session(self, session: int) -> list[WatchEvent]:
+        """Its ephemeral nodes go with it. Nothing happens when somebody else ended it before."""
+        with self._transaction("/"):
+            self._connection.execute("DELETE FROM session WHERE id = ?", (session,))
+            rows = self._connection.execute(
+                "DELETE FROM node WHERE owner = ? RETURNING path", (session,)
+            )
+            events = [WatchEvent(EventKind.DELETED, path) for (path,) in rows.fetchall()]
+            self._note(events)
+        return events
+
+    # -- writing --------------------------------------------------------------------------------
+
+    def multi(
+        self, operations: Sequence[Operation], session: int
+    ) -> tuple[list[Outcome], list[WatchEvent]]:
+        """Refused when the session is over: a process that was paused for long writes nothing."""
+        with self._transaction(operations[0].path if operations else "/"):
+            alive = self._connection.execute("SELECT 1 FROM session WHERE id = ?", (session,))
+            if alive.fetchone() is None:
+                raise SessionLost()
+            outcomes, events = self._apply(operations, session)
+            self._note(events)
+        return outcomes, events
+
+    def found(self, operations: Sequence[Operation]) -> None:
+        """The first nodes of a new cluster, which need no session."""
+        with self._transaction("/"):
+            self._note(self._apply(operations, 0)[1])
+
+    # -- what others have written ---------------------------------------------------------------
+
+    def data_version(self) -> int:
+        """A number that changes when another connection has written. It costs next to nothing."""
+        with self._reading("/"):
+            (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+        return int(version)
+
+    def last_change(self) -> int:
+        with self._reading("/"):
+            (last,) = self._connection.execute(
+                "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'journal'), 0)"
+            ).fetchone()
+        return int(last)
+
+    def changes_after(self, number: int) -> Changes:
+        with self._reading("/"):
+            rows = self._connection.execute(
+                "SELECT number, kind, path FROM journal WHERE number > ? ORDER BY number", (number,)
+            ).fetchall()
+        if not rows:
+            return Changes([], number)
+        events = [WatchEvent(EventKind(kind), path) for _, kind, path in rows]
+        return Changes(events, rows[-1][0], is_complete=rows[0][0] == number + 1)
+
+    def _note(self, events: Sequence[WatchEvent]) -> None:
+        if not events:
+            return
+        self._connection.executemany(
+            "INSERT INTO journal (kind, path) VALUES (?, ?)",
+            [(event.kind.value, event.path) for event in events],
+        )
+        self._connection.execute(
+            "DELETE FROM journal WHERE number <= (SELECT max(number) FROM journal) - ?",
+            (JOURNAL_ENTRIES,),
+        )

@@ -1,0 +1,32 @@
+"""CORE: the replica that a consumer should read from (KIP-392).
+
+Asked by `replication.replica_manager` where `replica.selector.class` is Kafka's rack-aware one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from floodmark.replication.partition import Partition
+
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
+def closest_replica(
+    partition: Partition, rack: str, fetch_offset: int, rack_of: Callable[[int], str | None]
+) -> int | None:
+    """The in-sync follower in the consumer's rack that is furthest; None for the leader itself.
+
+    `rack_of` a broker that is gone is None. A follower out of sync is left out, even if it has the
+    offset: it may never get what comes next.
+    """
+    if not partition.is_leader or rack_of(partition.broker_id) == rack:
+        return None
+    candidates = [
+        (progress.log_end_offset, progress.last_caught_up_ms, broker)
+        for broker, progress in partition.followers.items()
+        if progress.log_start_offset <= fetch_offset <= progress.log_end_offset
+        and broker in partition.leadership.in_sync_replicas
+        and rack_of(broker) == rack
+    ]
+    return max(candidates)[2] if candidates else None

@@ -1,0 +1,83 @@
+"""How a leader serves one fetch of a follower: by `Replica.read_for_follower`, which the simulator
+proves, and with a look at what the fetch says about the follower.
+
+Made by `replication.replica_manager` for each fetch that names a replica; `replication.fetching`
+reads through it.
+"""
+
+from __future__ import annotations
+
+from floodmark.replication.fetch_sessions import UNKNOWN_HIGH_WATERMARK, FetchTarget
+from floodmark.replication.follower import FollowerFetch
+from floodmark.replication.replica import ReadOutcome, Replica
+from floodmark.wire.errors import NO_ERROR
+
+
+class FollowerReads:
+    """`advanced` are the replicas whose high or low watermark this fetch may have moved,
+    `candidates` those that the follower copies without being in sync."""
+
+    __slots__ = (
+        "_broker_epoch",
+        "_is_repeated",
+        "_now_ms",
+        "advanced",
+        "candidates",
+        "follower_id",
+    )
+
+    def __init__(self, follower_id: int, broker_epoch: int, now_ms: float) -> None:
+        self.follower_id = follower_id
+        self._broker_epoch = broker_epoch
+        self._now_ms = now_ms
+        self._is_repeated = False
+        self.advanced: list[Replica] = []
+        self.candidates: list[Replica] = []
+
+    def wait(self) -> None:
+        """From now on the same fetch is read again: it says no more about the follower."""
+        self._is_repeated = True
+
+    def read(
+        self, replica: Replica, target: FetchTarget, max_bytes: int, min_one_batch: bool
+    ) -> ReadOutcome:
+        core = replica.core
+        high_watermark = core.high_watermark
+        progress = core.followers.get(self.follower_id)
+        known_start = None if progress is None else progress.log_start_offset
+        fetch = FollowerFetch(
+            core.leadership.leader,
+            target.current_leader_epoch,
+            target.fetch_offset,
+            target.last_fetched_epoch,
+        )
+        outcome = replica.read_for_follower(
+            self.follower_id,
+            self._broker_epoch,
+            fetch,
+            max_bytes,
+            self._now_ms,
+            min_one_batch=min_one_batch,
+            log_start_offset=target.log_start_offset,
+            is_repeated=self._is_repeated,
+        )
+        if self._is_repeated or outcome.error_code is not NO_ERROR:
+            return outcome
+        if outcome.divergence is None and progress is not None:
+            if core.high_watermark != high_watermark or progress.log_start_offset != known_start:
+                self.advanced.append(replica)
+            if self.follower_id not in core.leadership.in_sync_replicas:
+                self.candidates.append(replica)
+        return outcome
+
+
+def lacks_offsets(target: FetchTarget, high_watermark: int, log_start_offset: int) -> bool:
+    """Whether a follower should learn at once what has moved, though there are no records for it.
+
+    Only one that says what it knows (KIP-1166): another would be answered without end.
+    """
+    if target.high_watermark == UNKNOWN_HIGH_WATERMARK:
+        return False
+    return high_watermark > max(
+        target.high_watermark, target.told_high_watermark
+    ) or log_start_offset > max(target.log_start_offset, target.told_log_start_offset)

@@ -1,0 +1,161 @@
+"""Keeps the in-sync replicas of the partitions that this broker leads as they should be.
+
+By the clock it proposes to remove followers that lag; a follower that has caught up is proposed
+when it fetches (`caught_up`, hooked into the replica manager). All proposals that wait go to the
+controller in one AlterPartition at a time, and again until they are answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+from uuid import UUID
+
+from floodmark.clock import Clock
+from floodmark.replication.isr_proposals import (
+    IsrAnswer,
+    IsrProposal,
+    TopicPartition,
+    answers_of,
+    request_of,
+)
+from floodmark.replication.partition import Leadership
+from floodmark.replication.replica import Replica
+from floodmark.replication.replica_manager import ReplicaManager
+from floodmark.replication.supervised import repeat
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+
+logger = logging.getLogger(__name__)
+
+Propose: TypeAlias = Callable[[AlterPartitionRequest], Awaitable[AlterPartitionResponse]]
+"""PORT: asks the controller. Raises OSError when there is none, or no answer comes."""
+
+RETRY_MS = 100
+"""After a failure: a new controller may be there soon, and writes wait for it."""
+
+REPLICAS_PER_SLICE = 500
+
+
+class IsrReview:
+    def __init__(
+        self,
+        broker_id: int,
+        replicas: ReplicaManager,
+        propose: Propose,
+        broker_epoch: Callable[[], int],
+        clock: Clock,
+        max_lag_ms: int,
+    ) -> None:
+        """`max_lag_ms` is `replica.lag.time.max.ms`."""
+        self._broker_id = broker_id
+        self._replicas = replicas
+        self._propose = propose
+        self._broker_epoch = broker_epoch
+        self._clock = clock
+        self._max_lag_ms = max_lag_ms
+        # Those with a proposal that is still to be sent, for the first time or again.
+        self._waiting: dict[TopicPartition, Replica] = {}
+        self._wake = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        self._replicas.on_candidate = self.caught_up
+        self._tasks = [
+            asyncio.create_task(repeat("isr-review", self._review_later), name="isr-review"),
+            asyncio.create_task(repeat("isr-proposals", self._send_waiting), name="isr-proposals"),
+        ]
+
+    async def close(self) -> None:
+        self._replicas.on_candidate = None
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def caught_up(self, replica: Replica, follower_id: int) -> None:
+        """A follower that is not in sync has just fetched: perhaps it has all."""
+        now_ms = self._clock.monotonic_ms()
+        if replica.core.propose_to_add(follower_id, now_ms, self._max_lag_ms) is not None:
+            self._is_waiting(replica)
+
+    async def review(self) -> None:
+        """Proposes to remove the followers that lag."""
+        for count, replica in enumerate(self._replicas.replicas, 1):
+            if replica.core.followers and replica.is_here:
+                now_ms = self._clock.monotonic_ms()
+                if replica.core.propose_to_shrink(now_ms, self._max_lag_ms) is not None:
+                    self._is_waiting(replica)
+            if count % REPLICAS_PER_SLICE == 0:
+                await asyncio.sleep(0)
+
+    async def send(self) -> bool:
+        """One AlterPartition with all that waits; says whether nothing has to be tried again."""
+        proposals = self._proposals()
+        if not proposals:
+            return True
+        request = request_of(self._broker_id, self._broker_epoch(), list(proposals.values()))
+        try:
+            response = await self._propose(request)
+        except OSError as problem:
+            logger.info("the controller has not changed in-sync replicas yet: %s", problem)
+            return False
+        if response.error_code != ErrorCode.NONE:
+            name = ErrorCode.of(response.error_code).name
+            logger.info("the controller has not changed in-sync replicas yet: %s", name)
+            return False
+        for key, answer in answers_of(response):
+            if key in proposals:
+                self._answered(self._waiting.get(key), proposals[key], answer)
+        return not self._proposals()
+
+    async def _review_later(self) -> None:
+        await asyncio.sleep(self._max_lag_ms / 2 / 1000)
+        await self.review()
+
+    async def _send_waiting(self) -> None:
+        if not self._waiting:
+            await self._wake.wait()
+        self._wake.clear()
+        if not await self.send():
+            await asyncio.sleep(RETRY_MS / 1000)
+
+    def _is_waiting(self, replica: Replica) -> None:
+        self._waiting[replica.topic_id, replica.key[1]] = replica
+        self._wake.set()
+
+    def _proposals(self) -> dict[tuple[UUID, int], IsrProposal]:
+        """All that wait; those that are settled meanwhile are forgotten."""
+        proposals: dict[TopicPartition, IsrProposal] = {}
+        for key, replica in list(self._waiting.items()):
+            members = replica.core.proposal_to_send()
+            if members is None or not replica.is_here or not replica.core.is_leader:
+                del self._waiting[key]
+                continue
+            leadership = replica.core.leadership
+            proposals[key] = IsrProposal(
+                *key, leadership.leader_epoch, leadership.partition_epoch, members
+            )
+        return proposals
+
+    def _answered(self, replica: Replica | None, proposal: IsrProposal, answer: IsrAnswer) -> None:
+        if replica is None or not replica.is_here:
+            return
+        known = replica.core.leadership
+        if not proposal.is_of(known):
+            return
+        if answer.error_code is not ErrorCode.NONE:
+            replica.core.proposal_failed(proposal.members, answer.error_code)
+            return
+        decided = Leadership(
+            answer.leader,
+            answer.leader_epoch,
+            answer.partition_epoch,
+            answer.in_sync_replicas,
+            known.assigned_replicas,
+        )
+        self._replicas.lead_or_follow(replica, decided)
+        # Others may have caught up while the answer was awaited; their next fetch may be far off.
+        for follower_id in replica.core.followers:
+            self.caught_up(replica, follower_id)

@@ -1,0 +1,134 @@
+"""Three brokers that share a metadata store: registration, election, what they tell each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from floodmark.client.admin import Admin
+from floodmark.client.admin_types import ConfigResource, NewTopic, ResourceType
+from floodmark.metadata.image import MetadataImage
+from floodmark.testing import Broker
+from kit.waiting import wait_for
+
+IDS = (1, 2, 3)
+
+
+class Cluster:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.brokers = {broker_id: self._make(broker_id) for broker_id in IDS}
+
+    def _make(self, broker_id: int) -> Broker:
+        settings = {"node.id": broker_id, "floodmark.cluster.dir": str(self._folder / "cluster")}
+        return Broker(self._folder / f"data-{broker_id}", settings).start()
+
+    def image(self, broker_id: int) -> MetadataImage:
+        return self.brokers[broker_id].broker.metadata.image
+
+    @property
+    def running(self) -> list[int]:
+        return [broker_id for broker_id, broker in self.brokers.items() if broker.is_running]
+
+    @property
+    def controller(self) -> int:
+        """-1 while there is none."""
+        active = [i for i in self.running if self.brokers[i].broker.controller.is_active]
+        return active[0] if len(active) == 1 else -1
+
+    def agrees(self) -> bool:
+        """Whether every broker that runs knows the same of the cluster."""
+        pictures = [
+            (
+                image.controller_id,
+                sorted(broker.id for broker in image.live_brokers()),
+                image.topics,
+                image.configs,
+            )
+            for image in map(self.image, self.running)
+        ]
+        expected = (self.controller, sorted(self.running))
+        return all(p == pictures[0] and p[:2] == expected for p in pictures)
+
+    def wait_until_agreed(self) -> None:
+        wait_for(self.agrees)
+
+    def close(self) -> None:
+        for broker in self.brokers.values():
+            broker.close()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path)
+    cluster.wait_until_agreed()
+    yield cluster
+    cluster.close()
+
+
+async def create(bootstrap: str, topic: NewTopic) -> None:
+    async with Admin(bootstrap) as admin:
+        await admin.create_topic(topic)
+
+
+async def test_any_broker_takes_a_request_that_the_controller_decides(cluster: Cluster) -> None:
+    other = next(i for i in IDS if i != cluster.controller)
+    topic = NewTopic("t", 3, 3, configs={"retention.ms": "12345"})
+    await create(cluster.brokers[other].bootstrap_servers, topic)
+    cluster.wait_until_agreed()
+    for broker_id in IDS:
+        assert len(cluster.image(broker_id).topics["t"].partitions) == 3
+        assert len(cluster.brokers[broker_id].broker.replicas) == 3
+        assert cluster.image(broker_id).config("topic", "t")["retention.ms"] == "12345"
+
+
+async def test_leaders_of_a_broker_that_stops_move_to_others(cluster: Cluster) -> None:
+    await create(cluster.brokers[1].bootstrap_servers, NewTopic("t", 6, 3))
+    cluster.wait_until_agreed()
+    follower = next(i for i in IDS if i != cluster.controller)
+    cluster.brokers[follower].stop()
+    cluster.wait_until_agreed()
+    partitions = cluster.image(cluster.controller).topics["t"].partitions
+    assert all(p.leader in cluster.running and follower not in p.isr for p in partitions)
+
+
+async def test_another_broker_becomes_the_controller(cluster: Cluster) -> None:
+    await create(cluster.brokers[1].bootstrap_servers, NewTopic("t", 6, 3))
+    cluster.wait_until_agreed()
+    first, epoch = cluster.controller, cluster.image(1).controller_epoch
+    cluster.brokers[first].stop()
+    cluster.wait_until_agreed()
+    assert cluster.controller != first
+    assert cluster.image(cluster.controller).controller_epoch == epoch + 1
+    partitions = cluster.image(cluster.controller).topics["t"].partitions
+    assert all(partition.leader in cluster.running for partition in partitions)
+
+
+async def test_a_broker_that_comes_back_has_its_partitions_and_a_new_epoch(
+    cluster: Cluster,
+) -> None:
+    await create(cluster.brokers[1].bootstrap_servers, NewTopic("t", 3, 3))
+    cluster.wait_until_agreed()
+    epoch = cluster.image(cluster.controller).brokers[2].broker_epoch
+    cluster.brokers[2].stop()
+    cluster.wait_until_agreed()
+    cluster.brokers[2].start()
+    cluster.wait_until_agreed()
+    assert cluster.image(cluster.controller).brokers[2].broker_epoch > epoch
+    replicas = cluster.brokers[2].broker.replicas
+    assert len(replicas) == 3
+    assert not any(replica.core.is_leader for replica in replicas.replicas)
+
+
+async def test_a_setting_reaches_every_broker(cluster: Cluster) -> None:
+    async with Admin(cluster.brokers[1].bootstrap_servers) as admin:
+        await admin.alter_configs(
+            {ConfigResource(ResourceType.BROKER, ""): {"message.max.bytes": "777000"}}
+        )
+    wait_for(
+        lambda: all(
+            cluster.brokers[i].broker.config.get_int("message.max.bytes") == 777_000 for i in IDS
+        )
+    )
