@@ -54,9 +54,13 @@ class MessageMaker:
 
     def _array(self, owner: str, field: Field, version: int) -> list[Any]:
         size = self._random.choice(self._array_sizes.get(field.name, self._usual_sizes))
+        return self.entries(owner, field, version, size)
+
+    def entries(self, owner: str, field: Field, version: int, count: int) -> list[Any]:
+        """So many entries for an array field of a message or a part of one."""
         if isinstance(field.element, str):
-            return [self._scalar(owner, field.element, field.name) for _ in range(size)]
-        return [self.make(field.element, version) for _ in range(size)]
+            return [self._scalar(owner, field.element, field.name) for _ in range(count)]
+        return [self.make(field.element, version) for _ in range(count)]
 
     def _scalar(self, owner: str, kind: str, name: str) -> Any:
         random = self._random

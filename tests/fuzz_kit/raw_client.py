@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from types import TracebackType
 from typing import Any, Self
@@ -38,12 +39,8 @@ class RawClient:
 
     def ask(self, message: Any, version: int) -> Any:
         """Sends a message and returns the answer to it."""
-        api_key = schema_of(type(message)).api_key
-        assert api_key is not None
         self.send_frame(request_bytes(message, version))
-        answer = self.read_frame()
-        _, position = decode_response_header(answer, response_header_version(api_key, version))
-        return decode(response_class(api_key), answer, version, position)
+        return answer_of(message, self.read_frame(), version)
 
     def send(self, data: bytes) -> None:
         self._socket.sendall(data)
@@ -53,6 +50,12 @@ class RawClient:
 
     def read_frame(self) -> bytes:
         return self._read(int.from_bytes(self._read(4), "big"))
+
+    def settle(self, within_s: float = 0.3) -> None:
+        """Waits for an answer or the end of the connection, which may both not come."""
+        self._socket.settimeout(within_s)
+        with contextlib.suppress(TimeoutError, ConnectionError):
+            self.read_frame()
 
     def is_closed(self) -> bool:
         """Waits for the broker to end the connection; False when it sends something instead."""
@@ -78,3 +81,11 @@ def request_bytes(message: Any, version: int) -> bytes:
     return encode_request_header(RequestHeader(api_key, version, 7, "raw")) + encode(
         message, version
     )
+
+
+def answer_of(message: Any, frame: bytes, version: int) -> Any:
+    """What a frame says that answers this message."""
+    api_key = schema_of(type(message)).api_key
+    assert api_key is not None
+    _, position = decode_response_header(frame, response_header_version(api_key, version))
+    return decode(response_class(api_key), frame, version, position)

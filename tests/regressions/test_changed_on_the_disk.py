@@ -17,6 +17,7 @@ from floodmark.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from fuzz_kit.raw_client import RawClient
+from kit.flushed import NEVER_FLUSHED
 
 MAGIC_POSITION = 16
 
@@ -48,7 +49,7 @@ def break_second_batch(folder: Path) -> None:
 
 
 def test_a_read_of_it_is_answered_as_corrupt_and_others_are_served(tmp_path: Path):
-    with BrokerThread(tmp_path) as floodmark:
+    with BrokerThread(tmp_path, NEVER_FLUSHED) as floodmark:
         floodmark.create_topic("t")
         floodmark.create_topic("u")
         floodmark.call(fill(floodmark))

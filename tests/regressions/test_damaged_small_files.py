@@ -33,7 +33,7 @@ def filled(folder: Path) -> str:
         for topic in ("t", "u"):
             floodmark.create_topic(topic)
             assert floodmark.call(append(floodmark, topic)) is ErrorCode.NONE
-        return floodmark.broker.controller.image.cluster_id
+        return floodmark.broker.metadata.image.cluster_id
 
 
 def ends(floodmark: BrokerThread) -> dict[str, int]:
@@ -50,7 +50,7 @@ def test_a_folder_whose_owner_is_not_known_any_more_is_that_of_the_metadata(
     if content is not None:
         owner.write_bytes(content)
     with BrokerThread(tmp_path) as floodmark:
-        assert floodmark.broker.controller.image.cluster_id == cluster_id
+        assert floodmark.broker.metadata.image.cluster_id == cluster_id
         assert ends(floodmark) == {"t": 1, "u": 1}
     assert f"cluster.id={cluster_id}" in owner.read_text()
 

@@ -71,7 +71,7 @@ def test_a_broker_whose_disk_is_full_stops_and_leaves_nothing_locked(tmp_path: P
     assert floodmark.call(append(floodmark, "t", 0)) is ErrorCode.NONE
     files.is_full = True
     floodmark.stop()
-    assert not floodmark.broker.controller.is_running
+    assert not floodmark.broker.controller.is_active
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
 
     with BrokerThread(tmp_path) as floodmark:
@@ -88,7 +88,7 @@ def test_a_topic_made_on_a_full_disk_can_be_used_when_there_is_room(tmp_path: Pa
         assert floodmark.broker.replicas.offline == {("t", 0), ("t", 1), ("t", 2)}
         files.is_full = False
         broker = floodmark.broker
-        floodmark.call(broker.partitions.reopen(broker.controller.image))
+        floodmark.call(broker.partitions.reopen(broker.metadata.image))
         for partition in range(3):
             assert floodmark.call(append(floodmark, "t", partition)) is ErrorCode.NONE
 

@@ -18,6 +18,7 @@ from floodmark.replication.replica import ACKS_ALL, Isolation
 from floodmark.storage.files import RealFile, RealFiles
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
+from kit.flushed import NEVER_FLUSHED
 
 FIRST_SEGMENT = "00000000000000000000"
 
@@ -162,7 +163,7 @@ def test_retention_lets_a_folder_be_that_was_moved_away_for_a_moment(tmp_path: P
 
 def test_a_sync_in_a_removed_folder_costs_its_partition_and_no_other(tmp_path: Path) -> None:
     filled(tmp_path)
-    with BrokerThread(tmp_path) as floodmark:
+    with BrokerThread(tmp_path, NEVER_FLUSHED) as floodmark:
         for topic in ("t", "u"):
             assert floodmark.call(append(floodmark, topic)) is ErrorCode.NONE
             floodmark.call(roll(floodmark, topic))
@@ -193,10 +194,10 @@ def test_partitions_that_are_tried_again_leave_no_folders_behind(
         floodmark.create_topic("t")
         broker = floodmark.broker
         for _ in range(3):
-            floodmark.call(broker.partitions.reopen(broker.controller.image))
+            floodmark.call(broker.partitions.reopen(broker.metadata.image))
         assert [path.name for path in tmp_path.glob("t-0*")] == ["t-0"]
         files.problem = None
-        floodmark.call(broker.partitions.reopen(broker.controller.image))
+        floodmark.call(broker.partitions.reopen(broker.metadata.image))
         assert floodmark.call(append(floodmark, "t")) is ErrorCode.NONE
     assert "deleted topic" not in caplog.text
 

@@ -9,6 +9,8 @@ send it: for them TxnOffsetCommit does the same.
 
 from __future__ import annotations
 
+from floodmark.apis.access import Access, group, transactional_id
+from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
 from floodmark.apis.later import Later, later
 from floodmark.coordinators.shard import Producer
@@ -21,6 +23,8 @@ from floodmark.wire.messages.add_offsets_to_txn import (
 
 KNOWS_FENCED_SINCE = 2
 FIRST_VERSION = 0
+
+ACCESS = Access(needs=(transactional_id(), group(Operation.READ)))
 
 
 def handle(

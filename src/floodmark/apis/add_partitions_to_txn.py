@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
+from floodmark.apis.access import Access, Needs, each_topic, transactional_id
+from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
 from floodmark.apis.later import Later, later
 from floodmark.coordinators.shard import Producer
@@ -30,6 +32,22 @@ from floodmark.wire.messages.add_partitions_to_txn import (
 
 KNOWS_FENCED_SINCE = 2
 FROM_BROKERS_SINCE = 4
+
+ACCESS = Access(
+    needs=(
+        transactional_id("v3_and_below_transactional_id", versions="0-3"),
+        Needs(operation=Operation.CLUSTER_ACTION, versions="4+"),
+    ),
+    each=(
+        each_topic(
+            Operation.WRITE,
+            "v3_and_below_topics",
+            "results_by_topic_v3_and_below",
+            others=ErrorCode.OPERATION_NOT_ATTEMPTED,
+            versions="0-3",
+        ),
+    ),
+)
 
 
 def handle(

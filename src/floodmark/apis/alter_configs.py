@@ -6,7 +6,10 @@ v2 is flexible.
 
 from __future__ import annotations
 
+from floodmark.apis.access import Access
+from floodmark.apis.authorizer import Operation
 from floodmark.apis.config_changes import change_configs
+from floodmark.apis.config_resources import each_config_resource
 from floodmark.apis.context import RequestContext
 from floodmark.controller.configs import ConfigReplacement
 from floodmark.metadata.image import ConfigResource
@@ -16,6 +19,8 @@ from floodmark.wire.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
+
+ACCESS = Access(each=each_config_resource(Operation.ALTER_CONFIGS, "responses"))
 
 
 async def handle(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:

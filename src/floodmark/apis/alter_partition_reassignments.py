@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from floodmark.apis.access import cluster
+from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
+from floodmark.controller.controller import ControllerUnavailable
 from floodmark.controller.reassignment import Reassignment
-from floodmark.controller.service import ControllerUnavailable
 from floodmark.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+
+ACCESS = cluster(Operation.ALTER)
 
 
 async def handle(

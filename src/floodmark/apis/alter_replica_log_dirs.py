@@ -10,6 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
+from floodmark.apis.access import cluster
+from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.alter_replica_log_dirs import (
@@ -18,6 +20,8 @@ from floodmark.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+
+ACCESS = cluster(Operation.ALTER)
 
 
 def handle(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from floodmark.apis.access import NOTHING
 from floodmark.apis.context import RequestContext
 from floodmark.controller.features import SUPPORTED_FEATURES
 from floodmark.wire.errors import ErrorCode
@@ -23,6 +24,8 @@ from floodmark.wire.messages.api_versions import (
 SOFTWARE_SINCE = 3
 FEATURES_FROM_ZERO_SINCE = 4
 SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+ACCESS = NOTHING
 
 
 def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:

@@ -5,52 +5,52 @@ Without an authorizer that is all that make sense for the kind of resource, as i
 
 from __future__ import annotations
 
-from enum import IntEnum
+from collections.abc import Iterable
 
-
-class AclOperation(IntEnum):
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-
+from floodmark.apis.authorizer import Guard, Operation, Resource, ResourceKind
 
 NOT_REQUESTED = -(2**31)
 
+OPERATIONS: dict[ResourceKind, tuple[Operation, ...]] = {
+    ResourceKind.TOPIC: (
+        Operation.READ,
+        Operation.WRITE,
+        Operation.CREATE,
+        Operation.DELETE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    ResourceKind.CLUSTER: (
+        Operation.CREATE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.CLUSTER_ACTION,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+        Operation.IDEMPOTENT_WRITE,
+    ),
+    ResourceKind.GROUP: (
+        Operation.READ,
+        Operation.DELETE,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+}
+"""The operations that make sense on a resource, as answers list them."""
 
-def _bits(*operations: AclOperation) -> int:
+
+def _bits(operations: Iterable[Operation]) -> int:
     return sum(1 << operation for operation in operations)
 
 
-ALL_ON_TOPIC = _bits(
-    AclOperation.READ,
-    AclOperation.WRITE,
-    AclOperation.CREATE,
-    AclOperation.DELETE,
-    AclOperation.ALTER,
-    AclOperation.DESCRIBE,
-    AclOperation.DESCRIBE_CONFIGS,
-    AclOperation.ALTER_CONFIGS,
-)
-ALL_ON_CLUSTER = _bits(
-    AclOperation.CREATE,
-    AclOperation.ALTER,
-    AclOperation.DESCRIBE,
-    AclOperation.CLUSTER_ACTION,
-    AclOperation.DESCRIBE_CONFIGS,
-    AclOperation.ALTER_CONFIGS,
-    AclOperation.IDEMPOTENT_WRITE,
-)
-ALL_ON_GROUP = _bits(
-    AclOperation.READ,
-    AclOperation.DELETE,
-    AclOperation.DESCRIBE,
-    AclOperation.DESCRIBE_CONFIGS,
-    AclOperation.ALTER_CONFIGS,
-)
+def operations_on(guard: Guard, resource: Resource) -> int:
+    """The bit field that says what a client may do."""
+    return _bits(op for op in OPERATIONS[resource.kind] if guard.allows(op, resource))
+
+
+ALL_ON_TOPIC = _bits(OPERATIONS[ResourceKind.TOPIC])
+ALL_ON_CLUSTER = _bits(OPERATIONS[ResourceKind.CLUSTER])
+ALL_ON_GROUP = _bits(OPERATIONS[ResourceKind.GROUP])

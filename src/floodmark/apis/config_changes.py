@@ -65,11 +65,13 @@ async def change_configs(
     make_answer: MakeAnswer[Answer],
 ) -> list[Answer]:
     """Passes what can be changed on to the controller; what makes no sense is refused here."""
-    times = Counter((asked.resource_type, asked.resource_name) for asked in asked_for)
+    times = times_asked(asked_for)
     answers: list[Answer] = []
     wishes: list[WishT] = []
     for asked in asked_for:
-        resource = _resource(broker_id, asked, times)
+        resource = refuse_repeated(asked, times) or resource_of(
+            asked.resource_type, asked.resource_name, broker_id
+        )
         if not isinstance(resource, Refused):
             wishes.append(wish_of(resource, asked))
             continue
@@ -96,11 +98,13 @@ async def change_configs(
     return answers
 
 
-def _resource(
-    broker_id: int, asked: Asked, times: Mapping[tuple[int, str], int]
-) -> ConfigResource | Refused:
+def times_asked(asked_for: Sequence[Asked]) -> Counter[tuple[int, str]]:
+    return Counter((asked.resource_type, asked.resource_name) for asked in asked_for)
+
+
+def refuse_repeated(asked: Asked, times: Mapping[tuple[int, str], int]) -> Refused | None:
     if times[asked.resource_type, asked.resource_name] > 1:
         return Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     if len({config.name for config in asked.configs}) != len(asked.configs):
         return Refused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
-    return resource_of(asked.resource_type, asked.resource_name, broker_id)
+    return None

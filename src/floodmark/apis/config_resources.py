@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
+from floodmark.apis.access import Each
+from floodmark.apis.authorizer import Operation, ResourceKind
 from floodmark.metadata.image import CLUSTER_DEFAULT, ConfigResource
 from floodmark.wire.errors import ErrorCode
 
@@ -52,3 +54,32 @@ def _why_not_broker(name: str, broker_id: int) -> str:
 
 def type_of(resource: ConfigResource) -> ResourceType:
     return _TYPES[resource.kind]
+
+
+_ASKED_ABOUT = {
+    ResourceKind.TOPIC: (ResourceType.TOPIC,),
+    ResourceKind.GROUP: (ResourceType.GROUP,),
+    ResourceKind.CLUSTER: (
+        ResourceType.BROKER,
+        ResourceType.BROKER_LOGGER,
+        ResourceType.CLIENT_METRICS,
+    ),
+}
+
+
+def each_config_resource(operation: Operation, answers: str) -> tuple[Each, ...]:
+    """What is asked about each resource in a list, by its kind."""
+    return tuple(_each_of(operation, answers, kind, types) for kind, types in _ASKED_ABOUT.items())
+
+
+def _each_of(
+    operation: Operation, answers: str, kind: ResourceKind, types: tuple[ResourceType, ...]
+) -> Each:
+    return Each(
+        operation=operation,
+        kind=kind,
+        items="resources",
+        answers=answers,
+        name=lambda context, resource: resource.resource_name,
+        applies=lambda context, request, resource: resource.resource_type in types,
+    )

@@ -10,12 +10,23 @@ from __future__ import annotations
 
 import asyncio
 
+from floodmark.apis.access import Access, Needs, group
+from floodmark.apis.authorizer import Operation, ResourceKind
 from floodmark.apis.context import RequestContext
 from floodmark.apis.group_requests import client_of, serves_consumer_protocol
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+)
+
+ACCESS = Access(
+    needs=(
+        group(Operation.READ),
+        Needs(
+            operation=Operation.DESCRIBE, kind=ResourceKind.TOPIC, names="subscribed_topic_names"
+        ),
+    )
 )
 
 

@@ -5,11 +5,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from uuid import UUID
 
+from floodmark.apis.authorizer import (
+    AllowAll,
+    Authorizer,
+    Guard,
+    Operation,
+    Resource,
+    ResourceKind,
+)
+from floodmark.apis.failures import Failures
+from floodmark.apis.quotas import Quotas, Unlimited
 from floodmark.controller.topic_names import why_invalid
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.headers import RequestHeader
@@ -17,14 +27,19 @@ from floodmark.wire.headers import RequestHeader
 if TYPE_CHECKING:
     from floodmark.clock import Clock
     from floodmark.config.broker_config import BrokerConfig
-    from floodmark.controller.service import ControllerService
+    from floodmark.controller.controller import Controller
+    from floodmark.controller.topics import CreatedTopic, NewTopic
     from floodmark.coordinators.groups.service import GroupService
     from floodmark.coordinators.transactions.service import TransactionService
+    from floodmark.metadata.cache import MetadataCache
     from floodmark.metadata.image import MetadataImage, TopicImage
     from floodmark.network.connection import Peer
     from floodmark.replication.fetch_sessions import FetchSessions
     from floodmark.replication.replica_manager import ReplicaManager
     from floodmark.storage.log_manager import LogManager
+    from floodmark.wire.messages.leader_and_isr import LeaderAndIsrRequest
+    from floodmark.wire.messages.stop_replica import StopReplicaRequest
+    from floodmark.wire.messages.update_metadata import UpdateMetadataRequest
 
 NO_LEADER_ID = -1
 NO_LEADER = (NO_LEADER_ID, -1)
@@ -36,6 +51,21 @@ class Reachability(NamedTuple):
     error_code: ErrorCode
     leader_id: int
     offline_replicas: list[int]
+
+
+class ControllerClient(Protocol):
+    """The controller, wherever it is."""
+
+    async def create_topics(self, topics: Sequence[NewTopic]) -> list[CreatedTopic]: ...
+    async def request(self, message: Any, max_version: int | None = None) -> Any: ...
+
+
+class ControlRequests(Protocol):
+    """What the controller tells this broker."""
+
+    async def update_metadata(self, request: UpdateMetadataRequest) -> ErrorCode: ...
+    async def leader_and_isr(self, request: LeaderAndIsrRequest) -> ErrorCode: ...
+    async def stop_replica(self, request: StopReplicaRequest) -> ErrorCode: ...
 
 
 class Coordinators(Protocol):
@@ -55,10 +85,16 @@ class Services:
     clock: Clock
     replicas: ReplicaManager
     logs: LogManager
-    controller: ControllerService
+    metadata: MetadataCache
+    controller: Controller
+    controller_client: ControllerClient
+    control: ControlRequests
     coordinators: Coordinators
     fetch_sessions: FetchSessions
     api_versions: Mapping[int, tuple[int, int]]
+    failures: Failures = field(default_factory=Failures)
+    authorizer: Authorizer = field(default_factory=AllowAll)
+    quotas: Quotas = field(default_factory=Unlimited)
 
     @property
     def groups(self) -> GroupService:
@@ -70,18 +106,18 @@ class Services:
 
     @property
     def config(self) -> BrokerConfig:
-        return self.controller.config
+        return self.metadata.config
 
     @property
     def image(self) -> MetadataImage:
-        return self.controller.image
+        return self.metadata.image
 
     @property
     def fetch_max_bytes(self) -> int:
-        return self.controller.config.get_int("fetch.max.bytes")
+        return self.metadata.config.get_int("fetch.max.bytes")
 
     def topic_name(self, topic_id: UUID) -> str | None:
-        topic = self.controller.image.topics_by_id.get(topic_id)
+        topic = self.metadata.image.topics_by_id.get(topic_id)
         return None if topic is None else topic.name
 
     def leader(self, topic: str, partition: int) -> tuple[int, int]:
@@ -129,15 +165,23 @@ class Services:
 
 
 class RequestContext:
-    """One request: what it may ask, who sent it, and its header."""
+    """One request: what it may ask, who sent it, and its header.
 
-    __slots__ = ("api_version", "header", "peer", "services")
+    The peer says who sent it: its principal, the listener it came by and its address.
+    """
 
-    def __init__(self, services: Services, peer: Peer, header: RequestHeader) -> None:
+    __slots__ = ("api_version", "guard", "header", "peer", "request_bytes", "services")
+
+    def __init__(
+        self, services: Services, peer: Peer, header: RequestHeader, request_bytes: int = 0
+    ) -> None:
         self.services = services
         self.peer = peer
         self.header = header
         self.api_version = header.api_version
+        self.request_bytes = request_bytes
+        # None where the authorizer allows everything.
+        self.guard: Guard | None = None
 
     @property
     def client_id(self) -> str | None:
@@ -146,3 +190,15 @@ class RequestContext:
     @property
     def correlation_id(self) -> int:
         return self.header.correlation_id
+
+    @property
+    def visible_topics(self) -> Mapping[str, TopicImage]:
+        """All topics that this client may know of."""
+        topics, guard = self.services.image.topics, self.guard
+        if guard is None:
+            return topics
+        return {
+            name: topic
+            for name, topic in topics.items()
+            if guard.allows(Operation.DESCRIBE, Resource(ResourceKind.TOPIC, name))
+        }

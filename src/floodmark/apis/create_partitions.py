@@ -5,6 +5,8 @@ Each topic is answered for itself. v2 is flexible.
 
 from __future__ import annotations
 
+from floodmark.apis.access import Access, each_topic
+from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
 from floodmark.apis.decisions import decided
 from floodmark.controller.partitions import GrownTopic, MorePartitions
@@ -13,6 +15,8 @@ from floodmark.wire.messages.create_partitions import (
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
+
+ACCESS = Access(each=(each_topic(Operation.ALTER, answers="results", text=None),))
 
 
 async def handle(

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from floodmark.apis.access import Access, Reviews, each_topic
+from floodmark.apis.authorizer import Guard, Operation, Resource, ResourceKind
 from floodmark.apis.context import RequestContext
 from floodmark.apis.decisions import decided
 from floodmark.config.describe import describe_topic
@@ -16,6 +18,21 @@ from floodmark.wire.messages.create_topics import (
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
+)
+
+
+def _hide_configs(context: RequestContext, guard: Guard, response: CreateTopicsResponse) -> None:
+    for topic in response.topics:
+        resource = Resource(ResourceKind.TOPIC, topic.name)
+        if not topic.error_code and not guard.allows(Operation.DESCRIBE_CONFIGS, resource):
+            topic.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            topic.num_partitions = topic.replication_factor = -1
+            topic.configs = []
+
+
+ACCESS = Access(
+    each=(each_topic(Operation.CREATE, or_cluster=Operation.CREATE, text="Authorization failed."),),
+    answer=(Reviews("hides the settings of each TOPIC without DESCRIBE_CONFIGS", _hide_configs),),
 )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from floodmark.controller.service import ControllerUnavailable
+from floodmark.controller.controller import ControllerUnavailable
 from floodmark.wire.errors import ErrorCode
 
 T = TypeVar("T")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from floodmark.apis.access import cluster
+from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.delete_acls import (
@@ -9,6 +11,8 @@ from floodmark.wire.messages.delete_acls import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
+
+ACCESS = cluster(Operation.ALTER)
 
 
 def handle(context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:

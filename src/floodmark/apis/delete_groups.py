@@ -8,9 +8,23 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
+from floodmark.apis.access import Access, Each, itself
+from floodmark.apis.authorizer import Operation, ResourceKind
 from floodmark.apis.context import RequestContext
 from floodmark.apis.group_requests import when_all
 from floodmark.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+
+ACCESS = Access(
+    each=(
+        Each(
+            operation=Operation.DELETE,
+            kind=ResourceKind.GROUP,
+            items="groups_names",
+            answers="results",
+            name=itself,
+        ),
+    )
+)
 
 
 def handle(

@@ -1,14 +1,22 @@
 """DeleteRecords (key 21), versions 0 to 2: move the start of a log forward.
 
-An offset of -1 means the high watermark. v2 is flexible.
+An offset of -1 means the high watermark. The answer comes when all live replicas have followed, or
+at the request's timeout. v2 is flexible.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
+from floodmark.apis.access import Access, each_topic
+from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
 from floodmark.metadata.image import INTERNAL_TOPICS
+from floodmark.promise import Promise
+from floodmark.replication.fetching import ReplicaKey
+from floodmark.replication.waiting import Deletion
 from floodmark.storage.errors import StorageError
-from floodmark.wire.errors import ErrorCode
+from floodmark.wire.errors import NO_ERROR, ErrorCode
 from floodmark.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -17,51 +25,60 @@ from floodmark.wire.messages.delete_records import (
 )
 
 HIGH_WATERMARK = -1
-NO_LOW_WATERMARK = -1
+
+ACCESS = Access(each=(each_topic(Operation.DELETE),))
 
 
-def handle(context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+def handle(
+    context: RequestContext, request: DeleteRecordsRequest
+) -> DeleteRecordsResponse | Promise[DeleteRecordsResponse]:
     """Of a partition that stands there twice the last offset counts, as in Kafka."""
     wanted: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         offsets = {partition.partition_index: partition.offset for partition in topic.partitions}
         wanted.setdefault(topic.name, {}).update(offsets)
-    return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                name=name,
-                partitions=[_partition(context, name, *item) for item in offsets.items()],
-            )
-            for name, offsets in wanted.items()
-        ]
-    )
+    deletions = {
+        (name, partition): _delete(context, (name, partition), offset)
+        for name, offsets in wanted.items()
+        for partition, offset in offsets.items()
+    }
+    services = context.services
+    outcome = services.replicas.deleted(deletions, services.image.is_live, request.timeout_ms)
+    answer = partial(_answer, list(wanted))
+    return outcome.map(answer) if isinstance(outcome, Promise) else answer(outcome)
 
 
-def _partition(
-    context: RequestContext, topic: str, partition: int, wanted_offset: int
-) -> DeleteRecordsPartitionResult:
-    def answer(error_code: ErrorCode, low: int = NO_LOW_WATERMARK) -> DeleteRecordsPartitionResult:
-        return DeleteRecordsPartitionResult(
-            partition_index=partition, low_watermark=low, error_code=error_code
-        )
-
-    key = (topic, partition)
-    replica = context.services.replicas.find(key)
+def _delete(context: RequestContext, key: ReplicaKey, wanted_offset: int) -> Deletion:
+    replicas = context.services.replicas
+    replica = replicas.find(key)
     if replica is None:
-        return answer(context.services.replicas.missing(key))
-    if topic in INTERNAL_TOPICS:
-        return answer(ErrorCode.INVALID_TOPIC_EXCEPTION)
+        return Deletion(replicas.missing(key))
+    if key[0] in INTERNAL_TOPICS:
+        return Deletion(ErrorCode.INVALID_TOPIC_EXCEPTION)
     if not replica.core.is_leader:
-        return answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return Deletion(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if not replica.log.config.is_deleted:
-        return answer(ErrorCode.POLICY_VIOLATION)
+        return Deletion(ErrorCode.POLICY_VIOLATION)
     high_watermark = replica.core.high_watermark
     offset = high_watermark if wanted_offset == HIGH_WATERMARK else wanted_offset
     if not 0 <= offset <= high_watermark:
-        return answer(ErrorCode.OFFSET_OUT_OF_RANGE)
+        return Deletion(ErrorCode.OFFSET_OUT_OF_RANGE)
     try:
         replica.log.advance_log_start(offset)
     except (StorageError, OSError):
-        return answer(ErrorCode.KAFKA_STORAGE_ERROR)
-    context.services.replicas.changed(key)
-    return answer(ErrorCode.NONE, replica.log.log_start_offset)
+        return Deletion(ErrorCode.KAFKA_STORAGE_ERROR)
+    replicas.changed(key)
+    return Deletion(NO_ERROR, offset)
+
+
+def _answer(topics: list[str], deletions: dict[ReplicaKey, Deletion]) -> DeleteRecordsResponse:
+    results = {name: DeleteRecordsTopicResult(name=name, partitions=[]) for name in topics}
+    for (name, partition), deletion in deletions.items():
+        results[name].partitions.append(
+            DeleteRecordsPartitionResult(
+                partition_index=partition,
+                low_watermark=deletion.low_watermark,
+                error_code=deletion.error_code,
+            )
+        )
+    return DeleteRecordsResponse(topics=list(results.values()))

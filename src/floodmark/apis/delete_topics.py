@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from floodmark.apis.access import Access, each_topic, topic_name
+from floodmark.apis.authorizer import Guard, Operation, Resource, ResourceKind
 from floodmark.apis.context import RequestContext
 from floodmark.apis.decisions import decided
 from floodmark.controller.topics import DeletedTopic, TopicRef
@@ -13,10 +17,49 @@ from floodmark.wire.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    DeleteTopicState,
 )
 
 BY_ID_SINCE = 6
 DISABLED_SINCE = 3
+
+
+def _tell_describable(
+    context: RequestContext, guard: Guard, topic: Any, refusal: DeletableTopicResult
+) -> None:
+    """A client that may see a topic learns its name, or that there is none."""
+    if isinstance(topic, DeleteTopicState):
+        refusal.name = topic.name
+    name = topic_name(context, topic)
+    if name is None or not guard.allows(Operation.DESCRIBE, Resource(ResourceKind.TOPIC, name)):
+        return
+    if name in context.services.image.topics:
+        refusal.name = name
+    else:
+        refusal.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        refusal.error_message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.message
+
+
+ACCESS = Access(
+    each=(
+        each_topic(
+            Operation.DELETE,
+            "topic_names",
+            "responses",
+            or_cluster=Operation.DELETE,
+            amend=_tell_describable,
+            versions="1-5",
+        ),
+        each_topic(
+            Operation.DELETE,
+            "topics",
+            "responses",
+            or_cluster=Operation.DELETE,
+            amend=_tell_describable,
+            versions="6+",
+        ),
+    )
+)
 
 
 async def handle(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:

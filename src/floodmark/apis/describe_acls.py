@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from floodmark.apis.access import cluster
+from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+
+ACCESS = cluster(Operation.DESCRIBE)
 
 
 def handle(context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+from floodmark.apis.access import Access, Tells
 from floodmark.apis.authorized_operations import ALL_ON_CLUSTER, NOT_REQUESTED
+from floodmark.apis.authorizer import ResourceKind
 from floodmark.apis.context import RequestContext
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.describe_cluster import (
@@ -16,6 +18,8 @@ from floodmark.wire.messages.describe_cluster import (
 
 BROKERS = 1
 CONTROLLERS = 2
+
+ACCESS = Access(answer=(Tells(kind=ResourceKind.CLUSTER, field="cluster_authorized_operations"),))
 
 
 def handle(context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:

@@ -1,4 +1,4 @@
-"""DescribeConfigs (key 32), versions 1 to 4: settings of topics, brokers and groups.
+"""DescribeConfigs (key 32), versions 1 to 4: settings of topics, brokers, loggers and groups.
 
 Each with where its value comes from, what it hides (synonyms), whether it may be changed and, from
 v3 on, its type and documentation. v4 is flexible.
@@ -6,7 +6,10 @@ v3 on, its type and documentation. v4 is flexible.
 
 from __future__ import annotations
 
-from floodmark.apis.config_resources import ResourceType
+from floodmark.apis.access import Access
+from floodmark.apis.authorizer import Operation
+from floodmark.apis.broker_loggers import describe_loggers
+from floodmark.apis.config_resources import ResourceType, each_config_resource
 from floodmark.apis.context import RequestContext
 from floodmark.config.describe import (
     ConfigEntry,
@@ -28,6 +31,8 @@ from floodmark.wire.messages.describe_configs import (
 )
 
 RESOURCE_TYPES = frozenset(ResourceType)
+
+ACCESS = Access(each=each_config_resource(Operation.DESCRIBE_CONFIGS, "results"))
 
 
 def handle(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
@@ -62,6 +67,9 @@ def _describe(
     )
     entries, result.error_code, result.error_message = _entries(context, resource)
     result.configs = [_result(entry, request) for entry in entries]
+    is_logger = resource.resource_type == ResourceType.BROKER_LOGGER
+    if is_logger and result.error_code is ErrorCode.NONE:
+        result.configs = describe_loggers(resource.configuration_keys or None)
     return result
 
 

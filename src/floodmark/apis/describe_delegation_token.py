@@ -5,12 +5,16 @@ On a listener without SASL or TLS Kafka answers like this.
 
 from __future__ import annotations
 
+from floodmark.apis.access import NOTHING
 from floodmark.apis.context import RequestContext
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
+
+ACCESS = NOTHING
+"""Until tokens are served; then tokens are hidden without DESCRIBE on the DELEGATION_TOKEN."""
 
 
 def handle(

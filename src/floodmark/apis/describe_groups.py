@@ -9,13 +9,33 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
+from floodmark.apis.access import Access, Each, Tells, itself
 from floodmark.apis.authorized_operations import ALL_ON_GROUP
+from floodmark.apis.authorizer import Operation, ResourceKind
 from floodmark.apis.context import RequestContext
 from floodmark.apis.group_requests import when_all
 from floodmark.wire.messages.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+)
+
+ACCESS = Access(
+    each=(
+        Each(
+            operation=Operation.DESCRIBE,
+            kind=ResourceKind.GROUP,
+            items="groups",
+            answers="groups",
+            name=itself,
+            text=None,
+        ),
+    ),
+    answer=(
+        Tells(
+            kind=ResourceKind.GROUP, field="authorized_operations", items="groups", name="group_id"
+        ),
+    ),
 )
 
 

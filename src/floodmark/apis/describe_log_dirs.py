@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
+from floodmark.apis.access import Access, Needs
+from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.describe_log_dirs import (
@@ -19,6 +21,8 @@ from floodmark.wire.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+
+ACCESS = Access(needs=(Needs(operation=Operation.DESCRIBE, only_at_the_top=True),))
 
 
 def handle(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:

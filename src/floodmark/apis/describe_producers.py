@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from floodmark.apis.access import Access, each_topic
+from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.describe_producers import (
@@ -11,6 +13,8 @@ from floodmark.wire.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+
+ACCESS = Access(each=(each_topic(Operation.READ),))
 
 
 def handle(context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:

@@ -5,7 +5,9 @@ Topics come in the order of their names; a cursor says where the next page begin
 
 from __future__ import annotations
 
+from floodmark.apis.access import Access, Tells, each_topic
 from floodmark.apis.authorized_operations import ALL_ON_TOPIC
+from floodmark.apis.authorizer import Operation, ResourceKind
 from floodmark.apis.context import RequestContext
 from floodmark.metadata.image import TopicImage
 from floodmark.wire.errors import ErrorCode
@@ -21,6 +23,19 @@ from floodmark.wire.messages.describe_topic_partitions import (
 MAX_PARTITIONS_PER_PAGE = 2000
 """Kafka's `max.request.partition.size.limit`."""
 
+ACCESS = Access(
+    each=(each_topic(Operation.DESCRIBE),),
+    answer=(
+        Tells(
+            kind=ResourceKind.TOPIC,
+            field="topic_authorized_operations",
+            items="topics",
+            name="name",
+        ),
+    ),
+    inside=("hides each TOPIC without DESCRIBE from a list of all",),
+)
+
 
 def handle(
     context: RequestContext, request: DescribeTopicPartitionsRequest
@@ -29,7 +44,7 @@ def handle(
     asked = sorted({topic.name for topic in request.topics})
     if cursor is not None and not _fits(cursor, asked):
         return _refuse(asked, ErrorCode.INVALID_REQUEST)
-    names = asked or sorted(context.services.image.topics)
+    names = asked or sorted(context.visible_topics)
     first_partition = 0
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]

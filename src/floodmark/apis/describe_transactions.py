@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+from floodmark.apis.access import Access, Each, Hides, itself
+from floodmark.apis.authorizer import Operation, ResourceKind
 from floodmark.apis.context import RequestContext
 from floodmark.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     TopicData,
     TransactionState,
+)
+
+ACCESS = Access(
+    each=(
+        Each(
+            operation=Operation.DESCRIBE,
+            kind=ResourceKind.TRANSACTIONAL_ID,
+            items="transactional_ids",
+            answers="transaction_states",
+            name=itself,
+        ),
+    ),
+    answer=(
+        Hides(
+            operation=Operation.DESCRIBE,
+            kind=ResourceKind.TOPIC,
+            items="topics",
+            name="topic",
+            within="transaction_states",
+        ),
+    ),
 )
 
 

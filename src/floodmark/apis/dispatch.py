@@ -1,4 +1,8 @@
-"""From the bytes of a request to the bytes of its answer.
+"""From the bytes of a request to the bytes of its answer, through the gates.
+
+Each request goes the same way: authenticate, authorize, throttle, handle (`apis.gate`). A prepared
+request, which this connection has sent before, skips decoding and authorizing as long as neither
+ACLs nor quotas have changed since.
 
 `SERVED` is the one list of what this broker can do: ApiVersions answers it, docs/compatibility.md
 is made from it, and a request outside it is refused. An API's module and its codecs are loaded when
@@ -8,14 +12,19 @@ the first request for them comes, which keeps the start short.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
 from floodmark.apis import api_versions, produce_before_v3
+from floodmark.apis.access import NOTHING
+from floodmark.apis.authorizer import Guard
 from floodmark.apis.context import RequestContext, Services
+from floodmark.apis.forwarding import FORWARDED, forwarding
+from floodmark.apis.gate import BEFORE_AUTHENTICATION, handle_guarded
 from floodmark.apis.route import Handle, Remember, Route
-from floodmark.network.connection import Connection
+from floodmark.network.connection import Connection, Peer
+from floodmark.network.principal import ANONYMOUS
 from floodmark.network.request_channel import CloseConnection, Outcome
 from floodmark.wire import messages
 from floodmark.wire.api_keys import ApiKey
@@ -90,9 +99,26 @@ SERVED: dict[ApiKey, Served] = {
 }
 
 
-def advertised_versions() -> dict[int, tuple[int, int]]:
+SERVED_TO_BROKERS: dict[ApiKey, Served] = {
+    ApiKey.LEADER_AND_ISR: Served(5, 7),
+    ApiKey.STOP_REPLICA: Served(3, 4),
+    ApiKey.UPDATE_METADATA: Served(5, 8),
+    ApiKey.ALTER_PARTITION: Served(2, 3),
+    ApiKey.ALLOCATE_PRODUCER_IDS: Served(0, 0),
+}
+"""What the brokers of a cluster ask each other; a broker alone does not serve it."""
+
+MOST_ENTRIES_OF_BROKERS = 10_000_000
+
+
+def served_apis(*, in_cluster: bool) -> dict[ApiKey, Served]:
+    return {**SERVED, **SERVED_TO_BROKERS} if in_cluster else SERVED
+
+
+def advertised_versions(*, in_cluster: bool = False) -> dict[int, tuple[int, int]]:
     """What ApiVersions answers: what is served, and Produce from 0 (see `produce_before_v3`)."""
-    versions = {int(key): (served.lowest, served.highest) for key, served in SERVED.items()}
+    served_here = served_apis(in_cluster=in_cluster)
+    versions = {int(key): (served.lowest, served.highest) for key, served in served_here.items()}
     versions[ApiKey.PRODUCE] = (produce_before_v3.VERSIONS.start, SERVED[ApiKey.PRODUCE].highest)
     return versions
 
@@ -115,11 +141,22 @@ class FaultSwitch:
 class RequestTimer(Protocol):
     """What `floodmark.observability` plugs in when somebody wants to see how long requests take."""
 
-    def is_due(self) -> bool:
-        """Asked once per request: whether this one is to be timed."""
+    def now_ms(self) -> float:
+        """When a request that is timed begins."""
 
-    def time(self, api_key: ApiKey, handle: Callable[[], Any]) -> Any:
-        """Runs the handler and returns what it returned, or a coroutine in its place."""
+    def timed(
+        self, api_key: int, begin_ms: float, outcome: Outcome, connection: Connection
+    ) -> Outcome:
+        """What the request came to, with its end watched where that is yet to come."""
+
+
+SAMPLE_EVERY = 16
+"""Of produces and fetches, one in so many is timed: looking at the clock and sorting the time into
+buckets takes half a microsecond, a thirtieth of a small produce."""
+
+SAMPLED = {int(ApiKey.PRODUCE): SAMPLE_EVERY, int(ApiKey.FETCH): SAMPLE_EVERY}
+"""The requests that come by the thousands, and for how many each one that is timed stands. All
+others are always timed."""
 
 
 class Dispatch:
@@ -127,45 +164,82 @@ class Dispatch:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        # Work on a request is a turn of the loop, and takes some microseconds per entry.
+        self._most_entries = services.config.get_int("floodmark.request.max.entries")
         self._routes: dict[tuple[int, int], Route] = {}
         self.faults: FaultSwitch | None = None
         self.timer: RequestTimer | None = None
         # By plain numbers: hashing an enum member is a call of a Python function.
-        self.requests: dict[int, int] = {int(key): 0 for key in SERVED}
+        self._served = served_apis(in_cluster=ApiKey.LEADER_AND_ISR in services.api_versions)
+        self.requests: dict[int, int] = {int(key): 0 for key in self._served}
+        self.failures = services.failures
+        self.sampled: Mapping[int, int] = SAMPLED
 
     def handle(self, connection: Connection, frame: memoryview) -> Outcome:
-        peer = connection.peer
-        timer, faults = self.timer, self.faults
-        if timer is not None and not timer.is_due():
-            timer = None
+        peer, services = connection.peer, self._services
+        timer, faults, requests = self.timer, self.faults, self.requests
+        begin_ms: float | None = None
         if faults is not None and not faults.is_armed:
             faults = None
-        if timer is None and faults is None and peer.shortcut is not None:
-            outcome = peer.shortcut.outcome_of(frame)
-            if outcome is not None:
-                self.requests[_PRODUCE] += 1
-                return outcome
+        prepared = peer.shortcut
+        if prepared is not None and faults is None:
+            if prepared.generation != services.authorizer.generation + services.quotas.generation:
+                peer.shortcut = None
+            else:
+                count = requests[_PRODUCE]
+                if timer is not None and not count % SAMPLE_EVERY:
+                    begin_ms = timer.now_ms()
+                outcome = prepared.outcome_of(frame)
+                if outcome is not None:
+                    requests[_PRODUCE] = count + 1
+                    if begin_ms is None or timer is None:
+                        return outcome
+                    return timer.timed(_PRODUCE, begin_ms, outcome, connection)
         try:
             header, position = decode_request_header(frame)
             api_key, version = header.api_key, header.api_version
             route = self._routes.get((api_key, version)) or self._find_route(api_key, version)
-            request, _ = route.decode(frame, position)
+            if peer.principal is None and api_key not in BEFORE_AUTHENTICATION:
+                raise CloseConnection(f"{route.api_key.name} before authentication")
+            count = requests[api_key]
+            if timer is not None:
+                is_due = api_key not in SAMPLED or not count % SAMPLE_EVERY
+                begin_ms = timer.now_ms() if is_due else None
+            request, _ = route.decode(frame, position, self._limit_of(api_key))
         except DecodeError as problem:
             raise CloseConnection(f"cannot read a request: {problem}") from problem
-        self.requests[api_key] += 1
-        context = RequestContext(self._services, peer, header)
-        handle = route.handle
-        if timer is not None or faults is not None:
-            handle = _watched(route, timer, faults)
-        result = handle(context, request)
+        requests[api_key] = count + 1
+        context = RequestContext(services, peer, header, len(frame))
+        handle = route.handle if services.authorizer.allows_all else self._guarded(route, peer)
+        if faults is None:
+            result = handle(context, request)
+        else:
+            result = faults.intercept(route, request, lambda: handle(context, request))
         if route.remember is not None:
             route.remember(context, route, frame, request, result)
-        return route.outcome(header.correlation_id, result)
+        outcome = route.outcome(context, result)
+        if begin_ms is None or timer is None:
+            return outcome
+        return timer.timed(api_key, begin_ms, outcome, connection)
+
+    def _limit_of(self, api_key: int) -> int:
+        """How many entries a request may have. The controller names every partition there is."""
+        return MOST_ENTRIES_OF_BROKERS if api_key in SERVED_TO_BROKERS else self._most_entries
+
+    def _guarded(self, route: Route, peer: Peer) -> Handle:
+        """The handler behind the authorizer."""
+        guard = Guard(self._services.authorizer, peer.principal or ANONYMOUS, peer.host)
+
+        def handle(context: RequestContext, request: Any) -> Any:
+            context.guard = guard
+            return handle_guarded(route, context, guard, request)
+
+        return handle
 
     def _find_route(self, api_key: int, version: int) -> Route:
         try:
             known_key = ApiKey(api_key)
-            served = SERVED[known_key]
+            served = self._served[known_key]
         except (ValueError, KeyError):
             raise CloseConnection(f"API key {api_key} is not served") from None
         if not served.lowest <= version <= served.highest:
@@ -174,16 +248,21 @@ class Dispatch:
 
     def _load(self, api_key: ApiKey, version: int) -> Route:
         module = import_module(f"floodmark.apis.{api_key.name.lower()}")
+        handle: Handle = module.handle
+        if api_key in FORWARDED:
+            handle = forwarding(handle)
         response_class = messages.response_class(api_key)
         route = Route(
             api_key,
             version,
-            module.handle,
+            handle,
             decoder(messages.request_class(api_key), version),
             encoder(response_class, version),
             response_class,
             response_header_encoder(api_key, version),
+            module.ACCESS,
             _remember_of(api_key),
+            self._services.failures.counter(int(api_key), response_class),
         )
         self._routes[(int(api_key), version)] = route
         return route
@@ -199,10 +278,14 @@ class Dispatch:
                 api_key,
                 0,
                 api_versions.refuse_version,
-                lambda frame, position: (None, position),
+                lambda frame, position, most_entries: (None, position),
                 encoder(messages.response_class(api_key), 0),
                 messages.response_class(api_key),
                 response_header_encoder(api_key, 0),
+                NOTHING,
+                count_errors=self._services.failures.counter(
+                    int(api_key), messages.response_class(api_key)
+                ),
             )
         if api_key is ApiKey.PRODUCE and version in produce_before_v3.VERSIONS:
             return Route(
@@ -213,6 +296,7 @@ class Dispatch:
                 produce_before_v3.encode,
                 produce_before_v3.Refused,
                 response_header_encoder(api_key, version),
+                NOTHING,
             )
         raise CloseConnection(f"{api_key.name} v{version} is not served")
 
@@ -223,18 +307,3 @@ def _remember_of(api_key: ApiKey) -> Remember | None:
         return None
     remember: Remember = import_module("floodmark.apis.repeated_produce").remember
     return remember
-
-
-def _watched(route: Route, timer: RequestTimer | None, faults: FaultSwitch | None) -> Handle:
-    """The handler with what is plugged in around it: a fault is timed like any other answer."""
-
-    def intercepted(context: RequestContext, request: Any) -> Any:
-        if faults is None:
-            return route.handle(context, request)
-        return faults.intercept(route, request, lambda: route.handle(context, request))
-
-    def timed(context: RequestContext, request: Any) -> Any:
-        assert timer is not None
-        return timer.time(route.api_key, lambda: intercepted(context, request))
-
-    return intercepted if timer is None else timed

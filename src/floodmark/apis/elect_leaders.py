@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from floodmark.apis.access import cluster
+from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
+from floodmark.controller.controller import ControllerUnavailable
 from floodmark.controller.elections import ElectionAnswer, ElectionType
-from floodmark.controller.service import ControllerUnavailable
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -22,6 +24,8 @@ from floodmark.wire.messages.elect_leaders import (
 )
 
 ERROR_FOR_ALL_SINCE = 1
+
+ACCESS = cluster(Operation.ALTER)
 
 
 async def handle(context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:

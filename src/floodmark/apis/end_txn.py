@@ -10,6 +10,7 @@ partition, whatever happens to the client.
 
 from __future__ import annotations
 
+from floodmark.apis.access import Access, transactional_id
 from floodmark.apis.context import RequestContext
 from floodmark.apis.later import Later, later
 from floodmark.coordinators.shard import Producer
@@ -19,6 +20,8 @@ from floodmark.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 KNOWS_FENCED_SINCE = 2
 BUMPS_EPOCHS_SINCE = 5
+
+ACCESS = Access(needs=(transactional_id(),))
 
 
 def handle(context: RequestContext, request: EndTxnRequest) -> Later[EndTxnResponse]:

@@ -11,13 +11,22 @@ from functools import partial
 from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
+from floodmark.apis.access import Access
+from floodmark.apis.authorizer import THE_CLUSTER, Guard, Operation, Resource, ResourceKind
 from floodmark.apis.context import RequestContext
 from floodmark.apis.fetch_answer import Form, form_of
 from floodmark.network.transfer import Answer
 from floodmark.promise import Promise
 from floodmark.replication.fetch_sessions import FetchPlan, FetchTarget, PartitionKey, Topic
 from floodmark.replication.fetching import FetchLimits, ReplicaKey
-from floodmark.replication.replica import ISOLATIONS, NO_OFFSET, Isolation, ReadOutcome
+from floodmark.replication.partition import UNKNOWN_BROKER_EPOCH
+from floodmark.replication.replica import (
+    ISOLATIONS,
+    NO_OFFSET,
+    NO_REPLICA,
+    Isolation,
+    ReadOutcome,
+)
 from floodmark.storage.transaction_index import AbortedTransaction as AbortedInLog
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 from floodmark.wire.messages.fetch import (
@@ -30,6 +39,7 @@ from floodmark.wire.messages.fetch import (
     PartitionData,
 )
 
+RACK_SINCE = 11
 CURRENT_LEADER_SINCE = 12
 DIVERGING_EPOCH_SINCE = 12
 TOPIC_IDS_SINCE = 13
@@ -37,14 +47,23 @@ REPLICA_STATE_SINCE = 15
 MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 """The errors that come with the current leader (KIP-951)."""
 
+NOT_ALLOWED = ReadOutcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+ACCESS = Access(inside=("READ on each TOPIC; for replicas, CLUSTER_ACTION on CLUSTER",))
+
+
+_Targets: TypeAlias = list[tuple[ReplicaKey | None, FetchTarget]]
+
 
 class _Read(NamedTuple):
     """A fetch under way: how it is planned, and the partitions in the order of its outcomes."""
 
     plan: FetchPlan
-    targets: list[tuple[ReplicaKey | None, FetchTarget]]
+    targets: _Targets
     is_follower: bool
     names_aborted: bool
+    denied: _Targets
+    """Partitions that the reader may not read, which are answered so."""
     form: Form | None = None
     """Of the answer to a fetch of one partition that waits."""
 
@@ -60,8 +79,12 @@ def handle(context: RequestContext, request: FetchRequest) -> Fetched | Promise[
         return FetchResponse(error_code=plan.error_code)
     limits = _limits(context, request)
     targets = _with_keys(context, plan.targets)
-    names_aborted = limits.isolation is Isolation.READ_COMMITTED and not limits.is_follower
-    read = _Read(plan, targets, limits.is_follower, names_aborted)
+    is_follower = limits.replica_id >= 0
+    denied: _Targets = []
+    if context.guard is not None:
+        targets, denied = _sorted(context.guard, targets, is_follower)
+    names_aborted = limits.isolation is Isolation.READ_COMMITTED and not is_follower
+    read = _Read(plan, targets, is_follower, names_aborted, denied)
     outcomes = context.services.replicas.fetch(targets, limits)
     if isinstance(outcomes, list):
         return _answer(context, read, outcomes)
@@ -69,6 +92,24 @@ def handle(context: RequestContext, request: FetchRequest) -> Fetched | Promise[
         # Now, while nobody waits for us.
         read = read._replace(form=_form(context, read, targets[0][1]))
     return outcomes.map(partial(_answer, context, read))
+
+
+def _sorted(guard: Guard, targets: _Targets, is_follower: bool) -> tuple[_Targets, _Targets]:
+    """What may be read, and what may not. Asked about the whole session each time, so that it ends
+    with the permission. Topics whose id is unknown are answered as such."""
+    if is_follower:
+        is_allowed = guard.allows(Operation.CLUSTER_ACTION, THE_CLUSTER)
+        return (targets, []) if is_allowed else ([], targets)
+    names = {key[0] for key, _ in targets if key is not None}
+    allowed = {
+        name for name in names if guard.allows(Operation.READ, Resource(ResourceKind.TOPIC, name))
+    }
+    readable: _Targets = []
+    denied: _Targets = []
+    for key, target in targets:
+        is_allowed = key is None or key[0] in allowed
+        (readable if is_allowed else denied).append((key, target))
+    return readable, denied
 
 
 def _form(context: RequestContext, read: _Read, target: FetchTarget) -> Form | None:
@@ -101,19 +142,7 @@ def _refused(context: RequestContext, request: FetchRequest) -> FetchResponse:
 
 def _plan(context: RequestContext, request: FetchRequest) -> FetchPlan:
     uses_topic_ids = context.api_version >= TOPIC_IDS_SINCE
-    targets = [
-        FetchTarget(
-            topic.topic_id if uses_topic_ids else topic.topic,
-            partition.partition,
-            partition.fetch_offset,
-            partition.partition_max_bytes,
-            partition.current_leader_epoch,
-            partition.last_fetched_epoch,
-            partition.log_start_offset,
-        )
-        for topic in request.topics
-        for partition in topic.partitions
-    ]
+    targets = _wanted(request, uses_topic_ids)
     forgotten: list[PartitionKey] = [
         (topic.topic_id if uses_topic_ids else topic.topic, partition)
         for topic in request.forgotten_topics_data
@@ -134,6 +163,27 @@ def _plan(context: RequestContext, request: FetchRequest) -> FetchPlan:
     return plan
 
 
+def _wanted(request: FetchRequest, uses_topic_ids: bool) -> list[FetchTarget]:
+    """Each partition once: as in Kafka, the last entry of those that name it counts."""
+    targets = [
+        FetchTarget(
+            topic.topic_id if uses_topic_ids else topic.topic,
+            partition.partition,
+            partition.fetch_offset,
+            partition.partition_max_bytes,
+            partition.current_leader_epoch,
+            partition.last_fetched_epoch,
+            partition.log_start_offset,
+            partition.high_watermark,
+        )
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+    if len(targets) <= 1:
+        return targets
+    return list({target.key: target for target in targets}.values())
+
+
 def _with_keys(
     context: RequestContext, targets: list[FetchTarget]
 ) -> list[tuple[ReplicaKey | None, FetchTarget]]:
@@ -150,17 +200,20 @@ def _with_keys(
 
 
 def _limits(context: RequestContext, request: FetchRequest) -> FetchLimits:
-    replica_id = (
-        request.replica_state.replica_id
-        if context.api_version >= REPLICA_STATE_SINCE
-        else request.replica_id
-    )
+    replica_id, replica_epoch = request.replica_id, UNKNOWN_BROKER_EPOCH
+    if context.api_version >= REPLICA_STATE_SINCE:
+        state = request.replica_state
+        replica_id, replica_epoch = state.replica_id, state.replica_epoch
+    max_bytes = min(request.max_bytes, context.services.fetch_max_bytes)
     return FetchLimits(
-        request.min_bytes,
-        min(request.max_bytes, context.services.fetch_max_bytes),
+        min(request.min_bytes, max_bytes),
+        max_bytes,
         request.max_wait_ms,
         ISOLATIONS[request.isolation_level],
-        is_follower=replica_id >= 0,
+        replica_id,
+        replica_epoch,
+        context.api_version < RACK_SINCE,
+        request.rack_id,
     )
 
 
@@ -178,6 +231,7 @@ def _answer(context: RequestContext, read: _Read, outcomes: list[ReadOutcome]) -
         if plan.session is not None and not _is_news(target, outcome) and plan.is_incremental:
             continue
         told.append((key, target, outcome))
+    told += [(key, target, NOT_ALLOWED) for key, target in read.denied]
     plan.sent(served)
     if len(told) == 1 and told[0][2].records is not None:
         _, target, outcome = told[0]
@@ -198,7 +252,9 @@ def _answer(context: RequestContext, read: _Read, outcomes: list[ReadOutcome]) -
 
 def _is_news(target: FetchTarget, outcome: ReadOutcome) -> bool:
     return target.is_news(
-        error=outcome.error_code is not NO_ERROR or outcome.divergence is not None,
+        error=outcome.error_code is not NO_ERROR
+        or outcome.divergence is not None
+        or outcome.preferred_read_replica != NO_REPLICA,
         has_records=outcome.records is not None,
         high_watermark=outcome.high_watermark,
         log_start_offset=outcome.log_start_offset,
@@ -235,6 +291,7 @@ def _partition_data(
         # Zero bytes, not null: some clients take null for an error.
         records=b"" if outcome.records is None else outcome.records,
         aborted_transactions=None if outcome.aborted is None else _aborted(outcome.aborted),
+        preferred_read_replica=outcome.preferred_read_replica,
     )
     if outcome.divergence is not None:
         data.diverging_epoch = EpochEndOffset(

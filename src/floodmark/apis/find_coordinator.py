@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
+from floodmark.apis.access import Access, Each, Needs, itself
+from floodmark.apis.authorizer import Operation, ResourceKind
 from floodmark.apis.context import RequestContext
 from floodmark.coordinators.java_hash import partition_for
 from floodmark.coordinators.ports import CoordinatorError, CoordinatorLog
@@ -26,6 +28,45 @@ GROUP = 0
 TRANSACTION = 1
 BATCHED_SINCE = 4
 NO_NODE = -1
+
+ACCESS = Access(
+    needs=(
+        Needs(
+            operation=Operation.DESCRIBE,
+            kind=ResourceKind.GROUP,
+            names=lambda context, request: (request.key,) if request.key_type == GROUP else (),
+            versions="0-3",
+        ),
+        Needs(
+            operation=Operation.DESCRIBE,
+            kind=ResourceKind.TRANSACTIONAL_ID,
+            names=lambda context, request: (
+                (request.key,) if request.key_type == TRANSACTION else ()
+            ),
+            versions="0-3",
+        ),
+    ),
+    each=(
+        Each(
+            operation=Operation.DESCRIBE,
+            kind=ResourceKind.GROUP,
+            items="coordinator_keys",
+            answers="coordinators",
+            name=itself,
+            applies=lambda context, request, key: request.key_type == GROUP,
+            versions="4+",
+        ),
+        Each(
+            operation=Operation.DESCRIBE,
+            kind=ResourceKind.TRANSACTIONAL_ID,
+            items="coordinator_keys",
+            answers="coordinators",
+            name=itself,
+            applies=lambda context, request, key: request.key_type == TRANSACTION,
+            versions="4+",
+        ),
+    ),
+)
 
 
 def handle(

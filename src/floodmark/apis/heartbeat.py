@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import asyncio
 
+from floodmark.apis.access import Access, group
+from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
 from floodmark.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+ACCESS = Access(needs=(group(Operation.READ),))
 
 
 def handle(

@@ -1,11 +1,16 @@
 """IncrementalAlterConfigs (key 44), versions 0 and 1: change single settings of a resource.
 
-Set, delete, and for lists append and subtract. v1 is flexible.
+Set, delete, and for lists append and subtract. Levels of loggers are settings of this process; all
+others are for the controller. v1 is flexible.
 """
 
 from __future__ import annotations
 
-from floodmark.apis.config_changes import change_configs
+from floodmark.apis.access import Access
+from floodmark.apis.authorizer import Operation
+from floodmark.apis.broker_loggers import alter_loggers
+from floodmark.apis.config_changes import change_configs, times_asked
+from floodmark.apis.config_resources import ResourceType, each_config_resource
 from floodmark.apis.context import RequestContext
 from floodmark.controller.configs import ConfigAlteration, ConfigStep
 from floodmark.metadata.image import ConfigResource
@@ -16,22 +21,28 @@ from floodmark.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
+ACCESS = Access(each=each_config_resource(Operation.ALTER_CONFIGS, "responses"))
+
 
 async def handle(
     context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    controller = context.services.controller
-    return IncrementalAlterConfigsResponse(
-        responses=await change_configs(
-            context.services.broker_id,
-            request.resources,
-            _alteration,
-            lambda wishes: controller.incremental_alter_configs(
-                wishes, validate_only=request.validate_only
-            ),
-            AlterConfigsResourceResponse,
-        )
+    controller, broker_id = context.services.controller, context.services.broker_id
+    loggers: list[AlterConfigsResource] = []
+    others: list[AlterConfigsResource] = []
+    for resource in request.resources:
+        is_logger = resource.resource_type == ResourceType.BROKER_LOGGER
+        (loggers if is_logger else others).append(resource)
+    validate_only = request.validate_only
+    answers = alter_loggers(broker_id, loggers, times_asked(loggers), validate_only=validate_only)
+    answers += await change_configs(
+        broker_id,
+        others,
+        _alteration,
+        lambda wishes: controller.incremental_alter_configs(wishes, validate_only=validate_only),
+        AlterConfigsResourceResponse,
     )
+    return IncrementalAlterConfigsResponse(responses=answers)
 
 
 def _alteration(resource: ConfigResource, asked: AlterConfigsResource) -> ConfigAlteration:

@@ -10,6 +10,8 @@ again (CONCURRENT_TRANSACTIONS) until that is done.
 
 from __future__ import annotations
 
+from floodmark.apis.access import Access, Needs, transactional_id
+from floodmark.apis.authorizer import THE_CLUSTER, Operation, ResourceKind
 from floodmark.apis.context import RequestContext
 from floodmark.apis.later import Later, later
 from floodmark.coordinators.shard import Producer
@@ -19,6 +21,19 @@ from floodmark.wire.messages.init_producer_id import InitProducerIdRequest, Init
 
 KNOWS_FENCED_SINCE = 4
 NONE_GIVEN = -1
+
+ACCESS = Access(
+    needs=(
+        transactional_id(),
+        Needs(
+            operation=Operation.IDEMPOTENT_WRITE,
+            names=lambda context, request: (
+                () if request.transactional_id is not None else (THE_CLUSTER.name,)
+            ),
+            or_any=(Operation.WRITE, ResourceKind.TOPIC),
+        ),
+    )
+)
 
 
 def handle(

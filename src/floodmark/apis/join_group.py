@@ -9,6 +9,8 @@ The answer comes when the whole group has joined, so it is nearly always a futur
 
 from __future__ import annotations
 
+from floodmark.apis.access import Access, group
+from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
 from floodmark.apis.group_requests import client_of
 from floodmark.apis.later import Later, later
@@ -16,16 +18,15 @@ from floodmark.wire.messages.join_group import JoinGroupRequest, JoinGroupRespon
 
 NULL_PROTOCOL_SINCE = 7
 
+ACCESS = Access(needs=(group(Operation.READ),))
+
 
 def handle(context: RequestContext, request: JoinGroupRequest) -> Later[JoinGroupResponse]:
-    answer = context.services.groups.join_group(client_of(context), request)
-    if context.api_version >= NULL_PROTOCOL_SINCE:
-        return answer
-    return later(answer, _without_null)
+    no_protocol = None if context.api_version >= NULL_PROTOCOL_SINCE else ""
 
+    def fit(response: JoinGroupResponse) -> JoinGroupResponse:
+        """As in Kafka, no protocol is null since v7 and was an empty text before."""
+        response.protocol_name = response.protocol_name or no_protocol
+        return response
 
-def _without_null(response: JoinGroupResponse) -> JoinGroupResponse:
-    """Before v7 no protocol was an empty text."""
-    if response.protocol_name is None:
-        response.protocol_name = ""
-    return response
+    return later(context.services.groups.join_group(client_of(context), request), fit)

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from floodmark.apis.access import Access, group
+from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
 from floodmark.apis.later import Later, later
 from floodmark.wire.messages.leave_group import (
@@ -15,6 +17,8 @@ from floodmark.wire.messages.leave_group import (
 )
 
 MANY_MEMBERS_SINCE = 3
+
+ACCESS = Access(needs=(group(Operation.READ),))
 
 
 def handle(context: RequestContext, request: LeaveGroupRequest) -> Later[LeaveGroupResponse]:

@@ -5,6 +5,8 @@ v0 lists client metrics only, of which there are none here; v1 lists all kinds, 
 
 from __future__ import annotations
 
+from floodmark.apis.access import cluster
+from floodmark.apis.authorizer import Operation
 from floodmark.apis.config_resources import ResourceType
 from floodmark.apis.context import RequestContext
 from floodmark.wire.errors import ErrorCode
@@ -21,6 +23,8 @@ SUPPORTED = (
     ResourceType.CLIENT_METRICS,
     ResourceType.GROUP,
 )
+
+ACCESS = cluster(Operation.DESCRIBE_CONFIGS)
 
 
 def handle(

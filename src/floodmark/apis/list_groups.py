@@ -5,8 +5,22 @@
 
 from __future__ import annotations
 
+from floodmark.apis.access import Access, Hides
+from floodmark.apis.authorizer import Operation, ResourceKind
 from floodmark.apis.context import RequestContext
 from floodmark.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+ACCESS = Access(
+    answer=(
+        Hides(
+            operation=Operation.DESCRIBE,
+            kind=ResourceKind.GROUP,
+            items="groups",
+            name="group_id",
+            unless_cluster=Operation.DESCRIBE,
+        ),
+    )
+)
 
 
 def handle(context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:

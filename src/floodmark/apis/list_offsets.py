@@ -10,11 +10,16 @@ tiered, -6 earliest not yet tiered. Nothing is tiered here: -4 equals -2, and -5
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from collections.abc import Coroutine
+from typing import Any, NamedTuple
 
+from floodmark.apis.access import Access, each_topic
+from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
+from floodmark.apis.slices import in_slices
 from floodmark.records.errors import CorruptRecord
 from floodmark.replication.replica import ISOLATIONS, Replica
+from floodmark.steps import Steps, Unfinished, begin
 from floodmark.storage.errors import StorageError
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.list_offsets import (
@@ -32,11 +37,16 @@ EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 
+AT_ONCE_MS = 5.0
+"""What takes longer goes on in slices."""
+
 CONSUMER_REPLICA_ID = -1
 DEBUG_REPLICA_ID = -2
 
 LEADER_EPOCH_SINCE = 4
 NEEDS_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+
+ACCESS = Access(each=(each_topic(Operation.DESCRIBE),))
 
 
 class Found(NamedTuple):
@@ -45,7 +55,15 @@ class Found(NamedTuple):
     leader_epoch: int = -1
 
 
-def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+def handle(
+    context: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse | Coroutine[Any, Any, ListOffsetsResponse]:
+    clock = context.services.clock
+    work = begin(_answer(context, request), clock.monotonic_ms, AT_ONCE_MS)
+    return in_slices(work, clock) if isinstance(work, Unfinished) else work
+
+
+def _answer(context: RequestContext, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
     """A partition that is asked for twice has no answer: which of the two would it be?"""
     if request.isolation_level not in ISOLATIONS:
         return _refuse_all(request, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -58,7 +76,7 @@ def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsR
             if asked[topic.name, index] > 1:
                 answers[index] = _refuse(index, ErrorCode.INVALID_REQUEST)
             else:
-                answers[index] = _partition(context, request, topic.name, partition)
+                answers[index] = yield from _partition(context, request, topic.name, partition)
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(name=name, partitions=list(answers.values()))
@@ -85,7 +103,7 @@ def _refuse(index: int, error_code: ErrorCode) -> ListOffsetsPartitionResponse:
 
 def _partition(
     context: RequestContext, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
-) -> ListOffsetsPartitionResponse:
+) -> Steps[ListOffsetsPartitionResponse]:
     def refuse(error_code: ErrorCode) -> ListOffsetsPartitionResponse:
         return _refuse(wanted.partition_index, error_code)
 
@@ -106,7 +124,7 @@ def _partition(
         ISOLATIONS[request.isolation_level], is_follower=request.replica_id != CONSUMER_REPLICA_ID
     )
     try:
-        found = _find(replica, wanted.timestamp, end_offset)
+        found = yield from _find(replica, wanted.timestamp, end_offset)
     except (StorageError, OSError):
         return refuse(ErrorCode.KAFKA_STORAGE_ERROR)
     except CorruptRecord:
@@ -119,7 +137,7 @@ def _partition(
     )
 
 
-def _find(replica: Replica, timestamp: int, end_offset: int) -> Found:
+def _find(replica: Replica, timestamp: int, end_offset: int) -> Steps[Found]:
     log = replica.log
     if timestamp == LATEST:
         return Found(-1, end_offset, replica.core.leadership.leader_epoch)
@@ -129,7 +147,7 @@ def _find(replica: Replica, timestamp: int, end_offset: int) -> Found:
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return Found()
     if timestamp == MAX_TIMESTAMP:
-        found = log.max_timestamp_offset(end_offset)
+        found = yield from log.max_timestamp_offset(end_offset)
     else:
-        found = log.offset_for_timestamp(timestamp, end_offset)
+        found = yield from log.offset_for_timestamp(timestamp, end_offset)
     return Found() if found is None else Found(*found)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from floodmark.apis.access import cluster
+from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
 from floodmark.metadata.image import MetadataImage
 from floodmark.wire.messages.list_partition_reassignments import (
@@ -16,6 +18,8 @@ from floodmark.wire.messages.list_partition_reassignments import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
+
+ACCESS = cluster(Operation.DESCRIBE)
 
 
 def handle(

@@ -5,12 +5,25 @@
 
 from __future__ import annotations
 
+from floodmark.apis.access import Access, Hides
+from floodmark.apis.authorizer import Operation, ResourceKind
 from floodmark.apis.context import RequestContext
 from floodmark.coordinators.transactions.listing import TransactionFilter
 from floodmark.wire.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
     TransactionState,
+)
+
+ACCESS = Access(
+    answer=(
+        Hides(
+            operation=Operation.DESCRIBE,
+            kind=ResourceKind.TRANSACTIONAL_ID,
+            items="transaction_states",
+            name="transactional_id",
+        ),
+    )
 )
 
 

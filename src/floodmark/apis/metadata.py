@@ -16,7 +16,9 @@ from collections.abc import Coroutine
 from typing import Any
 from uuid import UUID
 
+from floodmark.apis.access import Access, Tells, each_topic
 from floodmark.apis.authorized_operations import ALL_ON_CLUSTER, ALL_ON_TOPIC, NOT_REQUESTED
+from floodmark.apis.authorizer import Guard, Operation, ResourceKind
 from floodmark.apis.context import RequestContext
 from floodmark.apis.decisions import decided
 from floodmark.controller.topics import CreatedTopic, NewTopic
@@ -39,6 +41,53 @@ from floodmark.wire.messages.metadata import (
 from floodmark.wire.schema import ZERO_UUID
 
 BY_ID_SINCE = 12
+
+
+def _hide_name(
+    context: RequestContext,
+    guard: Guard,
+    topic: MetadataRequestTopic,
+    refusal: MetadataResponseTopic,
+) -> None:
+    """An id is no secret, and the name behind it is."""
+    if topic.topic_id != ZERO_UUID:
+        refusal.name = None
+
+
+def _is_to_create(
+    context: RequestContext, request: MetadataRequest, topic: MetadataRequestTopic
+) -> bool:
+    services = context.services
+    return (
+        topic.name is not None
+        and topic.topic_id == ZERO_UUID
+        and topic.name not in services.image.topics
+        and request.allow_auto_topic_creation
+        and services.config.get_bool("auto.create.topics.enable")
+    )
+
+
+ACCESS = Access(
+    each=(
+        each_topic(Operation.DESCRIBE, amend=_hide_name, handles_none=True),
+        each_topic(
+            Operation.CREATE,
+            or_cluster=Operation.CREATE,
+            applies=_is_to_create,
+            handles_none=True,
+        ),
+    ),
+    answer=(
+        Tells(
+            kind=ResourceKind.TOPIC,
+            field="topic_authorized_operations",
+            items="topics",
+            name="name",
+        ),
+        Tells(kind=ResourceKind.CLUSTER, field="cluster_authorized_operations"),
+    ),
+    inside=("hides each TOPIC without DESCRIBE from a list of all",),
+)
 
 
 def handle(
@@ -84,15 +133,10 @@ def _asks_for_all(context: RequestContext, request: MetadataRequest) -> bool:
 
 
 def _to_create(context: RequestContext, request: MetadataRequest) -> list[str]:
-    if not request.allow_auto_topic_creation or not request.topics:
-        return []
-    if not context.services.config.get_bool("auto.create.topics.enable"):
-        return []
-    topics = context.services.image.topics
     return [
         topic.name
-        for topic in request.topics
-        if topic.name is not None and topic.topic_id == ZERO_UUID and topic.name not in topics
+        for topic in request.topics or ()
+        if topic.name is not None and _is_to_create(context, request, topic)
     ]
 
 
@@ -108,7 +152,7 @@ async def _create_and_answer(
         else:
             errors[name] = await _create_internal(log)
     created = await decided(
-        context.services.controller.create_topics([NewTopic(name) for name in ordinary]),
+        context.services.controller_client.create_topics([NewTopic(name) for name in ordinary]),
         lambda code, text: [CreatedTopic(name, code, text) for name in ordinary],
     )
     for topic in created:
@@ -142,7 +186,7 @@ def _answer(
     operations = ALL_ON_TOPIC if request.include_topic_authorized_operations else NOT_REQUESTED
     topics: list[MetadataResponseTopic]
     if _asks_for_all(context, request):
-        topics = [_known(context, topic, operations) for topic in image.topics.values()]
+        topics = [_known(context, topic, operations) for topic in context.visible_topics.values()]
     else:
         topics = [
             _asked_for(context, topic.name, topic.topic_id, operations, errors)

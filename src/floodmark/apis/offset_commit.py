@@ -9,6 +9,8 @@ Partitions that do not exist are refused one by one, the rest is committed.
 
 from __future__ import annotations
 
+from floodmark.apis.access import Access, each_topic, group
+from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
 from floodmark.apis.later import Later, later
 from floodmark.wire.errors import ErrorCode
@@ -21,6 +23,8 @@ from floodmark.wire.messages.offset_commit import (
 )
 
 TOPIC_IDS_SINCE = 10
+
+ACCESS = Access(needs=(group(Operation.READ),), each=(each_topic(Operation.READ),))
 
 
 def handle(context: RequestContext, request: OffsetCommitRequest) -> Later[OffsetCommitResponse]:

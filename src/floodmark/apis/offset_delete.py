@@ -5,6 +5,8 @@ Partitions that do not exist are UNKNOWN_TOPIC_OR_PARTITION, one by one.
 
 from __future__ import annotations
 
+from floodmark.apis.access import Access, each_topic, group
+from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
 from floodmark.apis.later import Later, later
 from floodmark.wire.errors import ErrorCode
@@ -13,6 +15,10 @@ from floodmark.wire.messages.offset_delete import (
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
+)
+
+ACCESS = Access(
+    needs=(group(Operation.DELETE),), each=(each_topic(Operation.READ, handles_none=True),)
 )
 
 

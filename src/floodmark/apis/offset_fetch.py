@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import asyncio
 
+from floodmark.apis.access import Access, Each, Hides, Needs, each_topic
+from floodmark.apis.authorizer import Guard, Operation, ResourceKind
 from floodmark.apis.context import RequestContext
 from floodmark.apis.group_requests import when_all
 from floodmark.apis.later import Later, later
@@ -30,6 +32,50 @@ from floodmark.wire.messages.offset_fetch import (
 MANY_GROUPS_SINCE = 8
 TOPIC_IDS_SINCE = 10
 ERROR_FIELD_SINCE = 2
+
+
+def _without_topics(
+    context: RequestContext,
+    guard: Guard,
+    group: OffsetFetchRequestGroup,
+    refusal: OffsetFetchResponseGroup,
+) -> None:
+    refusal.topics = []
+
+
+ACCESS = Access(
+    needs=(
+        Needs(
+            operation=Operation.DESCRIBE,
+            kind=ResourceKind.GROUP,
+            names="group_id",
+            versions="1-7",
+        ),
+    ),
+    each=(
+        Each(
+            operation=Operation.DESCRIBE,
+            kind=ResourceKind.GROUP,
+            items="groups",
+            answers="groups",
+            name=lambda context, group: group.group_id,
+            amend=_without_topics,
+            versions="8+",
+        ),
+        each_topic(Operation.DESCRIBE, handles_none=True, versions="1-7"),
+        each_topic(Operation.DESCRIBE, within="groups", versions="8+"),
+    ),
+    answer=(
+        Hides(operation=Operation.DESCRIBE, kind=ResourceKind.TOPIC, items="topics", name="name"),
+        Hides(
+            operation=Operation.DESCRIBE,
+            kind=ResourceKind.TOPIC,
+            items="topics",
+            name="name",
+            within="groups",
+        ),
+    ),
+)
 
 
 def handle(context: RequestContext, request: OffsetFetchRequest) -> Later[OffsetFetchResponse]:

@@ -7,6 +7,8 @@ Followers and consumers find out with it where their log and the leader's part (
 
 from __future__ import annotations
 
+from floodmark.apis.access import Access, each_topic
+from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.offset_for_leader_epoch import (
@@ -16,6 +18,8 @@ from floodmark.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+
+ACCESS = Access(each=(each_topic(Operation.DESCRIBE, or_cluster=Operation.CLUSTER_ACTION),))
 
 
 def handle(

@@ -13,13 +13,22 @@ from __future__ import annotations
 from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeAlias
 
+from floodmark.apis.access import Access, each_topic, transactional_id
+from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
-from floodmark.apis.transactional_produce import is_closed, topic_name, verify_transaction
+from floodmark.apis.prepared_produce import Preparations, prepare
+from floodmark.apis.transactional_produce import (
+    Verified,
+    is_closed,
+    topic_name,
+    verify_transaction,
+)
 from floodmark.network.request_channel import CloseConnection
 from floodmark.promise import Promise
 from floodmark.records.batch import COMPRESSION_MASK, HEADER_BYTES, read_header
 from floodmark.records.compression import Compression
 from floodmark.replication.replica import AppendOutcome
+from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 from floodmark.wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -38,31 +47,68 @@ Key: TypeAlias = tuple[str, int]
 Outcomes: TypeAlias = dict[Key, AppendOutcome]
 Answer: TypeAlias = "ProduceResponse | Promise[ProduceResponse] | None"
 
+ACCESS = Access(
+    needs=(transactional_id(),),
+    each=(each_topic(Operation.WRITE, "topic_data", "responses", text=None),),
+    is_answered=lambda request: request.acks != 0,
+)
+
 
 def handle(
     context: RequestContext, request: ProduceRequest
 ) -> Answer | Coroutine[Any, Any, ProduceResponse | None]:
+    """First what may take long (`apis.prepared_produce`), then whether the transaction is open,
+    then the append; after the last wait there is nothing in between."""
+    preparations = prepare(context, request)
+    if not isinstance(preparations, dict):
+        return _append_when_prepared(context, request, preparations)
+    return _append_prepared(context, request, preparations)
+
+
+async def _append_when_prepared(
+    context: RequestContext, request: ProduceRequest, preparing: Awaitable[Preparations]
+) -> ProduceResponse | None:
+    answer = _append_prepared(context, request, await preparing)
+    return answer if answer is None or isinstance(answer, ProduceResponse) else await answer
+
+
+def _append_prepared(
+    context: RequestContext, request: ProduceRequest, preparations: Preparations
+) -> Answer | Coroutine[Any, Any, ProduceResponse | None]:
     if request.transactional_id is None:
-        return append(context, request, {})
-    refused = verify_transaction(context, request)
-    if isinstance(refused, dict):
-        return append(context, request, refused)
-    return _append_when_verified(context, request, refused)
+        return append(context, request, {}, preparations)
+    verified = verify_transaction(context, request)
+    if isinstance(verified, Verified):
+        return append(context, request, verified.refusals, preparations, verified)
+    return _append_when_verified(context, request, verified, preparations)
 
 
 async def _append_when_verified(
-    context: RequestContext, request: ProduceRequest, verification: Awaitable[Outcomes]
+    context: RequestContext,
+    request: ProduceRequest,
+    verification: Awaitable[Verified],
+    preparations: Preparations,
 ) -> ProduceResponse | None:
-    """The records stay where they are meanwhile: the connection is muted until the answer."""
-    answer = append(context, request, await verification)
+    """The records stay where they are meanwhile: the connection is muted until the answer.
+
+    Between the last check of the guards, which is part of the append, and the append nothing may
+    wait: a marker could come in between.
+    """
+    verified = await verification
+    answer = append(context, request, verified.refusals, preparations, verified)
     return await answer if isinstance(answer, Promise) else answer
 
 
-def append(context: RequestContext, request: ProduceRequest, decided: Outcomes) -> Answer:
+def append(
+    context: RequestContext,
+    request: ProduceRequest,
+    decided: Outcomes,
+    preparations: Preparations,
+    verified: Verified | None = None,
+) -> Answer:
     """Append to all partitions but those of which it is decided what becomes of them."""
     replicas = context.services.replicas
     acks = request.acks
-    in_transaction = request.transactional_id is not None
     response = ProduceResponse(responses=[])
     pending: dict[Key, tuple[AppendOutcome, PartitionProduceResponse]] = {}
     for topic in request.topic_data:
@@ -81,8 +127,13 @@ def append(context: RequestContext, request: ProduceRequest, decided: Outcomes) 
                 outcome = AppendOutcome(ErrorCode.INVALID_TOPIC_EXCEPTION, error_message=text)
             else:
                 key = (name, partition.index)
+                guard = None if verified is None else verified.guard_of(key)
                 outcome = decided.get(key) or replicas.append(
-                    key, partition.records or b"", acks, in_transaction
+                    key,
+                    partition.records or b"",
+                    acks,
+                    guard,
+                    preparations.get(id(partition)) if preparations else None,
                 )
             answer = PartitionProduceResponse(
                 index=partition.index,
@@ -101,7 +152,7 @@ def append(context: RequestContext, request: ProduceRequest, decided: Outcomes) 
             )
         )
     if acks == 0:
-        _end_unanswered(response)
+        _end_unanswered(context, response)
         return None
     if not pending:
         return response
@@ -129,7 +180,6 @@ def _refuse(
     outcome: AppendOutcome,
 ) -> None:
     answer.error_code = outcome.error_code
-    answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
     answer.error_message = outcome.error_message
     answer.record_errors = [
         BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
@@ -143,11 +193,12 @@ def _refuse(
         answer.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
 
 
-def _end_unanswered(response: ProduceResponse) -> None:
+def _end_unanswered(context: RequestContext, response: ProduceResponse) -> None:
     """With acks=0 the only way to say that something went wrong is to end the connection."""
     for topic in response.responses:
         for answer in topic.partition_responses:
             if answer.error_code != NO_ERROR:
+                context.services.failures.count(ApiKey.PRODUCE, answer.error_code)
                 raise CloseConnection(
                     f"produce with acks=0 to {topic.name or topic.topic_id}-{answer.index} "
                     f"failed: {ErrorCode(answer.error_code).name}"

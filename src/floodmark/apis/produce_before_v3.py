@@ -39,7 +39,7 @@ def handle(context: RequestContext, request: tuple[int, Topics]) -> Refused:
     return Refused(context.api_version, topics)
 
 
-def decode(frame: memoryview, position: int) -> tuple[tuple[int, Topics], int]:
+def decode(frame: memoryview, position: int, most_entries: int) -> tuple[tuple[int, Topics], int]:
     """acks, timeout, then an array of topics with their partitions; records are passed over."""
     try:
         acks, _timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, position)
@@ -47,6 +47,7 @@ def decode(frame: memoryview, position: int) -> tuple[tuple[int, Topics], int]:
         topics: Topics = []
         (topic_count,) = _INT32.unpack_from(frame, position)
         position += 4
+        most_entries = _fewer(most_entries, topic_count)
         for _ in range(topic_count):
             (length,) = _INT16.unpack_from(frame, position)
             if length < 0:
@@ -55,6 +56,7 @@ def decode(frame: memoryview, position: int) -> tuple[tuple[int, Topics], int]:
             position += 2 + length
             (partition_count,) = _INT32.unpack_from(frame, position)
             position += 4
+            most_entries = _fewer(most_entries, partition_count)
             partitions = []
             for _ in range(partition_count):
                 partitions.append(_INT32.unpack_from(frame, position)[0])
@@ -63,6 +65,12 @@ def decode(frame: memoryview, position: int) -> tuple[tuple[int, Topics], int]:
     except error as problem:
         raise DecodeError(f"a produce request ends too early: {problem}") from problem
     return (acks, topics), position
+
+
+def _fewer(most_entries: int, count: int) -> int:
+    if count > most_entries:
+        raise DecodeError("a produce request names too many topics and partitions")
+    return most_entries - max(0, count)
 
 
 def encode(response: Refused, parts: list[Any]) -> None:

@@ -5,12 +5,15 @@ On a listener without SASL or TLS Kafka answers like this.
 
 from __future__ import annotations
 
+from floodmark.apis.access import NOTHING
 from floodmark.apis.context import RequestContext
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
+
+ACCESS = NOTHING
 
 
 def handle(

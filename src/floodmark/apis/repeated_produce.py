@@ -7,7 +7,7 @@ meaning, so its records are appended without decoding what is around them. That 
 This knows no layout: a request is remembered if encoding it gives the bytes that came, which shows
 where its records begin and end; `apis.offsets_template` does the same for the answer. Whatever is
 not as usual goes the ordinary way: an unknown beginning, another partition behind that name, an
-append that is refused or not yet acknowledged.
+append that is refused, not yet acknowledged, or takes long to prepare.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from struct import Struct
 from typing import NamedTuple, TypeAlias
 
 from floodmark.apis.context import RequestContext
+from floodmark.apis.gate import throttle_time, with_throttle_time
 from floodmark.apis.offsets_template import OffsetsTemplate
 from floodmark.apis.produce import ZSTD_SINCE, append
 from floodmark.apis.route import Route
 from floodmark.apis.transactional_produce import topic_name
 from floodmark.network.request_channel import Outcome
-from floodmark.replication.replica import NO_TIMESTAMP, AppendOutcome, Replica
+from floodmark.replication.replica import NO_TIMESTAMP, UNPREPARED, AppendOutcome, Replica
 from floodmark.wire.api_keys import FIRST_FLEXIBLE_VERSION
 from floodmark.wire.compiler import encode_parts
 from floodmark.wire.errors import NO_ERROR
@@ -63,6 +64,8 @@ class _Known(NamedTuple):
     pack_answer: Callable[..., bytes]
     answer_front: bytes
     answer_back: bytes
+    throttle_position: int
+    """Where the answer has its throttle time."""
 
 
 # Api key and version in one, the correlation id, the front, and the two bytes behind it.
@@ -75,12 +78,26 @@ _Fronts: TypeAlias = tuple[int, _Read, dict[bytes, _Known]]
 class RepeatedProduces:
     """The requests that one connection has sent before. Asked about each frame of it."""
 
-    __slots__ = ("_context", "_fronts", "_is_flexible", "_kind", "_removals", "_replicas", "_route")
+    __slots__ = (
+        "_context",
+        "_fronts",
+        "_is_flexible",
+        "_is_unlimited",
+        "_kind",
+        "_removals",
+        "_replicas",
+        "_route",
+        "generation",
+    )
 
     def __init__(self, context: RequestContext, route: Route) -> None:
+        services = context.services
+        # All that it knows was authorized under this; `apis.dispatch` drops it afterwards.
+        self.generation = services.authorizer.generation + services.quotas.generation
+        self._is_unlimited = services.quotas.is_unlimited
         self._context = context
         self._route = route
-        self._replicas = context.services.replicas
+        self._replicas = services.replicas
         self._removals = self._replicas.removals
         self._is_flexible = route.version >= FIRST_FLEXIBLE_VERSION[route.api_key]
         self._kind = int(route.api_key) << 16 | route.version
@@ -98,7 +115,7 @@ class RepeatedProduces:
                 break
         else:
             return None
-        replica, acks, back, back_bytes, pack, answer_front, answer_back = known
+        replica, acks, back, back_bytes, pack, answer_front, answer_back, _ = known
         end = frame_bytes - back_bytes
         if second < _CONTINUED <= first and self._is_flexible:
             # What most are: a varint of two bytes. Not by the function below: the call takes as
@@ -121,24 +138,40 @@ class RepeatedProduces:
         outcome = self._replicas.append_to(replica, frame[start:end], acks)
         if isinstance(outcome, int):
             start_offset = replica.log.log_start_offset
-            return pack(
+            answer = pack(
                 correlation_id, answer_front, outcome, NO_TIMESTAMP, start_offset, answer_back
             )
-        error_code, base_offset, append_time_ms, start_offset, _, is_pending, _, _ = outcome
-        if error_code is not NO_ERROR or is_pending:
-            return self._answer_in_full(frame, replica.key, outcome)
-        return pack(
-            correlation_id, answer_front, base_offset, append_time_ms, start_offset, answer_back
-        )
+        elif outcome is UNPREPARED:
+            return None
+        else:
+            error_code, base_offset, append_time_ms, start_offset, _, is_pending, _, _ = outcome
+            if error_code is not NO_ERROR or is_pending:
+                return self._answer_in_full(frame, replica.key, replica.in_full(outcome))
+            answer = pack(
+                correlation_id, answer_front, base_offset, append_time_ms, start_offset, answer_back
+            )
+        return answer if self._is_unlimited else self._throttled(frame, known, answer)
+
+    def _throttled(self, frame: memoryview, known: _Known, answer: bytes) -> Outcome:
+        context = self._context_of(frame)[0]
+        throttle_ms = throttle_time(context, answer)
+        if throttle_ms <= 0:
+            return answer
+        return with_throttle_time(answer, known.throttle_position, throttle_ms)
+
+    def _context_of(self, frame: memoryview) -> tuple[RequestContext, int]:
+        """And where the request begins behind its header."""
+        header, position = decode_request_header(frame)
+        of_first = self._context
+        return RequestContext(of_first.services, of_first.peer, header, len(frame)), position
 
     def _answer_in_full(
         self, frame: memoryview, key: tuple[str, int], outcome: AppendOutcome
     ) -> Outcome:
-        header, position = decode_request_header(frame)
+        context, position = self._context_of(frame)
         request, _ = self._route.decode(frame, position)
-        context = RequestContext(self._context.services, self._context.peer, header)
-        result = append(context, request, {key: outcome})
-        return self._route.outcome(header.correlation_id, result)
+        result = append(context, request, {key: outcome}, {})
+        return self._route.outcome(context, result)
 
     def learn(self, frame: memoryview, request: ProduceRequest) -> None:
         """Remember a request to one partition that has been acknowledged."""
@@ -162,8 +195,21 @@ class RepeatedProduces:
             return
         front = bytes(frame[_AFTER_CORRELATION_ID:front_end])
         self._with_end(front_end)[front] = _Known(
-            replica, request.acks, back, len(back), answer.pack, answer.front, answer.back
+            replica,
+            request.acks,
+            back,
+            len(back),
+            answer.pack,
+            answer.front,
+            answer.back,
+            self._throttle_position(request),
         )
+
+    def _throttle_position(self, request: ProduceRequest) -> int:
+        """Where two answers differ of which only one is throttled."""
+        free, throttled = (self._answer(request, 0, throttle_ms) for throttle_ms in (0, -1))
+        pairs = enumerate(zip(free, throttled, strict=True))
+        return next(position for position, (one, other) in pairs if one != other)
 
     def _with_end(self, end: int) -> dict[bytes, _Known]:
         for known_end, _, requests in self._fronts:
@@ -192,7 +238,7 @@ class RepeatedProduces:
             or sum(len(requests) for _, _, requests in self._fronts) >= MOST_PARTITIONS
         )
 
-    def _answer(self, request: ProduceRequest, value: int) -> bytes:
+    def _answer(self, request: ProduceRequest, value: int, throttle_ms: int = 0) -> bytes:
         """An answer in which all offsets are this."""
         topic = request.topic_data[0]
         partition = PartitionProduceResponse(
@@ -206,9 +252,10 @@ class RepeatedProduces:
                 TopicProduceResponse(
                     name=topic.name, topic_id=topic.topic_id, partition_responses=[partition]
                 )
-            ]
+            ],
+            throttle_time_ms=throttle_ms,
         )
-        answer = self._route.answer(0, response)
+        answer = self._route.encoded(0, response)
         assert isinstance(answer, bytes)
         return answer
 

@@ -10,11 +10,16 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
+from floodmark.apis.access import Access
 from floodmark.apis.context import RequestContext
+from floodmark.apis.gate import throttled
+from floodmark.invariant import invariant
 from floodmark.network.request_channel import Outcome, Parked, Response
+from floodmark.network.transfer import Answer
 from floodmark.promise import Promise
 from floodmark.wire.api_keys import ApiKey
-from floodmark.wire.compiler import Encoder
+from floodmark.wire.compiler import Decoder, Encoder
+from floodmark.wire.schema import schema_of
 
 _FETCH = ApiKey.FETCH
 
@@ -26,29 +31,50 @@ class Route(NamedTuple):
     api_key: ApiKey
     version: int
     handle: Handle
-    decode: Callable[[memoryview, int], tuple[Any, int]]
+    decode: Decoder[Any]
     encode: Encoder
     response_class: type[Any]
     encode_header: Callable[[int], bytes]
+    access: Access
+    """What it asks of the authorizer."""
     remember: Remember | None = None
     """What an API does with a request that it has handled, to be quicker with the next."""
+    count_errors: Callable[[Any], None] | None = None
+    """Called with every answer that is encoded here."""
 
-    def answer(self, correlation_id: int, message: Any) -> Response:
-        """Only Fetch answers with pieces of files. What is ready to be sent passes, and None, which
-        stands for no answer."""
-        if message is None or isinstance(message, (bytes, list)):
-            return message
+    def encoded(self, correlation_id: int, message: Any) -> Answer:
+        """Only Fetch answers with pieces of files."""
         parts: list[Any] = [self.encode_header(correlation_id)]
         self.encode(message, parts)
         return parts if self.api_key is _FETCH else b"".join(parts)
 
-    def outcome(self, correlation_id: int, result: Any) -> Outcome:
+    def answer(self, context: RequestContext, message: Any) -> Response:
+        """What is ready to be sent passes, and None, which stands for no answer."""
+        answer: Response
+        if message is None or isinstance(message, (bytes, list)):
+            answer = message
+        else:
+            if self.count_errors is not None:
+                self.count_errors(message)
+            answer = self.encoded(context.header.correlation_id, message)
+        if context.services.quotas.is_unlimited:
+            return answer
+        return throttled(self, context, message, answer)
+
+    def outcome(self, context: RequestContext, result: Any) -> Outcome:
         """What a handler has returned, for the request channel."""
         if result is None or isinstance(result, (self.response_class, bytes, list)):
-            return self.answer(correlation_id, result)
+            return self.answer(context, result)
         if isinstance(result, (Promise, asyncio.Future)):
-            return Parked(result, partial(self.answer, correlation_id))
-        return self._finish(correlation_id, result)
+            return Parked(result, partial(self.answer, context))
+        return self._finish(context, result)
 
-    async def _finish(self, correlation_id: int, work: Coroutine[Any, Any, Any]) -> Response:
-        return self.answer(correlation_id, await work)
+    async def _finish(self, context: RequestContext, work: Coroutine[Any, Any, Any]) -> Response:
+        return self.answer(context, await work)
+
+    @property
+    def throttle_position(self) -> int:
+        """Where the throttle time lies in an answer that comes from a template: first of all."""
+        first = next(f for f in schema_of(self.response_class).fields if f.exists_in(self.version))
+        invariant(first.name == "throttle_time_ms", f"{self.api_key.name} has no templates")
+        return len(self.encode_header(0))

@@ -5,12 +5,15 @@ On a listener without SASL Kafka takes every client for authenticated, and says 
 
 from __future__ import annotations
 
+from floodmark.apis.access import NOTHING
 from floodmark.apis.context import RequestContext
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
 )
+
+ACCESS = NOTHING
 
 
 def handle(context: RequestContext, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:

@@ -5,9 +5,12 @@ On a listener without SASL Kafka answers like this, so a client with the wrong s
 
 from __future__ import annotations
 
+from floodmark.apis.access import NOTHING
 from floodmark.apis.context import RequestContext
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+ACCESS = NOTHING
 
 
 def handle(context: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:

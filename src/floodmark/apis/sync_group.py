@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import asyncio
 
+from floodmark.apis.access import Access, group
+from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 PROTOCOL_NEEDED_SINCE = 5
+
+ACCESS = Access(needs=(group(Operation.READ),))
 
 
 def handle(

@@ -3,17 +3,21 @@
 Without this a late produce of a transaction that has ended would begin a transaction that nobody
 ends (KIP-890). Called by `apis.produce`. A partition where the producer's transaction is already
 open needs no question. Clients of the second protocol (v12) have their partitions added on the way;
-for older ones the coordinator only confirms that they added them.
+for older ones the coordinator only confirms that they added them. The answer may take a while, so
+it comes with guards that the logs check when they append (`storage.transaction_guards`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from dataclasses import dataclass
 
 from floodmark.apis.context import RequestContext
 from floodmark.metadata.image import INTERNAL_TOPICS
-from floodmark.records.batch import HEADER_BYTES, read_header
+from floodmark.records.batch import HEADER_BYTES, BatchHeader, read_header
 from floodmark.replication.replica import AppendOutcome
+from floodmark.storage.errors import AppendRefused
+from floodmark.storage.transaction_guards import Guard, Unguarded
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.produce import ProduceRequest, TopicProduceData
 
@@ -36,6 +40,25 @@ _TRY_AGAIN = frozenset(
 )
 
 
+@dataclass(slots=True)
+class Verified:
+    """Which partitions are refused, and the guards of the others.
+
+    Where the transaction was open before the question, it must still be: `default`.
+    """
+
+    refusals: Refusals
+    guards: dict[Key, Guard]
+    default: Unguarded = Unguarded.MUST_BE_OPEN
+
+    def guard_of(self, key: Key) -> Guard:
+        return self.guards.get(key, self.default)
+
+    def refuse(self, context: RequestContext, errors: dict[Key, ErrorCode]) -> Verified:
+        self.refusals.update(_refusals(context, errors))
+        return self
+
+
 def topic_name(context: RequestContext, topic: TopicProduceData) -> str | None:
     """None for a topic id that nobody knows."""
     if context.api_version >= TOPIC_IDS_SINCE:
@@ -50,10 +73,12 @@ def is_closed(context: RequestContext, name: str) -> bool:
 
 def verify_transaction(
     context: RequestContext, request: ProduceRequest
-) -> Refusals | Awaitable[Refusals]:
-    """The partitions that may not be written to; none is the good answer."""
-    unverified: set[Key] = set()
-    producers: set[tuple[int, int]] = set()
+) -> Verified | Awaitable[Verified]:
+    """What the partitions may take, now or when the coordinator has answered.
+
+    Whatever has happened meanwhile, the guards tell the logs at the moment of the append.
+    """
+    batches: dict[Key, BatchHeader] = {}
     for topic in request.topic_data:
         name = topic_name(context, topic)
         if name is None or is_closed(context, name):
@@ -61,35 +86,56 @@ def verify_transaction(
             continue
         for partition in topic.partition_data:
             records = partition.records
-            replica = context.services.replicas.find((name, partition.index))
-            if replica is None or records is None or len(records) < HEADER_BYTES:
+            if records is None or len(records) < HEADER_BYTES:
                 continue
             header = read_header(records)
-            if not header.is_transactional:
-                continue
-            producers.add((header.producer_id, header.producer_epoch))
-            entry = replica.log.producers.entries.get(header.producer_id)
-            if (
-                entry is None
-                or entry.producer_epoch != header.producer_epoch
-                or entry.transaction_first_offset < 0
-            ):
-                unverified.add(replica.key)
+            if header.is_transactional:
+                batches[name, partition.index] = header
+    producers = {(header.producer_id, header.producer_epoch) for header in batches.values()}
     if len(producers) > 1:
         # A transactional id has one producer: the coordinator could vouch for no other's records.
-        return _refuse_all(context, request)
-    if not unverified or not _is_wanted(context):
-        return {}
+        return Verified(_refuse_all(context, request), {})
+    if not batches or not _is_wanted(context):
+        return Verified({}, {}, Unguarded.NOT_CHECKED)
     (producer,) = producers
+    verified = Verified({}, {})
+    _start(context, batches, verified)
+    if not verified.guards:
+        return verified
     outcome = context.services.transactions.verify_or_add(
         request.transactional_id or "",
         *producer,
-        frozenset(unverified),
+        frozenset(verified.guards),
         add=context.api_version >= ADDS_PARTITIONS_SINCE,
+        before_retry=lambda: _start(context, batches, verified),
     )
     if isinstance(outcome, dict):
-        return _refusals(context, outcome)
-    return _refusals_later(context, outcome)
+        return verified.refuse(context, outcome)
+    return _verified_later(context, verified, outcome)
+
+
+def _start(context: RequestContext, batches: dict[Key, BatchHeader], verified: Verified) -> None:
+    """Takes the guards, before the coordinator is asked: an answer to an older question must not
+    let anything pass."""
+    now_ms = context.services.clock.now_ms()
+    verified.guards.clear()
+    for key, header in batches.items():
+        replica = context.services.replicas.find(key)
+        if replica is None:
+            continue
+        try:
+            guard = replica.log.producers.start_verification(
+                header.producer_id,
+                header.producer_epoch,
+                header.base_sequence,
+                now_ms,
+                bumps_epoch=context.api_version >= ADDS_PARTITIONS_SINCE,
+            )
+        except AppendRefused as problem:
+            verified.refusals[key] = AppendOutcome(problem.error_code, error_message=str(problem))
+        else:
+            if guard is not Unguarded.MUST_BE_OPEN:
+                verified.guards[key] = guard
 
 
 def _refuse_all(context: RequestContext, request: ProduceRequest) -> Refusals:
@@ -111,10 +157,10 @@ def _is_wanted(context: RequestContext) -> bool:
     )
 
 
-async def _refusals_later(
-    context: RequestContext, outcome: Awaitable[dict[Key, ErrorCode]]
-) -> Refusals:
-    return _refusals(context, await outcome)
+async def _verified_later(
+    context: RequestContext, verified: Verified, outcome: Awaitable[dict[Key, ErrorCode]]
+) -> Verified:
+    return verified.refuse(context, await outcome)
 
 
 def _refusals(context: RequestContext, errors: dict[Key, ErrorCode]) -> Refusals:

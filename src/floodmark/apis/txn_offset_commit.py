@@ -12,9 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
+from floodmark.apis.access import Access, each_topic, group, transactional_id
+from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
 from floodmark.apis.later import Later, later
+from floodmark.coordinators.client_errors import client_code
 from floodmark.coordinators.groups.offset_requests import refuse_transactional
+from floodmark.coordinators.ports import CoordinatorError, GuardedAppend
 from floodmark.coordinators.transactions.transaction import Outcomes
 from floodmark.metadata.image import CONSUMER_OFFSETS_TOPIC
 from floodmark.wire.errors import ErrorCode
@@ -31,53 +35,83 @@ KNOWS_LOADING_SINCE = 2
 KNOWS_ABORTABLE_SINCE = 4
 ADDS_OFFSETS_SINCE = 5
 
+ACCESS = Access(
+    needs=(transactional_id(), group(Operation.READ)), each=(each_topic(Operation.READ),)
+)
+
 
 def handle(
     context: RequestContext, request: TxnOffsetCommitRequest
 ) -> Later[TxnOffsetCommitResponse]:
-    services = context.services
     unknown = _take_unknown(context, request)
     if not request.topics:
         return _merged(TxnOffsetCommitResponse(), unknown)
     if not request.group_id:
         # Before the transaction is touched: it must not hold the offsets of no group.
         return _merged(refuse_transactional(request, ErrorCode.INVALID_GROUP_ID), unknown)
-    verified = services.transactions.verify_or_add(
-        request.transactional_id,
-        request.producer_id,
-        request.producer_epoch,
-        frozenset({(CONSUMER_OFFSETS_TOPIC, services.groups.partition_of(request.group_id))}),
-        add=context.api_version >= ADDS_OFFSETS_SINCE,
-    )
-    if isinstance(verified, dict):
-        return _commit(context, request, unknown, verified)
-    return _commit_when_verified(context, request, unknown, verified)
+    return _Commit(context, request, unknown).run()
 
 
-async def _commit_when_verified(
-    context: RequestContext,
-    request: TxnOffsetCommitRequest,
-    unknown: list[TxnOffsetCommitResponseTopic],
-    verified: Awaitable[Outcomes],
-) -> TxnOffsetCommitResponse:
-    response = _commit(context, request, unknown, await verified)
-    return response if isinstance(response, TxnOffsetCommitResponse) else await response
+class _Commit:
+    """Verify, then append with the guard that was taken before the question: the transaction may
+    have ended while the answer was under way."""
 
+    def __init__(
+        self,
+        context: RequestContext,
+        request: TxnOffsetCommitRequest,
+        unknown: list[TxnOffsetCommitResponseTopic],
+    ) -> None:
+        self._services = context.services
+        self._api_version = context.api_version
+        self._request = request
+        self._unknown = unknown
+        self._start()
 
-def _commit(
-    context: RequestContext,
-    request: TxnOffsetCommitRequest,
-    unknown: list[TxnOffsetCommitResponseTopic],
-    refusals: Outcomes,
-) -> Later[TxnOffsetCommitResponse]:
-    def respond(response: TxnOffsetCommitResponse) -> TxnOffsetCommitResponse:
-        if context.api_version < KNOWS_LOADING_SINCE:
+    def run(self) -> Later[TxnOffsetCommitResponse]:
+        request, services = self._request, self._services
+        if isinstance(self._append, ErrorCode):
+            return self._refuse(self._append)
+        verified = services.transactions.verify_or_add(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            frozenset({(CONSUMER_OFFSETS_TOPIC, services.groups.partition_of(request.group_id))}),
+            add=self._api_version >= ADDS_OFFSETS_SINCE,
+            before_retry=self._start,
+        )
+        return self._commit(verified) if isinstance(verified, dict) else self._wait(verified)
+
+    def _start(self) -> None:
+        self._append: GuardedAppend | ErrorCode
+        try:
+            self._append = self._services.groups.start_verification(
+                self._request, bumps_epoch=self._api_version >= ADDS_OFFSETS_SINCE
+            )
+        except CoordinatorError as error:
+            self._append = client_code(error)
+
+    async def _wait(self, verified: Awaitable[Outcomes]) -> TxnOffsetCommitResponse:
+        response = self._commit(await verified)
+        return response if isinstance(response, TxnOffsetCommitResponse) else await response
+
+    def _commit(self, refusals: Outcomes) -> Later[TxnOffsetCommitResponse]:
+        for error_code in refusals.values():
+            return self._refuse(_for_group(error_code, self._api_version))
+        if isinstance(self._append, ErrorCode):
+            return self._refuse(self._append)
+        groups = self._services.groups
+        return later(
+            groups.commit_transactional_offsets(self._request, self._append), self._respond
+        )
+
+    def _refuse(self, error_code: ErrorCode) -> TxnOffsetCommitResponse:
+        return self._respond(refuse_transactional(self._request, error_code))
+
+    def _respond(self, response: TxnOffsetCommitResponse) -> TxnOffsetCommitResponse:
+        if self._api_version < KNOWS_LOADING_SINCE:
             _hide_loading(response)
-        return _merged(response, unknown)
-
-    for error_code in refusals.values():
-        return respond(refuse_transactional(request, _for_group(error_code, context.api_version)))
-    return later(context.services.groups.commit_transactional_offsets(request), respond)
+        return _merged(response, self._unknown)
 
 
 def _take_unknown(

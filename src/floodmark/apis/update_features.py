@@ -9,9 +9,11 @@ first one stands for the whole request.
 
 from __future__ import annotations
 
+from floodmark.apis.access import cluster
+from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
+from floodmark.controller.controller import ControllerUnavailable
 from floodmark.controller.features import FeatureUpdate, UpgradeType
-from floodmark.controller.service import ControllerUnavailable
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.update_features import (
     FeatureUpdateKey,
@@ -21,6 +23,8 @@ from floodmark.wire.messages.update_features import (
 )
 
 LAST_VERSION_WITH_RESULTS = 1
+
+ACCESS = cluster(Operation.ALTER)
 
 
 async def handle(context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
+from floodmark.apis.access import Access, Needs
+from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
 from floodmark.apis.later import Later
 from floodmark.coordinators.transactions.ports import Marker
@@ -22,6 +24,8 @@ from floodmark.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+
+ACCESS = Access(needs=(Needs(operation=Operation.ALTER, or_operation=Operation.CLUSTER_ACTION),))
 
 
 def handle(

@@ -100,7 +100,7 @@ def _check(folder: Path, pipeline: str) -> Checkpoint | None:
     elif known.pipeline != pipeline:
         raise PipelineError(
             f"{folder} is the checkpoint of pipeline {known.pipeline}, not of {pipeline}: name "
-            "another by --checkpoint, or reset it with `floodmark pipeline reset`"
+            f"another by --checkpoint, or reset it with `floodmark pipeline reset {known.pipeline}`"
         )
     return known
 

@@ -25,7 +25,6 @@ from floodmark.pipeline.offsets import OffsetRule, ending_rule, starting_rule
 MIB = 1024 * 1024
 CLIENT_PREFIX = "kafka."
 DEFAULT_GROUP_PREFIX = "floodmark-spark"
-_PLAINTEXT = "PLAINTEXT"
 
 Settings = TypeVar("Settings", bound=ClientSettings)
 
@@ -228,16 +227,9 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
 
 def _settings(kind: type[Settings], properties: Mapping[str, str]) -> Settings:
     try:
-        settings, unknown = kind.from_properties(properties)
+        settings, _ = kind.from_properties(properties)
     except SettingsError as error:
         raise OptionError(f"a kafka. option cannot be used: {error}") from error
-    protocol = properties.get("security.protocol", _PLAINTEXT).strip()
-    if "security.protocol" in unknown and protocol.upper() != _PLAINTEXT:
-        raise OptionError(
-            f"option kafka.security.protocol is {protocol!r}, but this data source speaks "
-            f"{_PLAINTEXT} only and would send everything in the clear: use a listener for that, "
-            "or Spark's own connector"
-        )
     return settings
 
 

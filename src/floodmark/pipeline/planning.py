@@ -89,7 +89,7 @@ class Planner:
                     raise
                 raise PipelineError(
                     f"a topic to read does not exist ({error.text}): create it with "
-                    "`floodmark topic create`, or correct the name"
+                    "`floodmark topic create NAME`, or correct the name"
                 ) from error
 
         # Two patiences: brokers may be away for long, a topic that is missing stays so.

@@ -127,7 +127,7 @@ class BatchSender:
             )
         request = ProduceRequest(
             transactional_id=self._settings.transactional_id,
-            acks=self._settings.acks,
+            acks=self._settings.required_acks,
             timeout_ms=self._settings.request_timeout_ms,
             topic_data=[
                 TopicProduceData(name=name, partition_data=data) for name, data in topics.items()

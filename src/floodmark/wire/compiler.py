@@ -16,6 +16,9 @@ T = TypeVar("T")
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Encoder: TypeAlias = Callable[[Any, list[Any]], None]
+Decoder: TypeAlias = Callable[..., tuple[T, int]]
+"""Called with a buffer, the offset of the message and, if not MAX_ENTRIES, how many entries all its
+arrays may have together."""
 
 
 def encoder(cls: type, version: int) -> Encoder:
@@ -27,7 +30,7 @@ def encoder(cls: type, version: int) -> Encoder:
     return function
 
 
-def decoder(cls: type[T], version: int) -> Callable[[Buffer, int], tuple[T, int]]:
+def decoder(cls: type[T], version: int) -> Decoder[T]:
     """A function that reads a message at an offset and returns it and the offset behind it."""
     decoders = schema_of(cls).decoders
     function = decoders.get(version)

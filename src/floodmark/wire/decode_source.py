@@ -10,12 +10,14 @@ import struct
 from typing import Any
 
 from floodmark.wire.primitives import (
-    MAX_ARRAY_LENGTH,
     MAX_BYTES_TO_GROW,
+    MAX_ENTRIES,
     MAX_STRING_BYTES,
+    NUMBERS_PER_ENTRY,
     check_growth,
     finish_varint,
     read_tag,
+    refuse_array,
     refuse_length,
     skip_tags,
     tag_count,
@@ -37,6 +39,7 @@ class DecodeSource(Source):
             finish_varint=finish_varint,
             new=object.__new__,
             read_tag=read_tag,
+            refuse_array=refuse_array,
             refuse_length=refuse_length,
             skip_tags=skip_tags,
             struct_error=struct.error,
@@ -48,7 +51,7 @@ class DecodeSource(Source):
         self.after_flush: list[str] = []
 
     def write(self, cls: type) -> str:
-        self.line("def decode(buf, p):")
+        self.line(f"def decode(buf, p, left={MAX_ENTRIES}):")
         with self.block():
             self.line("try:")
             with self.block():
@@ -237,11 +240,14 @@ class DecodeSource(Source):
             self.elements(field, target)
 
     def elements(self, field: Field, target: str) -> None:
+        is_number = field.element in FIXED_FORMATS
+        count = f"n // {NUMBERS_PER_ENTRY}" if is_number else "n"
+        too_many = f"n > {MAX_ENTRIES} or {count} > left" if is_number else "n > left"
         self.line(
-            f"if n < 0 or n > end - p or n > {MAX_ARRAY_LENGTH}: "
-            f"refuse_length({field.name!r}, n, end - p)"
+            f"if n < 0 or n > end - p or {too_many}: refuse_array({field.name!r}, n, end - p)"
         )
-        if field.element in FIXED_FORMATS:
+        self.line(f"left -= {count}")
+        if is_number:
             code = FIXED_FORMATS[field.element]
             self.line(f"{target} = list(unpack_from(f'>{{n}}{code}', buf, p))")
             self.line(f"p += {struct.calcsize('>' + code)} * n")

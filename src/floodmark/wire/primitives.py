@@ -9,8 +9,12 @@ from uuid import UUID
 
 from floodmark.wire.schema import DecodeError, EncodeError
 
-MAX_ARRAY_LENGTH = 1_000_000
-"""More elements than any honest request has; refused before anything is allocated."""
+MAX_ENTRIES = 1_000_000
+"""Elements of all arrays of a message together, unless the caller allows fewer; refused before
+anything is allocated."""
+
+NUMBERS_PER_ENTRY = 2
+"""So many numbers count as one entry: they take less time and memory than structures or texts."""
 
 MAX_TAGGED_FIELDS = 10_000
 """Kafka defines fewer than ten tags per structure; the rest is room for the future."""
@@ -122,6 +126,13 @@ def refuse_length(name: str, length: int, remaining: int) -> None:
     if length < 0:
         raise DecodeError(f"{name} is null or has the negative length {length}")
     raise DecodeError(f"{name} claims length {length}, {remaining} bytes remain")
+
+
+def refuse_array(name: str, length: int, remaining: int) -> None:
+    """Raise for an array that cannot be true, or that is one too many."""
+    if 0 <= length <= remaining:
+        raise DecodeError(f"{name} has {length} elements, which makes too many in one message")
+    refuse_length(name, length, remaining)
 
 
 def check_growth(name: str, text: str) -> None:

@@ -209,8 +209,11 @@ async def test_a_refused_join_fits_into_every_version(api: Api, version: int) ->
     )
     answer = await api(request, version)
     assert (answer.error_code, answer.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "nobody")
+    assert answer.protocol_name == (None if version >= 7 else "")
     request.group_id = ""
-    assert (await api(request, version)).error_code == ErrorCode.INVALID_GROUP_ID
+    answer = await api(request, version)
+    assert answer.error_code == ErrorCode.INVALID_GROUP_ID
+    assert answer.protocol_name == (None if version >= 7 else "")
 
 
 @pytest.mark.parametrize("version", versions(SyncGroupRequest))

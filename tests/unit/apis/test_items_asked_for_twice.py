@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from floodmark.records.batch import read_header
 from floodmark.records.record import Record, encode_batch
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
@@ -13,6 +14,7 @@ from floodmark.wire.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from floodmark.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from floodmark.wire.messages.find_coordinator import FindCoordinatorRequest
 from floodmark.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -41,6 +43,33 @@ def client(floodmark: BrokerThread) -> Iterator[RawClient]:
     floodmark.create_topic("t", 2)
     with RawClient(floodmark.bootstrap_servers) as client:
         yield client
+
+
+# Fetch
+
+
+@pytest.mark.parametrize("version", [4, 12, 18])
+def test_a_partition_that_is_fetched_often_is_answered_once_as_it_was_asked_for_last(
+    client: RawClient, version: int
+) -> None:
+    produce(client, "t", 1)
+    produce(client, "t", 1)
+    topic_id = client.ask(MetadataRequest(topics=None), 12).topics[0].topic_id
+    asked = [(0, 0), (1, 0), (0, 0), (0, 1)]
+    topics = [
+        FetchTopic(
+            topic="t",
+            topic_id=topic_id,
+            partitions=[
+                FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)
+            ],
+        )
+        for index, offset in asked
+    ]
+    response = client.ask(FetchRequest(max_wait_ms=0, max_bytes=1 << 20, topics=topics), version)
+    (topic,) = response.responses
+    assert [p.partition_index for p in topic.partitions] == [0, 1]
+    assert read_header(topic.partitions[0].records).base_offset == 1
 
 
 # ListOffsets

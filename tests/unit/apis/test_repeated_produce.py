@@ -1,7 +1,7 @@
 """A produce that comes again is not decoded, and nobody can tell."""
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from floodmark.wire.messages.api_versions import ApiVersionsRequest
 from floodmark.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from floodmark.wire.primitives import encode_varint
 from fuzz_kit.raw_client import RawClient, request_bytes
+from kit.flushed import NEVER_FLUSHED
 
 BY_NAME, BY_ID = 12, 13
 TIMESTAMP_MS = 1_700_000_000_000
@@ -38,6 +39,12 @@ def produce(
 def outcome(client: RawClient, request: ProduceRequest, version: int = BY_NAME) -> tuple[int, int]:
     answer = client.ask(request, version).responses[0].partition_responses[0]
     return answer.error_code, answer.base_offset
+
+
+@pytest.fixture
+def floodmark_settings() -> Mapping[str, str]:
+    """What has to wait for a sync goes the ordinary way."""
+    return NEVER_FLUSHED
 
 
 @pytest.fixture
@@ -252,3 +259,31 @@ def test_damaged_requests_are_answered_alike_by_who_remembers_and_who_does_not(
                 assert remembering.say(said) == forgetful.say(said), said.hex()
         remembering.close()
         forgetful.close()
+
+
+# Refusals
+
+
+@pytest.mark.parametrize("is_repeated", [False, True])
+def test_a_refusal_says_where_the_log_begins_as_far_as_kafkas_does(
+    floodmark: BrokerThread, client: RawClient, is_repeated: bool
+) -> None:
+    assert outcome(client, produce())[0] == ErrorCode.NONE
+    if is_repeated:
+        assert outcome(client, produce())[0] == ErrorCode.NONE
+    log = floodmark.broker.logs.get("t", 0)
+    assert log is not None
+    batch = bytearray(encode_batch([Record(0, TIMESTAMP_MS, b"key", b"value", [])]))
+    batch[-1] ^= 1
+    for records, error_code, expected in (
+        (too_far_ahead(), ErrorCode.INVALID_TIMESTAMP, log.log_start_offset),
+        (bytes(batch), ErrorCode.CORRUPT_MESSAGE, -1),
+    ):
+        request = produce(records=records)
+        answer = client.ask(request, BY_NAME).responses[0].partition_responses[0]
+        assert (answer.error_code, answer.log_start_offset) == (error_code, expected)
+        assert (answer.base_offset, answer.log_append_time_ms) == (-1, -1)
+
+
+def too_far_ahead() -> bytes:
+    return bytes(encode_batch([Record(0, 4_000_000_000_000, b"key", b"value", [])]))

@@ -28,13 +28,13 @@ async def connection(floodmark: BrokerThread) -> AsyncIterator[Connection]:
     await connection.close()
 
 
-def records_of(producer_id: int, producer_epoch: int) -> memoryview:
+def records_of(producer_id: int, producer_epoch: int, base_sequence: int = 0) -> memoryview:
     return memoryview(
         encode_batch(
             [Record(0, 1_700_000_000_000, b"k", b"v", [])],
             producer_id=producer_id,
             producer_epoch=producer_epoch,
-            base_sequence=0,
+            base_sequence=base_sequence,
             is_transactional=True,
         )
     )
@@ -95,3 +95,17 @@ async def test_a_topic_of_the_coordinators_does_not_come_into_the_transaction(
     described = await connection.request(DescribeTransactionsRequest(transactional_ids=["me"]))
     (state,) = described.transaction_states
     assert [(topic.topic, topic.partitions) for topic in state.topics] == [("a", [0])]
+
+
+async def test_a_transaction_of_the_second_version_begins_with_sequence_0(
+    floodmark: BrokerThread, connection: Connection
+) -> None:
+    floodmark.create_topic("a")
+    await connection.request(FindCoordinatorRequest(key_type=1, coordinator_keys=["me"]))
+    me = await connection.request(
+        InitProducerIdRequest(transactional_id="me", transaction_timeout_ms=60_000)
+    )
+    late = records_of(me.producer_id, me.producer_epoch, base_sequence=5)
+    assert await produce(connection, a=late) == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
+    first = records_of(me.producer_id, me.producer_epoch)
+    assert await produce(connection, a=first) == [ErrorCode.NONE]

@@ -1,0 +1,199 @@
+"""The gates between a decoded request and its handler, and between an answer and its client.
+
+`apis.dispatch` runs them in one order: authenticate, authorize, throttle, handle. It refuses who is
+not authenticated all but `BEFORE_AUTHENTICATION`. `handle_guarded` authorizes a request and handles
+what is allowed of it, as the API's `ACCESS` declares. `apis.route` applies `throttled` to answers.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from struct import Struct
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from floodmark.apis.access import Each, exists_in, parents
+from floodmark.apis.authorizer import DENIED, Guard
+from floodmark.apis.context import RequestContext
+from floodmark.apis.error_answers import error_answer, error_entry
+from floodmark.apis.later import later
+from floodmark.apis.quotas import Usage
+from floodmark.network.request_channel import CloseConnection, Response
+from floodmark.promise import Promise
+from floodmark.wire.api_keys import ApiKey
+from floodmark.wire.schema import schema_of
+
+if TYPE_CHECKING:
+    from floodmark.apis.route import Route
+
+BEFORE_AUTHENTICATION = frozenset(
+    int(key) for key in (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+)
+"""What a client may ask while we do not know who it is."""
+
+_INT32 = Struct(">i")
+
+
+# Authorize
+
+
+class _Refused(NamedTuple):
+    """The refusals of one list, for each part of the answer that has it."""
+
+    each: Each
+    entries: list[list[Any]]
+    none_left: bool
+
+
+def handle_guarded(route: Route, context: RequestContext, guard: Guard, request: Any) -> Any:
+    """What a handler returns, of a request of which not all may be allowed."""
+    access, version = route.access, route.version
+    for need in access.needs:
+        if exists_in(need.versions, version) and not need.is_met(context, guard, request):
+            _refuse_unanswered(route, request)
+            return error_answer(
+                route.api_key,
+                version,
+                request,
+                DENIED[need.kind],
+                only_at_the_top=need.only_at_the_top,
+            )
+    # The dispatcher keeps the request that came: it may be prepared for the next time.
+    request = copy(request) if access.each else request
+    refused = [
+        refusals
+        for each in access.each
+        if exists_in(each.versions, version)
+        and (refusals := _take_denied(route, context, guard, request, each)) is not None
+    ]
+
+    def finish(response: Any) -> Any:
+        if refused:
+            _refuse_unanswered(route, request)
+        for step in access.answer:
+            step.apply(context, guard, response)
+        return _merged(response, refused)
+
+    if any(one.none_left and not one.each.handles_none for one in refused):
+        return finish(route.response_class())
+    result = route.handle(context, request)
+    if not refused and not access.answer:
+        return result
+    return result.map(finish) if isinstance(result, Promise) else later(result, finish)
+
+
+def _refuse_unanswered(route: Route, request: Any) -> None:
+    """Who wants no answer learns of a refusal by the end of the connection, as in Kafka."""
+    if not route.access.is_answered(request):
+        raise CloseConnection(f"a {route.api_key.name} without an answer is not allowed")
+
+
+def _take_denied(
+    route: Route, context: RequestContext, guard: Guard, request: Any, each: Each
+) -> _Refused | None:
+    """Takes what is denied out of the request; the refusals, or None when all is allowed."""
+    if each.within is not None:
+        setattr(request, each.within, [copy(part) for part in getattr(request, each.within)])
+    cls = _entry_class(route.response_class, each)
+    entries: list[list[Any]] = []
+    is_left = False
+    for part in parents(request, each.within):
+        items = getattr(part, each.items)
+        denied = each.denied(context, guard, request, items)
+        if denied:
+            taken = {id(item) for item in denied}
+            setattr(part, each.items, [item for item in items if id(item) not in taken])
+        entries.append([_entry(route, context, guard, each, cls, item) for item in denied])
+        if denied and each.others is not None:
+            for item in getattr(part, each.items):
+                entries[-1].append(
+                    error_entry(route.api_key, route.version, cls, item, each.others)
+                )
+            setattr(part, each.items, [])
+        is_left = is_left or bool(getattr(part, each.items)) or each.within is not None
+    return _Refused(each, entries, not is_left) if any(entries) else None
+
+
+def _entry_class(response_class: type[Any], each: Each) -> type[Any]:
+    parent = response_class
+    for name in (each.within, each.answers):
+        if name is not None:
+            parent = next(f.element for f in schema_of(parent).fields if f.name == name)
+    return parent
+
+
+def _entry(
+    route: Route, context: RequestContext, guard: Guard, each: Each, cls: type[Any], item: Any
+) -> Any:
+    error_code = DENIED[each.kind]
+    text = error_code.message if each.text == "" else each.text
+    entry = error_entry(route.api_key, route.version, cls, item, error_code, text)
+    if each.amend is not None:
+        each.amend(context, guard, item, entry)
+    return entry
+
+
+def _merged(response: Any, refused: list[_Refused]) -> Any:
+    """The answer with the refusals at the end of its lists. Where the handler failed as a whole,
+    its error stands for all."""
+    # What was taken out last belongs to what was left then, so it is put back first.
+    for each, entries, none_left in reversed(refused):
+        for part, of_part in zip(parents(response, each.within), entries, strict=True):
+            if not getattr(part, "error_code", 0):
+                answered = [] if none_left else getattr(part, each.answers)
+                setattr(part, each.answers, [*answered, *of_part])
+    return response
+
+
+# Throttle
+
+
+def throttled(route: Route, context: RequestContext, message: Any, answer: Response) -> Response:
+    """The answer with the time for which its client is throttled, if it is. The connection is
+    muted by the network room when the answer has left (KIP-219)."""
+    throttle_ms = throttle_time(context, answer)
+    if throttle_ms <= 0 or answer is None:
+        return answer
+    if message is answer:
+        return with_throttle_time(answer, route.throttle_position, throttle_ms)
+    if not hasattr(message, "throttle_time_ms"):
+        return answer
+    message = copy(message)
+    message.throttle_time_ms = throttle_ms
+    return route.encoded(context.header.correlation_id, message)
+
+
+def throttle_time(context: RequestContext, answer: Response) -> int:
+    """Counts a request against the quotas, and notes for how long its connection is muted."""
+    peer = context.peer
+    throttle_ms = context.services.quotas.throttle_ms(
+        Usage(
+            peer.principal,
+            context.client_id,
+            peer.host,
+            context.header.api_key,
+            context.request_bytes,
+            _size_bytes(answer),
+        )
+    )
+    peer.throttle_ms = max(0, throttle_ms)
+    return throttle_ms
+
+
+def with_throttle_time(answer: Response, position: int, throttle_ms: int) -> Response:
+    """An answer made from a template, with this time in place of the template's 0."""
+    if isinstance(answer, list):
+        first, *rest = answer
+        assert isinstance(first, bytes), "templates begin with bytes"
+        return [_patched(first, position, throttle_ms), *rest]
+    assert answer is not None
+    return _patched(answer, position, throttle_ms)
+
+
+def _patched(data: bytes, position: int, throttle_ms: int) -> bytes:
+    return data[:position] + _INT32.pack(throttle_ms) + data[position + _INT32.size :]
+
+
+def _size_bytes(answer: Response) -> int:
+    if isinstance(answer, list):
+        return sum(map(len, answer))
+    return 0 if answer is None else len(answer)
