@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/pytest
 
-.PHONY: setup run test test-clients test-conformance test-crash check soak bench bench-coordinators bench-spark demo test-spark wheel conformance fuzz clean
+.PHONY: setup run test test-flushed test-clients test-conformance test-crash check explore soak bench bench-coordinators bench-services bench-spark demo test-services test-spark wheel conformance fuzz docs clean
 
 # Bytecode, too: where Python may not write it by itself, every start would compile anew (a third of it).
 setup: .venv/ready
@@ -25,6 +25,9 @@ endef
 .venv/spark: .venv/ready
 	$(call install,dev$(comma)spark)
 
+.venv/docs: .venv/ready
+	$(call install,dev$(comma)docs)
+
 run: setup
 	$(BIN)/floodmark up
 
@@ -33,26 +36,41 @@ test: setup
 	$(PYTEST) -q -n 2 tests/unit tests/properties tests/simulation tests/regressions tests/clients/python
 	$(PYTEST) -q tests/crash tests/fuzz
 
+# The same with every write synced before it is acknowledged: coordinators wait for their records as
+# they do with followers, the cheapest rehearsal of a cluster.
+test-flushed: export FLOODMARK_TEST_SETTINGS = log.flush.interval.messages=1
+test-flushed: test
+
 # Real clients in other languages, and Kafka's own tools: wants mvn, go, npm and kcat.
 test-clients: setup
 	$(PYTEST) -q -n 2 --ignore=tests/clients/python tests/clients
 
-# 100 rounds of kill -9 under idempotent load, 30 under exactly-once load, 8 in the middle of compaction.
+# 100 rounds of kill -9 under idempotent load, 30 under exactly-once load, 8 in the middle of compaction,
+# and 60 in a cluster of three.
 test-crash: setup
-	FLOODMARK_CRASH_ROUNDS=100 FLOODMARK_EOS_ROUNDS=30 $(PYTEST) -q --timeout=900 tests/crash
+	FLOODMARK_CRASH_ROUNDS=100 FLOODMARK_EOS_ROUNDS=30 FLOODMARK_CLUSTER_ROUNDS=60 $(PYTEST) -q --timeout=900 tests/crash
 
 # Pipelines on real Spark, against our broker and the same against Apache Kafka: wants java and mvn.
 test-spark: .venv/spark
 	$(PYTEST) -q tests/unit/pipeline tests/spark
 	FLOODMARK_TEST_TARGET=kafka $(PYTEST) -q tests/spark/test_pipelines.py tests/spark/test_streams.py
 
+# Real Dubbo consumers in Java and Go over a real ZooKeeper, in a network namespace: wants java, mvn, go, ip.
+test-services: .venv/spark
+	$(PYTEST) -q -m 'not soak' tests/service
+
 # A broker, a stream of orders, a pipeline and its results on the screen; ends by itself.
 demo: .venv/spark
 	$(BIN)/floodmark demo
 
+# Fresh seeds for everything that the gate runs with fixed ones; prints them, stops at a failure.
+MINUTES ?= 20
+explore: setup
+	$(BIN)/python tools/explore.py --minutes $(MINUTES)
+
 # Hours: thousands of crashes, millions of hostile requests, many more simulated schedules.
 soak: .venv/spark
-	FLOODMARK_CRASH_ROUNDS=3000 FLOODMARK_EOS_ROUNDS=1000 FLOODMARK_COMPACTION_KILLS=200 \
+	FLOODMARK_CRASH_ROUNDS=3000 FLOODMARK_EOS_ROUNDS=1000 FLOODMARK_COMPACTION_KILLS=200 FLOODMARK_CLUSTER_ROUNDS=1000 \
 	FLOODMARK_FUZZ_REQUESTS=2000000 FLOODMARK_SIM_SCHEDULES=20000 $(PYTEST) -q --timeout=0 tests/crash tests/fuzz tests/simulation
 	FLOODMARK_SPARK_KILLS=20 FLOODMARK_SPARK_OUTAGE_SECONDS=60 FLOODMARK_SPARK_PARTITION_MB=10000 \
 	$(PYTEST) -q --timeout=0 tests/spark/test_exactly_once.py tests/spark/test_bad_input.py tests/spark/test_memory.py
@@ -87,10 +105,18 @@ bench-coordinators: setup
 bench-spark: .venv/spark
 	$(BIN)/python bench/spark_pipelines.py --write
 
+# The docs as a site in site/, with the API reference from the docstrings.
+docs: .venv/docs
+	$(BIN)/mkdocs build -q
+
+# A Java provider and ours in turn, under the same Java consumer with 16 threads: wants java and mvn.
+bench-services: setup
+	$(BIN)/python bench/services.py
+
 wheel: setup
 	@if command -v uv >/dev/null; then uv build -q --wheel -o dist; \
 	else $(BIN)/python -m pip wheel -q --no-deps -w dist .; fi
 	@ls dist/*.whl
 
 clean:
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache

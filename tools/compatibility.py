@@ -1,15 +1,16 @@
-"""Writes the tables of docs/compatibility.md that the code knows best: the APIs and their versions.
+"""Writes the tables of docs/compatibility.md that the code knows best: APIs, versions, permissions.
 
-Run it after a change of `SERVED`: `python tools/compatibility.py`. A unit test compares the page
-with what this would write.
+Run it after a change of `SERVED` or of an `ACCESS`: `python tools/compatibility.py`. A unit test
+compares the page with what this would write.
 """
 
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from pathlib import Path
 
-from floodmark.apis.dispatch import SERVED
+from floodmark.apis.dispatch import SERVED, SERVED_TO_BROKERS
 from floodmark.wire import messages
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import schema_of
@@ -34,8 +35,10 @@ NOTES = {
 
 def served_table() -> str:
     rows = ["| key | API | versions | |", "|---|---|---|---|"]
-    for api_key, served in sorted(SERVED.items()):
+    for api_key, served in sorted({**SERVED, **SERVED_TO_BROKERS}.items()):
         versions, note = _versions(served.lowest, served.highest), NOTES.get(api_key, "")
+        if api_key in SERVED_TO_BROKERS:
+            note = "only in a cluster, between brokers"
         rows.append(f"| {int(api_key)} | {_name(api_key)} | {versions} | {note} |")
     return "\n".join(rows)
 
@@ -50,9 +53,19 @@ def unserved_table() -> str:
     return "\n".join(rows)
 
 
+def access_table() -> str:
+    """What each API asks, as its module declares it."""
+    rows = ["| API | asks for |", "|---|---|"]
+    for api_key in sorted(SERVED):
+        access = import_module(f"floodmark.apis.{api_key.name.lower()}").ACCESS
+        rows.append(f"| {_name(api_key)} | {access.describe() or 'nothing'} |")
+    return "\n".join(rows)
+
+
 def with_tables(page: str) -> str:
-    """The page with its generated parts made anew."""
+    """The page with its generated parts rewritten."""
     page = _replace(page, "served", served_table())
+    page = _replace(page, "access", access_table())
     return _replace(page, "unserved", unserved_table())
 
 

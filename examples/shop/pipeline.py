@@ -4,10 +4,13 @@ Run it with `floodmark pipeline run examples/shop` against a broker that has the
 `products`, or see all of it at work with `floodmark demo`, which runs this very file.
 """
 
+from dataclasses import dataclass
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from floodmark.pipeline import Pipeline
+from floodmark.service import service
 
 pipeline = Pipeline("shop")
 
@@ -38,6 +41,18 @@ def priced_orders(orders: DataFrame, products: DataFrame) -> DataFrame:
     return joined.withColumn("amount", F.round(F.col("quantity") * F.col("price"), 2))
 
 
+@dataclass
+class Revenue:
+    """A row of the topic revenue, as Java sees it."""
+
+    category: str
+    since: str
+    revenue: float | None = None
+    orders: int = 0
+
+
+# `floodmark service tables examples/shop` serves the last row of each category to Dubbo consumers.
+@service.table("dev.floodmark.shop.RevenueTable", row=Revenue)
 @pipeline.sink(topic="{revenue}", key="category", output_mode="update")
 def revenue(priced_orders: DataFrame) -> DataFrame:
     """Revenue of each category in windows of ten seconds, written exactly once per change."""

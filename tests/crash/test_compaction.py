@@ -2,7 +2,7 @@
 
 Every key keeps its last value, no key is lost and none that was deleted comes back.
 `FLOODMARK_COMPACTION_RECORDS` says how many records are written, `FLOODMARK_COMPACTION_KILLS` how
-often the broker is killed, `FLOODMARK_CRASH_SEED` repeats the records and the delays.
+often the broker is killed, `FLOODMARK_SEED` repeats the records and the delays.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ from floodmark.client.admin_types import NewTopic
 from floodmark.client.connection import Connection
 from kit.broker import Broker, start_floodmark
 from kit.process import free_port
-from kit.seeds import seed_from
+from kit.seeds import seed
 from kit.waiting import wait_for
 
 RECORDS = int(os.environ.get("FLOODMARK_COMPACTION_RECORDS", "1000000"))
 KILLS = int(os.environ.get("FLOODMARK_COMPACTION_KILLS", "8"))
-SEED = seed_from("FLOODMARK_CRASH_SEED")
+SEED = seed()
 
 TOPIC = "table"
 KEYS = 20_000
@@ -67,7 +67,7 @@ class Machine:
 
 @pytest.mark.timeout(120 + KILLS * 20)
 def test_compaction_keeps_the_last_value_of_every_key_through_kill_nine(tmp_path: Path) -> None:
-    print(f"FLOODMARK_CRASH_SEED={SEED} records={RECORDS} kills={KILLS}")
+    print(f"FLOODMARK_SEED={SEED} records={RECORDS} kills={KILLS}")
     machine = Machine(tmp_path)
     try:
         asyncio.run(change_and_kill(machine))

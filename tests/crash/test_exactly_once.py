@@ -1,9 +1,9 @@
-"""kill -9 of the broker and of a transactional copier while it copies a topic.
+"""kill -9 of brokers, and of a transactional copier while it copies a topic.
 
 A read_committed reader that was there all along, and one that comes in the end, find every input
 exactly once and no aborted record; and no transaction is left open. Each round waits until copying
 goes on, so that every kill meets transactions under way. `FLOODMARK_EOS_ROUNDS` says how often
-something is killed, `FLOODMARK_CRASH_SEED` repeats a schedule.
+something is killed, `FLOODMARK_SEED` repeats a schedule.
 """
 
 import asyncio
@@ -25,12 +25,13 @@ from crash_kit.exactly_once import LONGEST_WAIT_S, check_copies, nothing_stays_o
 from floodmark.client.admin import Admin
 from floodmark.client.admin_types import NewTopic
 from kit.broker import Broker, start_floodmark
+from kit.cluster import IDS, ProcessCluster
 from kit.process import free_port
-from kit.seeds import seed_from
+from kit.seeds import seed
 from kit.waiting import wait_for
 
 ROUNDS = int(os.environ.get("FLOODMARK_EOS_ROUNDS", "3"))
-SEED = seed_from("FLOODMARK_CRASH_SEED")
+SEED = seed()
 SOURCE, TARGET = "input", "output"
 PARTITIONS = 3
 INPUTS_PER_ROUND = 1000
@@ -39,33 +40,66 @@ LONGEST_LIFE_S = 0.3
 BROKER_SHARE, COPIER_SHARE = 0.5, 0.3
 
 
-class Machines:
-    """The broker and the copier, each as often as it was started."""
+class OneBroker:
+    replicas = 1
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._port = free_port()
-        self.broker = self._start_broker()
-        self.copier = self._start_copier()
+        self._broker = self._start()
+        self.bootstrap = self._broker.bootstrap
 
-    def _start_broker(self) -> Broker:
+    def _start(self) -> Broker:
         return start_floodmark(self._folder, port=self._port)
+
+    def replace_one(self, _: Random) -> None:
+        self._broker.process.kill()
+        self._broker = self._start()
+
+    def stop(self) -> None:
+        self._broker.process.stop()
+
+
+class ThreeBrokers:
+    replicas = 3
+
+    def __init__(self, folder: Path) -> None:
+        self._cluster = ProcessCluster(folder)
+        self.bootstrap = self._cluster.bootstrap
+
+    def replace_one(self, random: Random) -> None:
+        broker_id = random.choice(IDS)
+        self._cluster.processes[broker_id].kill()
+        self._cluster.start(broker_id)
+        self._cluster.wait_until_up()
+
+    def stop(self) -> None:
+        self._cluster.stop()
+
+
+class Machines:
+    """The brokers and the copier, each as often as it was started."""
+
+    def __init__(self, brokers: OneBroker | ThreeBrokers) -> None:
+        self.brokers = brokers
+        self._copiers = 0
+        self.copier = self._start_copier()
 
     def _start_copier(self) -> subprocess.Popen[bytes]:
         program = crash_kit.copier.__file__
-        command = [sys.executable, program, f"127.0.0.1:{self._port}", SOURCE, TARGET]
-        return subprocess.Popen(command, stdin=subprocess.PIPE)
+        self._copiers += 1
+        arguments = [self.brokers.bootstrap, SOURCE, TARGET, str(SEED + self._copiers)]
+        return subprocess.Popen([sys.executable, program, *arguments], stdin=subprocess.PIPE)
 
     def kill_one(self, random: Random) -> None:
-        """The broker, the copier, or both at once."""
+        """A broker, the copier, or both at once."""
         choice = random.random()
-        if choice < BROKER_SHARE or choice >= BROKER_SHARE + COPIER_SHARE:
-            self.broker.process.kill()
         if choice >= BROKER_SHARE:
             self.kill_copier()
+        if choice < BROKER_SHARE or choice >= BROKER_SHARE + COPIER_SHARE:
+            self.brokers.replace_one(random)
+        if choice >= BROKER_SHARE:
             self.copier = self._start_copier()
-        if not self.broker.process.is_running():
-            self.broker = self._start_broker()
 
     def kill_copier(self) -> None:
         self.copier.kill()
@@ -74,14 +108,25 @@ class Machines:
         self.copier.stdin.close()
 
 
+KINDS: list[type[OneBroker] | type[ThreeBrokers]] = [OneBroker]
+if "FLOODMARK_EOS_CLUSTER" in os.environ:
+    KINDS.append(ThreeBrokers)
+"""In a cluster a copier still stands for half a minute now and then: exploration runs it, the gate
+will when that is mended."""
+
+
 @pytest.mark.timeout(3 * LONGEST_WAIT_S + ROUNDS * 15)
-def test_a_copy_under_kill_nine_has_every_input_exactly_once(tmp_path: Path) -> None:
-    print(f"FLOODMARK_CRASH_SEED={SEED} FLOODMARK_EOS_ROUNDS={ROUNDS}")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_copy_under_kill_nine_has_every_input_exactly_once(
+    tmp_path: Path, kind: type[OneBroker] | type[ThreeBrokers]
+) -> None:
+    print(f"FLOODMARK_SEED={SEED} FLOODMARK_EOS_ROUNDS={ROUNDS}")
     random = Random(SEED)
-    machines = Machines(tmp_path)
-    bootstrap = machines.broker.bootstrap
+    brokers = kind(tmp_path)
+    bootstrap = brokers.bootstrap
+    asyncio.run(create_topics(bootstrap, brokers.replicas))
+    machines = Machines(brokers)
     try:
-        asyncio.run(create_topics(bootstrap))
         source = Producer(
             {"bootstrap.servers": bootstrap, "enable.idempotence": True, **CONNECTION}
         )
@@ -104,13 +149,13 @@ def test_a_copy_under_kill_nine_has_every_input_exactly_once(tmp_path: Path) -> 
         print(f"{ROUNDS} rounds, {len(expected)} inputs, each copied once")
     finally:
         machines.kill_copier()
-        machines.broker.process.stop()
+        brokers.stop()
 
 
-async def create_topics(bootstrap: str) -> None:
+async def create_topics(bootstrap: str, replicas: int) -> None:
     async with Admin(bootstrap) as admin:
         for name in (SOURCE, TARGET):
-            await admin.create_topic(NewTopic(name, PARTITIONS, 1))
+            await admin.create_topic(NewTopic(name, PARTITIONS, replicas))
 
 
 def send(source: Producer, first: int) -> Counter[bytes]:

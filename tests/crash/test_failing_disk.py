@@ -69,7 +69,11 @@ class Rig:
     def check(self) -> None:
         self.load.finish()
         assert not self.load.problems
-        asyncio.run(Checker(TOPIC, PARTITIONS, SEED).check_all(self.port, self.load))
+        asyncio.run(
+            Checker(TOPIC, PARTITIONS, SEED).check_all(
+                dict.fromkeys(range(PARTITIONS), self.port), self.load
+            )
+        )
 
 
 @contextmanager

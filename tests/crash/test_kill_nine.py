@@ -2,7 +2,7 @@
 
 Nothing acknowledged is lost, nothing is there twice, offsets are dense, the order of each key is
 kept, and lookups by offset and time agree with a full scan. `FLOODMARK_CRASH_ROUNDS` says how often
-the broker is killed, `FLOODMARK_CRASH_SEED` repeats a schedule.
+the broker is killed, `FLOODMARK_SEED` repeats a schedule.
 """
 
 import asyncio
@@ -19,10 +19,10 @@ from floodmark.client.admin import Admin
 from floodmark.client.admin_types import NewTopic
 from kit.broker import Broker, start_floodmark, up_command
 from kit.process import ServerProcess, free_port
-from kit.seeds import seed_from
+from kit.seeds import seed
 
 ROUNDS = int(os.environ.get("FLOODMARK_CRASH_ROUNDS", "8"))
-SEED = seed_from("FLOODMARK_CRASH_SEED")
+SEED = seed()
 
 TOPIC = "crash"
 PARTITIONS = 4
@@ -40,9 +40,10 @@ TOPIC_CONFIGS = {
 
 @pytest.mark.timeout(max(300, ROUNDS * 10))
 def test_nothing_acknowledged_is_lost_or_repeated_by_kill_nine(tmp_path: Path) -> None:
-    print(f"FLOODMARK_CRASH_SEED={SEED} FLOODMARK_CRASH_ROUNDS={ROUNDS}")
+    print(f"FLOODMARK_SEED={SEED} FLOODMARK_CRASH_ROUNDS={ROUNDS}")
     random = Random(SEED)
     port = free_port()
+    ports = dict.fromkeys(range(PARTITIONS), port)
     broker = start_floodmark(tmp_path, port=port)
     load = Load(broker.bootstrap, TOPIC, PARTITIONS, SEED)
     checker = Checker(TOPIC, PARTITIONS, SEED)
@@ -55,11 +56,11 @@ def test_nothing_acknowledged_is_lost_or_repeated_by_kill_nine(tmp_path: Path) -
             if random.random() < KILLED_WHILE_STARTING_SHARE:
                 kill_while_starting(tmp_path, port, random)
             broker = start_floodmark(tmp_path, port=port)
-            asyncio.run(checker.check_growth(port, load))
+            asyncio.run(checker.check_growth(ports, load))
             assert not load.problems
         load.finish()
         assert not load.problems
-        asyncio.run(checker.check_all(port, load))
+        asyncio.run(checker.check_all(ports, load))
         print(f"{ROUNDS} rounds, {checker.records} records, all as promised")
     finally:
         load.finish()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from random import Random
 
 from crash_kit.load import Load
@@ -29,19 +31,18 @@ class Checker:
     def records(self) -> int:
         return sum(map(len, self._seen))
 
-    async def check_growth(self, port: int, load: Load) -> None:
-        """What came since the last look: dense, and all that was acknowledged until now."""
+    async def check_growth(self, ports: Mapping[int, int], load: Load) -> None:
+        """What came since the last look: dense, and all that was acknowledged until now.
+
+        `ports` are those of the leaders, by partition.
+        """
         acknowledged = load.acknowledged(self._checked_acknowledgements)
-        connection = await Connection.open("127.0.0.1", port)
-        try:
-            for partition, seen in enumerate(self._seen):
-                reader = PartitionReader(connection, self._topic, partition)
+        for partition, seen in enumerate(self._seen):
+            async with self._reader(partition, ports) as reader:
                 end = await reader.end_offset()
                 assert end >= len(seen), f"partition {partition} shrank to {end} from {len(seen)}"
                 self._take(partition, await reader.read(len(seen), end))
                 await self._check_look_ups(reader, partition)
-        finally:
-            await connection.close()
         for partition, offset, sent in acknowledged:
             assert offset < len(self._seen[partition]), f"lost {sent} at {partition}/{offset}"
             found = self._seen[partition][offset]
@@ -51,22 +52,28 @@ class Checker:
             assert found.timestamp == sent.timestamp_ms
         self._checked_acknowledgements += len(acknowledged)
 
-    async def check_all(self, port: int, load: Load) -> None:
+    async def check_all(self, ports: Mapping[int, int], load: Load) -> None:
         """The end: nothing changed since it was first seen, nothing is missing or there twice."""
-        await self.check_growth(port, load)
-        connection = await Connection.open("127.0.0.1", port)
-        try:
-            for partition, seen in enumerate(self._seen):
-                reader = PartitionReader(connection, self._topic, partition)
+        await self.check_growth(ports, load)
+        for partition, seen in enumerate(self._seen):
+            async with self._reader(partition, ports) as reader:
                 assert await reader.read(0, len(seen)) == seen, f"partition {partition} changed"
-        finally:
-            await connection.close()
         numbers: dict[str, list[int]] = {key: [] for key in load.sent}
         for record in (record for seen in self._seen for record in seen):
             key, number = _key_and_number(record)
             numbers[key].append(number)
         for key, sent in load.sent.items():
             assert numbers[key] == list(range(sent)), f"key {key}: lost, repeated or out of order"
+
+    @asynccontextmanager
+    async def _reader(
+        self, partition: int, ports: Mapping[int, int]
+    ) -> AsyncIterator[PartitionReader]:
+        connection = await Connection.open("127.0.0.1", ports[partition])
+        try:
+            yield PartitionReader(connection, self._topic, partition)
+        finally:
+            await connection.close()
 
     def _take(self, partition: int, records: list[Record]) -> None:
         self._seen[partition] += records

@@ -1,8 +1,8 @@
 """Consumes, transforms and produces exactly once, in transactions, until it is killed.
 
-Run as a program of its own, so that a test can kill it: `python copier.py BOOTSTRAP INPUT OUTPUT`.
-It ends when its standard input does. Some transactions are aborted on purpose, with records that
-nobody may ever read.
+Run as a program of its own, so that a test can kill it:
+`python copier.py BOOTSTRAP INPUT OUTPUT SEED`. It ends when its standard input does. Some
+transactions are aborted on purpose, with records that nobody may ever read.
 """
 
 import os
@@ -32,17 +32,18 @@ def transformed(value: bytes) -> bytes:
     return b"copy of " + value
 
 
-def main(bootstrap: str, source: str, target: str) -> None:
+def main(bootstrap: str, source: str, target: str, seed: str) -> None:
+    random = Random(seed)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         try:
-            copy(bootstrap, source, target)
+            copy(bootstrap, source, target, random)
         except KafkaException as problem:
             # Fatal or not: a new producer recovers, as an application that is restarted does.
             print(f"starting over: {problem}", flush=True)
 
 
-def copy(bootstrap: str, source: str, target: str) -> None:
+def copy(bootstrap: str, source: str, target: str, random: Random) -> None:
     common = {"bootstrap.servers": bootstrap, **CONNECTION}
     producer = Producer(
         common | {"transactional.id": TRANSACTIONAL_ID, "transaction.timeout.ms": 10_000}
@@ -60,7 +61,6 @@ def copy(bootstrap: str, source: str, target: str) -> None:
         }
     )
     consumer.subscribe([source])
-    random = Random()
     try:
         while True:
             messages = [m for m in consumer.consume(BATCH, 0.1) if m.error() is None]

@@ -3,7 +3,7 @@
 Nothing that a client sends may end, block or bloat the broker: a well-behaved client beside the
 fuzz is served throughout, memory stays flat, sockets are given back, and no request fails inside
 the broker. What it has written down meanwhile it reads again at its next start.
-`FLOODMARK_FUZZ_REQUESTS` says how many are fired, `FLOODMARK_FUZZ_SEED` repeats a run.
+`FLOODMARK_FUZZ_REQUESTS` says how many are fired, `FLOODMARK_SEED` repeats a run.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ from fuzz_kit.shots import ShotMaker
 from fuzz_kit.witness import Witness
 from kit.broker import Broker, start_floodmark
 from kit.process import ServerProcess
-from kit.seeds import seed_from
+from kit.seeds import seed
 from kit.waiting import wait_for
 
 REQUESTS = int(os.environ.get("FLOODMARK_FUZZ_REQUESTS", "5000"))
-SEED = seed_from("FLOODMARK_FUZZ_SEED")
+SEED = seed()
 
 GUNNERS = 12
 ROUNDS = 10
@@ -61,7 +61,7 @@ SETTINGS = {
 
 @pytest.mark.timeout(1500)
 def test_nobody_else_notices_hostile_requests(tmp_path: Path) -> None:
-    print(f"FLOODMARK_FUZZ_SEED={SEED} FLOODMARK_FUZZ_REQUESTS={REQUESTS}")
+    print(f"FLOODMARK_SEED={SEED} FLOODMARK_FUZZ_REQUESTS={REQUESTS}")
     broker = start_floodmark(tmp_path, SETTINGS)
     # A broker that does bloat shall end, not take the machine with it.
     resource.prlimit(broker.process.pid, resource.RLIMIT_AS, (MOST_MEMORY_BYTES,) * 2)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from floodmark.testing.broker_thread import settings_from_environment
 from kit.probe import broker_answers
 from kit.process import ServerProcess, free_port
 
@@ -30,7 +31,7 @@ def up_command(port: int, data_dir: Path, settings: Mapping[str, str] | None = N
     """`floodmark up` of the environment that runs the tests."""
     command = [str(Path(sys.executable).with_name("floodmark")), "up"]
     command += ["--port", str(port), "--data-dir", str(data_dir)]
-    for name, value in (settings or {}).items():
+    for name, value in {**settings_from_environment(), **(settings or {})}.items():
         command += ["--set", f"{name}={value}"]
     return command
 

@@ -75,6 +75,10 @@ class CompactionBench:
         self.log.append(batch, read_header(batch), 0, self.now_ms)
         return base_offset
 
+    def skip_sequences(self, producer: tuple[int, int], count: int) -> None:
+        """As if batches of the producer had got lost on the way."""
+        self._sequences[producer[0]] += count
+
     def end(self, producer: tuple[int, int], *, committed: bool) -> int:
         control_type = ControlType.COMMIT if committed else ControlType.ABORT
         marker = encode_marker(

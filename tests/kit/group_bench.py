@@ -19,7 +19,7 @@ from floodmark.metadata.image import (
     difference,
 )
 from floodmark.testing.memory_coordinator_log import MemoryCoordinatorLog
-from floodmark.testing.virtual_clock import VirtualClock
+from floodmark.testing.virtual_clock import FIXED_START_MS, VirtualClock
 
 T = TypeVar("T")
 
@@ -32,9 +32,17 @@ def topic_image(name: str, partitions: int, number: int = 1) -> TopicImage:
 
 
 class GroupBench:
-    def __init__(self, settings: GroupSettings | None = None, partition_count: int = 1) -> None:
-        self.clock = VirtualClock()
-        self.log = MemoryCoordinatorLog(partition_count=partition_count)
+    def __init__(
+        self,
+        settings: GroupSettings | None = None,
+        partition_count: int = 1,
+        *,
+        commits_later: bool = False,
+    ) -> None:
+        self.clock = VirtualClock(FIXED_START_MS)
+        self.log = MemoryCoordinatorLog(
+            partition_count=partition_count, commits_later=commits_later
+        )
         self.settings = settings or GroupSettings()
         self.image = MetadataImage()
         self._ids = count(1)

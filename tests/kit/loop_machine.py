@@ -6,6 +6,17 @@ from typing import Any
 
 from hypothesis.stateful import RuleBasedStateMachine
 
+from kit.flushed import COMMITS_LATER
+
+TURNS_TO_COMMIT = 10
+
+
+async def settle() -> None:
+    """Lets a log that commits later do so, and those be answered who wait for it."""
+    if COMMITS_LATER:
+        for _ in range(TURNS_TO_COMMIT):
+            await asyncio.sleep(0)
+
 
 class LoopMachine(RuleBasedStateMachine):
     """`teardown` closes the loop; who has more to close does that first."""
@@ -19,7 +30,9 @@ class LoopMachine(RuleBasedStateMachine):
 
         async def step() -> Any:
             result = function(*args, **kwargs)
-            return await result if asyncio.iscoroutine(result) else result
+            result = await result if asyncio.iscoroutine(result) else result
+            await settle()
+            return result
 
         return self.loop.run_until_complete(step())
 

@@ -82,6 +82,8 @@ class ServerProcess:
     def freeze(self) -> None:
         """It does nothing until it is thawed, and does not notice."""
         self._process.send_signal(signal.SIGSTOP)
+        while "State:\tT" not in Path(f"/proc/{self.pid}/status").read_text():
+            time.sleep(_POLL_SECONDS)
 
     def thaw(self) -> None:
         self._process.send_signal(signal.SIGCONT)

@@ -19,7 +19,7 @@ from floodmark.coordinators.transactions.shard import Identity
 from floodmark.coordinators.transactions.transaction import Transaction
 from floodmark.records.record import decode_records
 from floodmark.testing.memory_coordinator_log import MemoryCoordinatorLog
-from floodmark.testing.virtual_clock import VirtualClock
+from floodmark.testing.virtual_clock import FIXED_START_MS, VirtualClock
 from floodmark.wire.errors import ErrorCode
 
 T = TypeVar("T")
@@ -31,8 +31,8 @@ SECOND_VERSION = 2
 
 
 class MemoryTransactionLog(MemoryCoordinatorLog):
-    def __init__(self) -> None:
-        super().__init__("__transaction_state")
+    def __init__(self, *, commits_later: bool = False) -> None:
+        super().__init__("__transaction_state", commits_later=commits_later)
         self.current_leader_epoch = 5
 
     def leader_epoch(self, partition: int) -> int:
@@ -78,9 +78,15 @@ class MemoryCluster:
 class TransactionBench:
     """`load_again` is a failover: a new coordinator on the same log."""
 
-    def __init__(self, server_version: int = SECOND_VERSION, first_producer_id: int = 1000) -> None:
-        self.clock = VirtualClock()
-        self.log = MemoryTransactionLog()
+    def __init__(
+        self,
+        server_version: int = SECOND_VERSION,
+        first_producer_id: int = 1000,
+        *,
+        commits_later: bool = False,
+    ) -> None:
+        self.clock = VirtualClock(FIXED_START_MS)
+        self.log = MemoryTransactionLog(commits_later=commits_later)
         self.markers = MemoryMarkers()
         self.cluster = MemoryCluster()
         self.next_producer_id = first_producer_id

@@ -22,6 +22,7 @@ from floodmark.wire.messages.heartbeat import HeartbeatRequest
 from floodmark.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from floodmark.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from floodmark.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kit.flushed import COMMITS_LATER
 from kit.group_bench import GroupBench
 from kit.loop_machine import LoopMachine
 
@@ -50,7 +51,7 @@ class Member:
 class ClassicGroupMachine(LoopMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.bench = self.run(GroupBench)
+        self.bench = self.run(GroupBench, commits_later=COMMITS_LATER)
         self.members: list[Member] = []
         self.instances = 0
 

@@ -10,11 +10,12 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from floodmark.testing.memory_files import MemoryFiles
 from kit.compaction import CompactionBench
+from kit.seeds import seeds
 
 LOGS = Path("/logs")
 MOMENTS = 60
@@ -119,8 +120,25 @@ def committed_table(bench: CompactionBench) -> dict[str, str]:
     return table
 
 
+PUT = ("put", [("a", "1")])
+EXPIRED_AND_CLEANED = [
+    *[PUT] * 4,
+    ("transaction", 1, [("a", "2")], True),
+    ("wait", 90_000_000),
+    PUT,
+    ("restart", True),
+    *[PUT] * 2,
+    ("clean", 1 << 20),
+    ("restart", False),
+    PUT,
+    ("transaction", 1, [("a", "3")], True),
+]
+"""A producer whose batch has expired and was cleaned away, known from its marker alone."""
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.lists(STEPS, max_size=40))
+@example(EXPIRED_AND_CLEANED)
 def test_the_table_of_a_log_outlives_any_compaction(steps: list[tuple[object, ...]]) -> None:
     history = History()
     for step in steps:
@@ -139,7 +157,7 @@ def test_the_table_of_a_log_outlives_any_compaction(steps: list[tuple[object, ..
     assert not history.bench.log.producers.ongoing
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_power_may_fail_at_any_step_of_a_compaction(seed: int) -> None:
     random = Random(seed)
     files = MemoryFiles()

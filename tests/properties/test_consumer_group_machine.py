@@ -22,6 +22,7 @@ from floodmark.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     RequestTopicPartitions,
 )
+from kit.flushed import COMMITS_LATER
 from kit.group_bench import GroupBench, now, topic_image
 from kit.loop_machine import LoopMachine
 
@@ -49,7 +50,11 @@ class Consumer:
 class ConsumerGroupMachine(LoopMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.bench = self.run(GroupBench, GroupSettings(consumer_assignment_interval_ms=0))
+        self.bench = self.run(
+            GroupBench,
+            GroupSettings(consumer_assignment_interval_ms=0),
+            commits_later=COMMITS_LATER,
+        )
         self.sizes = {"t": 4, "u": 3}
         self.consumers: dict[str, Consumer] = {}
         self.names = 0

@@ -20,6 +20,7 @@ from floodmark.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from kit.flushed import COMMITS_LATER
 from kit.group_bench import GroupBench, now
 from kit.loop_machine import LoopMachine
 
@@ -38,7 +39,7 @@ class OffsetsMachine(LoopMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.bench = self.run(GroupBench)
+        self.bench = self.run(GroupBench, commits_later=COMMITS_LATER)
         self.committed: dict[Key, tuple[int, int]] = {}
         self.pending: dict[int, dict[Key, tuple[int, int]]] = {}
         self.order = 0
@@ -97,7 +98,10 @@ class OffsetsMachine(LoopMachine):
                 )
             ],
         )
-        answer = now(self.run(self.bench.service.commit_transactional_offsets, request))
+        guarded_append = self.bench.service.start_verification(request, bumps_epoch=False)
+        answer = now(
+            self.run(self.bench.service.commit_transactional_offsets, request, guarded_append)
+        )
         assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
         self.order += 1
         pending = self.pending.setdefault(producer_id, {})
@@ -107,7 +111,7 @@ class OffsetsMachine(LoopMachine):
     def end_transaction(self, producer_id: int, committed: bool) -> None:
         marker = EndTransactionMarker(ControlType.COMMIT if committed else ControlType.ABORT, 0)
         batch = encode_marker(marker, producer_id=producer_id, producer_epoch=0, timestamp_ms=0)
-        self.bench.log.append(0, batch)
+        self.run(self.bench.log.append, 0, batch)
         self.run(self.bench.service.marker, 0, producer_id, 0, committed=committed)
         for key, value in self.pending.pop(producer_id, {}).items():
             if committed and value[1] > self.committed.get(key, (0, 0))[1]:

@@ -19,7 +19,7 @@ from floodmark.network.request_channel import Parked
 from floodmark.network.server import NetworkServer, NetworkSettings
 from floodmark.promise import Promise
 from floodmark.storage.files import FileSlice, RealFiles
-from kit.seeds import seed_from
+from kit.seeds import seed
 
 CLIENTS = 6
 ROUNDS = 4
@@ -163,9 +163,7 @@ async def talk(server: Answering, chance: random.Random) -> None:
 def test_each_answer_comes_once_and_in_order(
     new_loop: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path
 ) -> None:
-    seed = seed_from("FLOODMARK_ANSWERS_SEED")
-    print(f"FLOODMARK_ANSWERS_SEED={seed}")
-    chance = random.Random(seed)
+    chance = random.Random(seed())
 
     async def rounds() -> None:
         failures: list[dict[str, Any]] = []

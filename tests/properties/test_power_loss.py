@@ -27,6 +27,7 @@ from floodmark.storage.producer_state import AppendOrigin
 from floodmark.storage.retention import segments_due
 from floodmark.testing.crashing_files import CrashingFiles, CrashNow
 from floodmark.testing.memory_files import MemoryFiles
+from kit.seeds import seeds
 
 NOW_MS = 1_700_000_000_000
 LOG_DIR = Path("/logs")
@@ -222,7 +223,7 @@ def check_indexes(log: PartitionLog) -> None:
             assert batches[position].last_offset == segment.base_offset + relative
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 @pytest.mark.parametrize("flush_every_message", [False, True])
 def test_every_power_loss_leaves_a_valid_prefix_with_all_that_was_synced(
     seed: int, flush_every_message: bool
@@ -232,14 +233,14 @@ def test_every_power_loss_leaves_a_valid_prefix_with_all_that_was_synced(
     lose_power_everywhere(scenario, seed)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_power_loss_around_truncations_leaves_only_what_was_written(seed: int) -> None:
     scenario = Scenario(seed, flush_every_message=False, truncates=True)
     scenario.run(60)
     lose_power_everywhere(scenario, seed)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 @pytest.mark.parametrize(
     ("flush_every_message", "truncates"), [(False, False), (True, False), (False, True)]
 )
@@ -255,7 +256,7 @@ def test_every_legal_image_of_every_moment_of_a_short_life(
             check_image(image, scenario.history, operations)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 @pytest.mark.parametrize("truncates", [False, True])
 def test_a_kill_within_a_recovery_takes_nothing_from_the_next(seed: int, truncates: bool) -> None:
     scenario = Scenario(seed, flush_every_message=False, truncates=truncates)

@@ -44,6 +44,7 @@ from floodmark.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from floodmark.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kit.flushed import COMMITS_LATER
 from kit.group_bench import GroupBench, now, topic_image
 from kit.loop_machine import LoopMachine
 
@@ -102,7 +103,7 @@ class ProtocolChangeMachine(LoopMachine):
     def __init__(self) -> None:
         super().__init__()
         at_once = GroupSettings(consumer_assignment_interval_ms=0, initial_rebalance_delay_ms=0)
-        self.bench = self.run(GroupBench, at_once)
+        self.bench = self.run(GroupBench, at_once, commits_later=COMMITS_LATER)
         self.run(self.bench.set_topics, topic_image("t", PARTITIONS, 1))
         self.members: list[Member] = []
         self.names = 0

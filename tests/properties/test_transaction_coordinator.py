@@ -19,6 +19,8 @@ from floodmark.coordinators.shard import Producer
 from floodmark.coordinators.transactions.ports import NO_LEADER
 from floodmark.coordinators.transactions.states import EMPTY, ONGOING
 from floodmark.wire.errors import ErrorCode
+from kit.flushed import COMMITS_LATER
+from kit.loop_machine import settle
 from kit.transactions import SECOND_VERSION, TransactionBench, until
 
 IDS = st.sampled_from(["a", "b"])
@@ -45,7 +47,7 @@ class TransactionCoordinatorMachine(RuleBasedStateMachine):
         self.blocked = False
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return self.runner.run(work)
+        return self.runner.run(_settled(work))
 
     def teardown(self) -> None:
         self.run(_close(self.bench))
@@ -193,7 +195,13 @@ class TransactionCoordinatorMachine(RuleBasedStateMachine):
 
 
 async def _make() -> TransactionBench:
-    return TransactionBench(SECOND_VERSION)
+    return TransactionBench(SECOND_VERSION, commits_later=COMMITS_LATER)
+
+
+async def _settled(work: Coroutine[Any, Any, Any]) -> Any:
+    result = await work
+    await settle()
+    return result
 
 
 async def _close(bench: TransactionBench) -> None:

@@ -1,5 +1,8 @@
-"""`--seed N` repeats one schedule; FLOODMARK_SIM_SEED does the same, FLOODMARK_SIM_SCHEDULES sets
-how many are tried."""
+"""Which seeds the simulation runs.
+
+By default a fixed set, so that the gate is repeatable. FLOODMARK_SIM_SCHEDULES says how many,
+FLOODMARK_SEED draws others; `--seed N` repeats one schedule.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,10 @@ from itertools import pairwise
 
 import pytest
 
-DEFAULT_SCHEDULES = 1000
-"""About 20 seconds of one core, and the lessons take some more."""
+from kit.seeds import seeds
+
+DEFAULT_SCHEDULES = 500
+"""About 30 seconds of one core, and the lessons take as long again."""
 CHUNKS = 8
 
 
@@ -21,17 +26,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "seeds" not in metafunc.fixturenames:
         return
-    seed = metafunc.config.getoption("--seed", default=None)
-    if seed is None and "FLOODMARK_SIM_SEED" in os.environ:
-        seed = int(os.environ["FLOODMARK_SIM_SEED"])
-    if seed is not None:
-        metafunc.parametrize("seeds", [range(seed, seed + 1)], ids=[str(seed)])
-        return
-    schedules = int(os.environ.get("FLOODMARK_SIM_SCHEDULES", DEFAULT_SCHEDULES))
+    first, schedules = _seeds(metafunc.config)
     # In chunks, so that several workers share them.
-    bounds = [schedules * part // CHUNKS for part in range(CHUNKS + 1)]
-    chunks = [range(start, end) for start, end in pairwise(bounds)]
-    metafunc.parametrize("seeds", chunks, ids=[f"{c.start}-{c.stop}" for c in chunks])
+    chunks = min(CHUNKS, schedules)
+    bounds = [first + schedules * part // chunks for part in range(chunks + 1)]
+    ranges = [range(start, end) for start, end in pairwise(bounds)]
+    metafunc.parametrize("seeds", ranges, ids=[f"{one.start}-{one.stop}" for one in ranges])
+
+
+def _seeds(config: pytest.Config) -> tuple[int, int]:
+    """The first seed, and how many."""
+    seed = config.getoption("--seed", default=None)
+    if seed is not None:
+        return seed, 1
+    schedules = int(os.environ.get("FLOODMARK_SIM_SCHEDULES", DEFAULT_SCHEDULES))
+    return seeds(schedules).start, schedules
 
 
 @pytest.fixture(autouse=True)

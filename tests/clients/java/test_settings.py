@@ -30,6 +30,9 @@ _OTHER_DEFAULTS = {
     "replica.lag.time.max.ms",
     "group.coordinator.rebalance.protocols",
     "node.id",
+    # Kafka cannot start without them.
+    "controller.listener.names",
+    "process.roles",
 }
 _OTHER_BOUNDS = {
     "group.coordinator.rebalance.protocols",
@@ -37,6 +40,9 @@ _OTHER_BOUNDS = {
     # The same bounds, which Kafka words in another way.
     "group.consumer.migration.policy",
     "authorizer.class.name",
+    # Not asked, so whatever a file says of them will do.
+    "controller.quorum.bootstrap.servers",
+    "controller.quorum.voters",
 }
 
 

@@ -4,7 +4,6 @@ librdkafka, which tests/crash uses, speaks the first version.
 """
 
 import asyncio
-import secrets
 import time
 from collections import Counter
 from pathlib import Path
@@ -21,6 +20,7 @@ from kit.apache_kafka import tool_command
 from kit.broker import start_floodmark
 from kit.jars import KAFKA_4
 from kit.process import ServerProcess, free_port
+from kit.seeds import seed
 from kit.tools import require_tool
 from kit.waiting import wait_for
 
@@ -57,9 +57,7 @@ class Copier:
 
 def test_kafkas_copier_copies_exactly_once_under_kill_nine(tmp_path: Path) -> None:
     require_tool("java", "mvn")
-    seed = secrets.randbits(32)
-    print(f"seed {seed}")
-    random = Random(seed)
+    random = Random(seed())
     port = free_port()
     broker = start_floodmark(tmp_path, SETTINGS, port)
     bootstrap = broker.bootstrap

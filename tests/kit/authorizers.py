@@ -1,0 +1,65 @@
+"""Authorizers and quotas for tests, and how to put them into a running broker."""
+
+from __future__ import annotations
+
+from floodmark.apis.authorizer import Authorizer, Operation, Resource, ResourceKind
+from floodmark.apis.quotas import Quotas, Usage
+from floodmark.network.principal import Principal
+from floodmark.testing.broker_thread import BrokerThread
+
+Permission = tuple[Operation, ResourceKind, str]
+
+
+class Permits:
+    """Allows what it lists, and notes what it was asked."""
+
+    allows_all = False
+
+    def __init__(self, *permissions: Permission) -> None:
+        self.permissions = set(permissions)
+        self.generation = 1
+        self.asked: list[Permission] = []
+        self.principals: set[tuple[Principal, str]] = set()
+
+    def change(self, *permissions: Permission) -> None:
+        self.permissions = set(permissions)
+        self.generation += 1
+
+    def allows(
+        self, principal: Principal, host: str, operation: Operation, resource: Resource
+    ) -> bool:
+        self.principals.add((principal, host))
+        self.asked.append((operation, resource.kind, resource.name))
+        return (operation, resource.kind, resource.name) in self.permissions
+
+    def allows_any(
+        self, principal: Principal, host: str, operation: Operation, kind: ResourceKind
+    ) -> bool:
+        self.asked.append((operation, kind, "*"))
+        return any((op, of) == (operation, kind) for op, of, _ in self.permissions)
+
+
+class Throttles:
+    """Mutes the next connections for these times."""
+
+    is_unlimited = False
+
+    def __init__(self, *times_ms: int) -> None:
+        self.generation = 1
+        self.times_ms = list(times_ms)
+        self.usages: list[Usage] = []
+
+    def throttle_ms(self, usage: Usage) -> int:
+        self.usages.append(usage)
+        return self.times_ms.pop(0) if self.times_ms else 0
+
+
+def plug_in(
+    broker: BrokerThread, authorizer: Authorizer | None = None, quotas: Quotas | None = None
+) -> None:
+    async def plug() -> None:
+        services = broker.broker.services
+        services.authorizer = authorizer or services.authorizer
+        services.quotas = quotas or services.quotas
+
+    broker.call(plug())
