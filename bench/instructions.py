@@ -1,9 +1,9 @@
-"""Counts the instructions that a broker takes per request: a measure that a busy machine leaves alone.
+"""Counts instructions per request, a measure that other load on the machine does not change.
 
-`python bench/instructions.py [--checkout ../before --checkout .] [--case P1s-32]` runs the broker of
-each checkout (its `.venv`) under valgrind's callgrind and prints instructions per request and case,
-side by side. The kernel's share is not in it; bench/run.py measures CPU time with it. Use this one
-to find out whether a change costs anything: two runs of the same code differ by less than 1 %.
+`python bench/instructions.py [--checkout ../before --checkout .] [--case P1s-32]` runs the broker
+of each checkout (its `.venv`) under valgrind's callgrind and prints instructions per request, side
+by side. Two runs of the same code differ by less than 1 %. The kernel's share is missing: only
+bench/run.py, which measures CPU time, has it.
 """
 
 import argparse

@@ -50,7 +50,7 @@ class Route(NamedTuple):
 
     def answer(self, context: RequestContext, message: Any) -> Response:
         """What is ready to be sent passes, and None, which stands for no answer."""
-        answer: Response
+        answer: Answer | None
         if message is None or isinstance(message, (bytes, list)):
             answer = message
         else:

@@ -54,12 +54,16 @@ class Outbox:
         self._done_bytes = 0
         self.size_bytes = 0
 
+    def add_bytes(self, answer: bytes) -> None:
+        """Takes in one answer, framed."""
+        chunk = len(answer).to_bytes(LENGTH_BYTES, "big") + answer
+        self._chunks.append(chunk)
+        self.size_bytes += len(chunk)
+
     def add(self, answer: Answer) -> None:
         """Takes in one answer, framed. OSError when a small slice cannot be read: then nothing."""
         if isinstance(answer, bytes):
-            chunk = len(answer).to_bytes(LENGTH_BYTES, "big") + answer
-            self._chunks.append(chunk)
-            self.size_bytes += len(chunk)
+            self.add_bytes(answer)
             return
         size_bytes = sum(map(len, answer))
         self._chunks += _joined(size_bytes.to_bytes(LENGTH_BYTES, "big"), answer)
@@ -82,8 +86,9 @@ class Outbox:
                     sent = self._port.send(first)
                     if sent == len(first):
                         chunks.clear()
-                    else:
-                        chunks[0] = memoryview(first)[sent:]
+                        self.size_bytes = 0
+                        return sent_bytes + sent
+                    chunks[0] = memoryview(first)[sent:]
                 elif isinstance(first, Bytes) or len(first) <= SMALL_BYTES:
                     sent = self._send_small()
                 else:

@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from floodmark.clock import Clock
-from floodmark.network.request_channel import Outcome, Parked, Response, Work
+from floodmark.network.request_channel import Outcome, Parked, Response, Throttled, Work
 
 BUCKETS_MS = (
     *(0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0),
@@ -83,7 +83,7 @@ class RequestTimings:
         """Notes the time of an answer that is there; watches for the end of one that is not."""
         now_ms = self.now_ms()
         local_ms = now_ms - begin_ms
-        if outcome is None or isinstance(outcome, (bytes, list)):
+        if outcome is None or isinstance(outcome, (bytes, list, Throttled)):
             return self._answered(api_key, connection, outcome, local_ms=local_ms)
         if isinstance(outcome, Parked):
             encode = partial(self._encode, api_key, connection, outcome.encode, local_ms, now_ms)

@@ -261,7 +261,7 @@ class Replica:
                 if header[ATTRIBUTES] & TIMESTAMP_TYPE_BIT:
                     append_time_ms = now_ms
             if guard is not None:
-                repeated = log.append(batch, header, leadership.leader_epoch, now_ms, guard=guard)
+                repeated = log.append(batch, header, leadership.leader_epoch, now_ms, guard)
             elif header[ATTRIBUTES] & TRANSACTIONAL_BIT:
                 return AppendOutcome(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
             else:
