@@ -24,7 +24,6 @@ from floodmark.wire.schema import schema_of
 _FETCH = ApiKey.FETCH
 
 Handle: TypeAlias = Callable[[RequestContext, Any], Any]
-Remember: TypeAlias = "Callable[[RequestContext, Route, memoryview, Any, Any], None]"
 
 
 class Route(NamedTuple):
@@ -37,8 +36,6 @@ class Route(NamedTuple):
     encode_header: Callable[[int], bytes]
     access: Access
     """What it asks of the authorizer."""
-    remember: Remember | None = None
-    """What an API does with a request that it has handled, to be quicker with the next."""
     count_errors: Callable[[Any], None] | None = None
     """Called with every answer that is encoded here."""
 

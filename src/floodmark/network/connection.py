@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from floodmark.network.framing import FrameBuffer, FrameTooLarge
 from floodmark.network.port import Port
@@ -45,15 +45,16 @@ FRAMES_OF_A_TURN = range(16)
 """A client that sends a thousand requests at once must not keep the others waiting for all."""
 
 
-class Shortcut(Protocol):
-    """What an API knows of some requests of a peer, so well that it need not decode them."""
+class Prepared(Protocol):
+    """What the APIs have prepared for further requests of a peer (`apis.prepared`)."""
 
     @property
     def generation(self) -> int:
-        """Of the ACLs and quotas under which it has learned them."""
+        """Of the ACLs and quotas under which the requests were prepared."""
 
-    def outcome_of(self, frame: memoryview) -> Outcome:
-        """None for a request that it does not know."""
+    @property
+    def outcome_of(self) -> Callable[[memoryview], Outcome]:
+        """Gives the outcome of a prepared request, None for any other."""
 
 
 @dataclass(slots=True)
@@ -66,10 +67,8 @@ class Peer:
     security_protocol: str
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"
-    shortcut: Shortcut | None = None
-    # What an API has learned of its answers to this peer, by what they have in common.
-    answers: dict[Any, Any] = field(default_factory=dict)
-    # None until the peer has authenticated. Whoever changes it must drop `shortcut`.
+    prepared: Prepared | None = None
+    # None until the peer has authenticated. A change must drop `prepared`.
     principal: Principal | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -141,8 +140,9 @@ class Connection:
     def receive(self) -> None:
         frames = self._frames
         room = frames.view[frames.end :] if frames.end else frames.view
+        receive_into = self._port.receive_into
         try:
-            count = self._port.receive_into(room)
+            count = receive_into(room)
         except BlockingIOError:
             return
         except OSError:
@@ -199,8 +199,8 @@ class Connection:
             asyncio.get_running_loop().call_soon(self._closed)
 
     def _closed(self) -> None:
-        # What an API has learned refers to the peer: kept, the two would wait for the collector.
-        self.peer.shortcut = None
+        # It refers to the peer: kept, the two would wait for the garbage collector.
+        self.peer.prepared = None
         if self._abandon is not None:
             self._abandon()
         self._processor.forget(self)

@@ -83,7 +83,8 @@ class Outbox:
                 first = chunks[0]
                 if type(first) is bytes and len(chunks) == 1:
                     # What most turns have to send.
-                    sent = self._port.send(first)
+                    send = self._port.send
+                    sent = send(first)
                     if sent == len(first):
                         chunks.clear()
                         self.size_bytes = 0

@@ -75,7 +75,7 @@ def raise_acl_generation(authorizer: Permits, quotas: Throttles) -> None:
 
 
 def raise_quota_generation(authorizer: Permits, quotas: Throttles) -> None:
-    quotas.generation += 1
+    quotas.changed()
 
 
 @pytest.mark.parametrize("change", [raise_acl_generation, raise_quota_generation])

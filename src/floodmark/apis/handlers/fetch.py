@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 from floodmark.apis.access import Access
 from floodmark.apis.authorizer import THE_CLUSTER, Guard, Operation, Resource, ResourceKind
 from floodmark.apis.context import RequestContext
-from floodmark.apis.fetch_answer import Form, form_of
+from floodmark.apis.prepared.fetch_answers import Form, form_of
 from floodmark.network.transfer import Answer
 from floodmark.promise import Promise
 from floodmark.replication.fetch_sessions import FetchPlan, FetchTarget, PartitionKey, Topic

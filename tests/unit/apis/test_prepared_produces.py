@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from floodmark.apis.repeated_produce import MOST_FRONT_BYTES, MOST_PARTITIONS
+from floodmark.apis.prepared.produces import MOST_FRONT_BYTES, MOST_PARTITIONS
 from floodmark.controller.topics import TopicRef
 from floodmark.records.record import Record, encode_batch
 from floodmark.replication.replica import Replica

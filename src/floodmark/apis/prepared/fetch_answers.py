@@ -1,8 +1,8 @@
-"""The answer to a fetch that finds records in one partition, which is most of them.
+"""Prepared fetch answers, for fetches that find records in one partition: most of them.
 
 Only offsets and records differ from one such answer to the next, so each connection keeps the bytes
-around them: a record is on its way to the consumer that waits for it without an answer being built
-field by field. Called by `apis.fetch`, which builds all others.
+around them, and no answer is built field by field while a consumer waits. Called by
+`handlers.fetch`, which builds all other answers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from floodmark.apis.context import RequestContext
-from floodmark.apis.offsets_template import OffsetsTemplate
+from floodmark.apis.prepared.memory import memory_of
+from floodmark.apis.prepared.offsets_template import OffsetsTemplate
 from floodmark.network.transfer import Answer
 from floodmark.replication.fetch_sessions import Topic
 from floodmark.replication.replica import ReadOutcome
@@ -22,7 +23,7 @@ from floodmark.wire.messages.fetch import FetchableTopicResponse, FetchResponse,
 from floodmark.wire.primitives import encode_bytes_length
 
 MOST_PARTITIONS = 256
-"""For so many does a connection keep what it has learned."""
+"""A connection prepares answers for this many partitions; for further ones it builds them."""
 
 FIRST_VERSION = 5
 """Older answers have two offsets."""
@@ -31,7 +32,9 @@ _FIRST_FLEXIBLE = FIRST_FLEXIBLE_VERSION[ApiKey.FETCH]
 _ONE_BYTE = b"\0"
 
 
-class _Known(NamedTuple):
+class Prepared(NamedTuple):
+    """The bytes that all answers of one kind have in common."""
+
     session_id: int
     template: OffsetsTemplate
     back: bytes
@@ -39,19 +42,19 @@ class _Known(NamedTuple):
 
 
 class Form(NamedTuple):
-    """An answer that lacks only offsets and records: all that can be done before they are there,
-    for who waits for them."""
+    """An answer to one request that lacks only offsets and records."""
 
     correlation_id: int
     is_flexible: bool
-    known: _Known
+    prepared: Prepared
 
     def filled_in(self, outcome: ReadOutcome) -> Answer | None:
-        """The whole answer; None for what has to be built: no records, or aborted transactions."""
+        """The whole answer; None if it has no records or names aborted transactions, and so must be
+        built."""
         records = outcome.records
         if records is None or outcome.aborted:
             return None
-        _, template, back = self.known
+        _, template, back = self.prepared
         start = template.pack(
             self.correlation_id,
             template.front,
@@ -66,35 +69,34 @@ class Form(NamedTuple):
         return [start + length, records, back]
 
 
-_Kind: TypeAlias = tuple[int, Topic, int, bool]
-"""What the answers of one template have in common, besides the session: version, topic, partition,
-and whether they name aborted transactions."""
+Kind: TypeAlias = tuple[int, Topic, int, bool]
+"""Version, topic, partition, and whether the answers name aborted transactions."""
 
 
 def form_of(
     context: RequestContext, session_id: int, topic: Topic, partition: int, names_aborted: bool
 ) -> Form | None:
-    """What the answers of a connection for this partition have in common; None for an old version,
-    and for one partition too many."""
+    """The form of an answer for this partition; None for an old version, and for one partition too
+    many."""
     version = context.api_version
     if version < FIRST_VERSION:
         return None
-    answers = context.peer.answers
+    answers = memory_of(context).fetch_answers
     kind = (version, topic, partition, names_aborted)
-    known = answers.get(kind)
-    if known is None or known.session_id != session_id:
-        if known is None and len(answers) >= MOST_PARTITIONS:
+    prepared = answers.get(kind)
+    if prepared is None or prepared.session_id != session_id:
+        if prepared is None and len(answers) >= MOST_PARTITIONS:
             return None
-        known = answers[kind] = _learn(kind, session_id)
-    return Form(context.correlation_id, version >= _FIRST_FLEXIBLE, known)
+        prepared = answers[kind] = _prepare(kind, session_id)
+    return Form(context.correlation_id, version >= _FIRST_FLEXIBLE, prepared)
 
 
-def _learn(kind: _Kind, session_id: int) -> _Known:
+def _prepare(kind: Kind, session_id: int) -> Prepared:
     template = OffsetsTemplate.of(lambda value: _parts(kind, session_id, value)[0])
-    return _Known(session_id, template, _parts(kind, session_id, 0)[1])
+    return Prepared(session_id, template, _parts(kind, session_id, 0)[1])
 
 
-def _parts(kind: _Kind, session_id: int, value: int) -> tuple[bytes, bytes]:
+def _parts(kind: Kind, session_id: int, value: int) -> tuple[bytes, bytes]:
     """What comes before the length of the records, and behind them, when all offsets are this."""
     version, topic, partition, has_aborted = kind
     data = PartitionData(
