@@ -36,6 +36,8 @@ class Route(NamedTuple):
     encode_header: Callable[[int], bytes]
     access: Access
     """What it asks of the authorizer."""
+    most_entries: int
+    """How many entries a request may have."""
     count_errors: Callable[[Any], None] | None = None
     """Called with every answer that is encoded here."""
 

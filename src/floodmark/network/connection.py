@@ -53,8 +53,8 @@ class Prepared(Protocol):
         """Of the ACLs and quotas under which the requests were prepared."""
 
     @property
-    def outcome_of(self) -> Callable[[memoryview], Outcome]:
-        """Gives the outcome of a prepared request, None for any other."""
+    def outcome_of(self) -> Callable[[memoryview], Outcome] | None:
+        """Gives the outcome of a prepared request, None for any other. None if there are none."""
 
 
 @dataclass(slots=True)
@@ -301,6 +301,8 @@ class Connection:
             response = self._channel.submit(self, frame)
             if isinstance(response, bytes):
                 outbox.add_bytes(response)
+            elif isinstance(response, list):
+                outbox.add(response)
             elif not self._take(response, frame):
                 return
             self.is_active = True
@@ -319,7 +321,7 @@ class Connection:
             self.close()
 
     def _take(self, response: Response | Later, frame: memoryview) -> bool:
-        """Takes what `submit` returned, other than bytes; False if the request is still under
+        """Takes what `submit` returned, other than an answer; False if the request is still under
         way: it waits, it may have closed the connection, or the connection stays muted."""
         if response is TAKEN:
             return False

@@ -147,7 +147,8 @@ def _joined(length: bytes, answer: list[Part]) -> list[Part]:
     run: list[Bytes] = [length]
     left_bytes = READ_AHEAD_BYTES
     for part in answer:
-        if isinstance(part, Bytes):
+        # Most parts are bytes: a look at the class is quicker than `isinstance`.
+        if type(part) is bytes or isinstance(part, Bytes):
             run.append(part)
             continue
         size_bytes = len(part)

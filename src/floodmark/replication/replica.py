@@ -355,7 +355,6 @@ class Replica:
         fetch_offset: int,
         max_bytes: int,
         isolation: Isolation,
-        *,
         is_follower: bool,
         min_one_batch: bool,
         last_fetched_epoch: int = -1,
@@ -387,9 +386,7 @@ class Replica:
         else:
             end_offset = high_watermark
         try:
-            records = log.read(
-                fetch_offset, max_bytes, end_offset=end_offset, min_one_batch=min_one_batch
-            )
+            records = log.read(fetch_offset, max_bytes, end_offset, min_one_batch)
         except OffsetOutOfRange:
             return ReadOutcome(ErrorCode.OFFSET_OUT_OF_RANGE)
         aborted = None

@@ -79,7 +79,7 @@ def test_they_are_the_bytes_that_building_gives(
     ]
     filled = frames(client, requests)
     assert frames(client, requests) == filled
-    monkeypatch.setattr(fetch, "form_of", lambda *_: None)
+    monkeypatch.setattr(fetch, "prepared_answer", lambda *_: None)
     assert frames(client, requests) == filled
 
 

@@ -41,54 +41,46 @@ class Prepared(NamedTuple):
     """What follows the records."""
 
 
-class Form(NamedTuple):
-    """An answer to one request that lacks only offsets and records."""
-
-    correlation_id: int
-    is_flexible: bool
-    prepared: Prepared
-
-    def filled_in(self, outcome: ReadOutcome) -> Answer | None:
-        """The whole answer; None if it has no records or names aborted transactions, and so must be
-        built."""
-        records = outcome.records
-        if records is None or outcome.aborted:
-            return None
-        _, template, back = self.prepared
-        start = template.pack(
-            self.correlation_id,
-            template.front,
-            outcome.high_watermark,
-            outcome.last_stable_offset,
-            outcome.log_start_offset,
-            template.back,
-        )
-        length = encode_bytes_length(records.size_bytes, self.is_flexible)
-        if records.data is not None:
-            return b"".join((start, length, records.data, back))
-        return [start + length, records, back]
-
-
 Kind: TypeAlias = tuple[int, Topic, int, bool]
 """Version, topic, partition, and whether the answers name aborted transactions."""
 
 
-def form_of(
-    context: RequestContext, session_id: int, topic: Topic, partition: int, names_aborted: bool
-) -> Form | None:
-    """The form of an answer for this partition; None for an old version, and for one partition too
-    many."""
-    version = context.api_version
-    if version < FIRST_VERSION:
+def prepared_answer(
+    context: RequestContext, kind: Kind, session_id: int, outcome: ReadOutcome
+) -> Answer | None:
+    """The answer with the records of one partition. None if it must be built: without records,
+    with aborted transactions, in an old version, or for one partition too many."""
+    records = outcome.records
+    if records is None or outcome.aborted:
+        return None
+    prepared = _prepared(context, kind, session_id)
+    if prepared is None:
+        return None
+    _, template, back = prepared
+    start = template.pack(
+        context.correlation_id,
+        template.front,
+        outcome.high_watermark,
+        outcome.last_stable_offset,
+        outcome.log_start_offset,
+        template.back,
+    )
+    length = encode_bytes_length(records.size_bytes, kind[0] >= _FIRST_FLEXIBLE)
+    if records.data is not None:
+        return b"".join((start, length, records.data, back))
+    return [start + length, records, back]
+
+
+def _prepared(context: RequestContext, kind: Kind, session_id: int) -> Prepared | None:
+    if kind[0] < FIRST_VERSION:
         return None
     answers = memory_of(context).fetch_answers
-    kind = (version, topic, partition, names_aborted)
     prepared = answers.get(kind)
     if prepared is None or prepared.session_id != session_id:
         if prepared is None and len(answers) >= MOST_PARTITIONS:
             return None
         prepared = answers[kind] = _prepare(kind, session_id)
-    return Form(context.correlation_id, version >= _FIRST_FLEXIBLE, prepared)
+    return prepared
 
 
 def _prepare(kind: Kind, session_id: int) -> Prepared:

@@ -31,10 +31,6 @@ class Generation:
         self.number += 1
 
 
-def _unknown(frame: memoryview) -> Outcome:
-    return None
-
-
 class Memory:
     """The prepared requests and answers of one connection."""
 
@@ -45,8 +41,8 @@ class Memory:
         self._produces: PreparedProduces | None = None
         self.fetch_answers: dict[Kind, Prepared] = {}
         # A slot and not a method: every produce passes here, and a method would add a call.
-        self.outcome_of: Callable[[memoryview], Outcome] = _unknown
-        """The outcome of a prepared request; None for a request that is not prepared."""
+        self.outcome_of: Callable[[memoryview], Outcome] | None = None
+        """Gives the outcome of a prepared produce, None for any other request."""
 
     @property
     def produces(self) -> PreparedProduces | None:

@@ -292,7 +292,7 @@ class PartitionLog:
     # -- reading
 
     def read(
-        self, offset: int, max_bytes: int, *, end_offset: int, min_one_batch: bool = True
+        self, offset: int, max_bytes: int, end_offset: int, min_one_batch: bool = True
     ) -> FileSlice | None:
         """Batches from the one that holds this offset, up to max_bytes, never past end_offset.
 
