@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from floodmark.client.admin import Admin
+from floodmark.client.admin.admin import Admin
+from floodmark.client.cluster.view import TopicView
 from floodmark.client.errors import KafkaError
-from floodmark.client.view import TopicView
 from kit.broker import up_command
 from kit.probe import broker_answers
 from kit.process import ServerProcess, free_port

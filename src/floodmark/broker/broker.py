@@ -22,8 +22,8 @@ from floodmark.broker.advertised import reachable_host
 from floodmark.broker.cluster_membership import ClusterMembership
 from floodmark.broker.control_requests import ControlRequests
 from floodmark.broker.controller_client import ControllerClient
-from floodmark.broker.coordination import Coordination
-from floodmark.broker.deferred import Deferred
+from floodmark.broker.coordinators import Coordination
+from floodmark.broker.delayed_work import Deferred
 from floodmark.broker.identity import Identity, establish_identity, look_at_folders
 from floodmark.broker.links import BrokerLinks
 from floodmark.broker.maintenance import Maintenance
@@ -58,7 +58,7 @@ from floodmark.storage.log_manager import LogManager
 if TYPE_CHECKING:
     from floodmark.replication.fetchers import Fetchers
     from floodmark.replication.isr_review import IsrReview
-    from floodmark.storage.cleaner import CleanerSettings, LogCleaner
+    from floodmark.storage.compaction.cleaner import CleanerSettings, LogCleaner
 
 logger = logging.getLogger(__name__)
 
@@ -221,7 +221,7 @@ class Broker:
         imported off the loop, so that its first user need not wait, and the cleaner starts."""
         await asyncio.to_thread(preload)
         if self.config.get_bool("log.cleaner.enable") and self.is_serving:
-            from floodmark.storage.cleaner import LogCleaner
+            from floodmark.storage.compaction.cleaner import LogCleaner
 
             self._cleaner = LogCleaner(
                 self._files,
@@ -504,7 +504,7 @@ class Broker:
 
 
 def cleaner_settings(config: BrokerConfig) -> CleanerSettings:
-    from floodmark.storage.cleaner import CleanerSettings
+    from floodmark.storage.compaction.cleaner import CleanerSettings
 
     return CleanerSettings(
         backoff_ms=config.get_int("log.cleaner.backoff.ms"),

@@ -26,8 +26,8 @@ from floodmark.replication.replica import ACKS_ALL, AppendOutcome, Replica
 from floodmark.replication.replica_manager import ReplicaManager
 from floodmark.storage.errors import AppendRefused as LogRefused
 from floodmark.storage.errors import OffsetOutOfRange, StorageError, told_to_clients
-from floodmark.storage.producer_state import AppendOrigin
-from floodmark.storage.transaction_guards import Guard, Unguarded
+from floodmark.storage.producers.producer_state import AppendOrigin
+from floodmark.storage.producers.transaction_guards import Guard, Unguarded
 from floodmark.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from floodmark.records.control import ControlType, EndTransactionMarker, encode_
 from floodmark.replication.replica import ACKS_ALL, AppendOutcome
 from floodmark.replication.replica_manager import ReplicaManager
 from floodmark.storage.errors import AppendRefused, StorageError
-from floodmark.storage.producer_state import AppendOrigin
+from floodmark.storage.producers.producer_state import AppendOrigin
 from floodmark.wire.errors import ErrorCode
 
 MARKER_TIMEOUT_MS = 30_000

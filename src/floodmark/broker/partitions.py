@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 from uuid import UUID
 
-from floodmark.broker.deferred import Deferred
+from floodmark.broker.delayed_work import Deferred
 from floodmark.clock import Clock
 from floodmark.config.broker_config import BrokerConfig
 from floodmark.config.topic_config import TopicConfig, topic_config
@@ -24,9 +24,9 @@ from floodmark.replication.partition import Leadership, Partition
 from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
 from floodmark.storage.errors import DiskFull, LogDirFailure, StorageError, TooManyFiles
+from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_config import LogConfig, log_config_from, produce_rules_from
 from floodmark.storage.log_manager import LogManager
-from floodmark.storage.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from floodmark.replication.replica import (
     Replica,
 )
 from floodmark.storage.errors import StorageError
-from floodmark.storage.leader_epochs import UNDEFINED_EPOCH
+from floodmark.storage.log.leader_epochs import UNDEFINED_EPOCH
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 
 ReplicaKey: TypeAlias = tuple[str, int]

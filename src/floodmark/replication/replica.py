@@ -35,9 +35,9 @@ from floodmark.replication.partition import Leadership, Partition
 from floodmark.steps import Steps
 from floodmark.storage.errors import AppendRefused, OffsetOutOfRange
 from floodmark.storage.files import FileSlice
-from floodmark.storage.partition_log import PartitionLog
-from floodmark.storage.transaction_guards import Guard
-from floodmark.storage.transaction_index import AbortedTransaction
+from floodmark.storage.indexes.transaction_index import AbortedTransaction
+from floodmark.storage.log.partition_log import PartitionLog
+from floodmark.storage.producers.transaction_guards import Guard
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 
 ACKS_ALL = -1

@@ -40,7 +40,7 @@ from floodmark.replication.waiting import (
 )
 from floodmark.steps import Unfinished, begin
 from floodmark.storage.errors import DiskFull, StorageError, TooManyFiles, told_to_clients
-from floodmark.storage.transaction_guards import Guard
+from floodmark.storage.producers.transaction_guards import Guard
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 
 logger = logging.getLogger(__name__)

@@ -80,7 +80,7 @@ class Api:
         header = RequestHeader(schema.api_key, version, 1, "app")
         peer = Peer("c", "10.0.0.1", "PLAINTEXT", "PLAINTEXT")
         services: Any = Services(self.bench)
-        outcome = import_module(f"floodmark.apis.{name}").handle(
+        outcome = import_module(f"floodmark.apis.handlers.{name}").handle(
             RequestContext(services, peer, header), request
         )
         if asyncio.iscoroutine(outcome) or isinstance(outcome, asyncio.Future):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from floodmark.client.admin import Admin
-from floodmark.client.admin_types import ConfigResource, NewTopic, ResourceType
+from floodmark.client.admin.admin import Admin
+from floodmark.client.admin.admin_types import ConfigResource, NewTopic, ResourceType
 from floodmark.metadata.image import MetadataImage
 from floodmark.testing import Broker
 from kit.waiting import wait_for

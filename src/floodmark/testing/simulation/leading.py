@@ -21,8 +21,8 @@ from floodmark.replication.replica import (
     Replica,
 )
 from floodmark.storage.errors import AppendRefused
-from floodmark.storage.producer_state import AppendOrigin
-from floodmark.storage.transaction_guards import Unguarded
+from floodmark.storage.producers.producer_state import AppendOrigin
+from floodmark.storage.producers.transaction_guards import Unguarded
 from floodmark.testing.simulation.messages import (
     AlterPartition,
     AlterPartitionAnswer,
