@@ -35,9 +35,11 @@ from floodmark.broker.new_folders import (
 from floodmark.broker.partitions import Partitions
 from floodmark.broker.preload import preload
 from floodmark.broker.start_report import tell_of_start
+from floodmark.broker.zookeeper_member import founded_id, with_generated_id, zookeeper_store
 from floodmark.clock import Clock, SystemClock
 from floodmark.config.broker_config import BrokerConfig
 from floodmark.config.checks import connection_limits
+from floodmark.config.errors import ConfigError
 from floodmark.controller.controller import Controller
 from floodmark.metadata.cache import MetadataCache
 from floodmark.metadata.cluster_folder import CLUSTER_FILE_NAME, founded_cluster_id
@@ -97,6 +99,7 @@ class Broker:
         self._start_config = config
         self._log_dirs = [Path(path) for path in config.log_dirs]
         self._cluster_dir = config.get_str("floodmark.cluster.dir")
+        self._zookeeper = config.get_optional_str("zookeeper.connect")
         self._metadata_file = (
             Path(self._cluster_dir) / CLUSTER_FILE_NAME
             if self._cluster_dir
@@ -119,6 +122,8 @@ class Broker:
     # The parts that need an identity; made by `start`.
     broker_id: int
     _identity: Identity
+    _store: Store
+    _founded_id: str | None
     metadata: MetadataCache
     membership: ClusterMembership
     coordination: Coordination
@@ -155,16 +160,42 @@ class Broker:
             self.logs.close(self.clock.now_ms(), clean=False)
             self._executor.shutdown(wait=False)
             if isinstance(error, StoreUnavailable):
-                raise StorageError(
-                    f"the metadata in {self._metadata_file} cannot be used: {error}. "
-                    + _what_next(error)
-                ) from error
+                raise self._unusable(error) from error
             raise
+
+    def _unusable(self, error: StoreUnavailable) -> ConfigError | StorageError:
+        if self._zookeeper:
+            return ConfigError(
+                f"the cluster's metadata cannot be read: {error.message}",
+                name="zookeeper.connect",
+                hint="Start ZooKeeper, or leave out zookeeper.connect to run one broker without it",
+            )
+        return StorageError(
+            f"the metadata in {self._metadata_file} cannot be used: {error}. " + _what_next(error)
+        )
+
+    @property
+    def _in_cluster(self) -> bool:
+        return bool(self._cluster_dir or self._zookeeper)
 
     async def _start(self) -> None:
         self.logs.open_dirs()
-        if not self._cluster_dir:
+        if not self._in_cluster:
             check_metadata_folder(self._files, self._metadata_file, self.logs)
+        self._store = self._make_store(self._start_config)
+        try:
+            await self._become_member()
+        except BaseException:
+            await self._store.close()
+            raise
+
+    async def _become_member(self) -> None:
+        if self._zookeeper:
+            await self._store.open()
+            self._start_config = await with_generated_id(
+                self._start_config, self.logs, self._store
+            )
+            self._founded_id = await founded_id(self.logs, self._store)
         self._identity = identity = establish_identity(
             self._start_config, self.logs, self._stored_cluster_id
         )
@@ -210,6 +241,8 @@ class Broker:
             logger.warning("the controller has told nothing within %d s", TOLD_WITHIN_S)
 
     def _stored_cluster_id(self) -> str | None:
+        if self._zookeeper:
+            return self._founded_id
         if self._cluster_dir:
             return founded_cluster_id(self._metadata_file)
         if not self._files.exists(self._metadata_file):
@@ -280,7 +313,7 @@ class Broker:
         self.links = BrokerLinks(self.metadata, f"broker-{self.broker_id}")
         self.membership = ClusterMembership(
             self.broker_id,
-            self._store(config),
+            self._store,
             self.metadata,
             self.clock,
             partial(self.links.request, purpose="control"),
@@ -325,7 +358,7 @@ class Broker:
                 lambda: random.randint(1, 2**31 - 1),
                 config.get_int("floodmark.request.max.entries"),
             ),
-            api_versions=advertised_versions(in_cluster=bool(self._cluster_dir)),
+            api_versions=advertised_versions(in_cluster=self._in_cluster),
         )
         self.dispatch = Dispatch(self.services)
         self._maintenance = Maintenance(
@@ -341,7 +374,7 @@ class Broker:
         )
         self.metadata.subscribe(self._image_changed)
         self.replicas.on_late_decision = self.coordination.partitions_changed
-        if self._cluster_dir:
+        if self._in_cluster:
             self._make_replication(config)
 
     def _make_replication(self, config: BrokerConfig) -> None:
@@ -378,7 +411,9 @@ class Broker:
         image = self.metadata.image
         return image.brokers[broker_id].rack if image.is_live(broker_id) else None
 
-    def _store(self, config: BrokerConfig) -> Store:
+    def _make_store(self, config: BrokerConfig) -> Store:
+        if self._zookeeper:
+            return zookeeper_store(config, self._log_dirs[0])
         if not self._cluster_dir:
             return EmbeddedStore(self._files.database(self._metadata_file))
         from floodmark.metadata.shared import SharedStore

@@ -150,6 +150,9 @@ class Store(Protocol):
     multi_limit_bytes: int | None
     """How large a multi may be, by `operation_bytes`; None when it does not matter."""
 
+    watches_below: bool
+    """Whether a watch tells of changes below the children of its path, too."""
+
     async def open(self) -> None:
         """Begin a session; also after the one before was lost."""
 

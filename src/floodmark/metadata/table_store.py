@@ -21,6 +21,7 @@ Table = TypeVar("Table", bound=NodeTable)
 
 class TableStore(Generic[Table]):
     multi_limit_bytes: int | None = None
+    watches_below = True
 
     def __init__(self, name: str, end_session: Callable[[], None]) -> None:
         """`name` is for messages; `end_session` also closes the table, on the store's thread."""

@@ -62,6 +62,7 @@ class ZooKeeperStore:
     """`handle_file` remembers the session, so that the next start ends what a crash left."""
 
     multi_limit_bytes: int | None = MULTI_LIMIT_BYTES
+    watches_below = False
 
     def __init__(
         self, settings: ZooKeeperSettings, handle_file: SessionHandleFile | None = None

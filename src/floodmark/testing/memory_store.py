@@ -29,6 +29,7 @@ class MemoryStore:
         self.fail_next = 0
         self.multis = 0
         self.multi_limit_bytes: int | None = None
+        self.watches_below = True
 
     async def synchronize(self) -> None:
         """Nothing to do: every read sees every write."""
