@@ -1,4 +1,4 @@
-"""Three brokers as processes, on one machine: with a metadata store that they share, or ZooKeeper."""
+"""Three brokers as processes, on one machine: they share a metadata store, or have a ZooKeeper."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A real ZooKeeper 3.9, one server or an ensemble of three; 3 seconds to start.
 
-The jars are PySpark's where it is installed, else Apache Kafka 3.9.1's from Maven Central. Ports and
-data stay over a restart.
+The jars are PySpark's where it is installed, else Apache Kafka 3.9.1's from Maven Central. Ports
+and data stay over a restart.
 """
 
 import socket

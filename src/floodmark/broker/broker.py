@@ -192,9 +192,7 @@ class Broker:
     async def _become_member(self) -> None:
         if self._zookeeper:
             await self._store.open()
-            self._start_config = await with_generated_id(
-                self._start_config, self.logs, self._store
-            )
+            self._start_config = await with_generated_id(self._start_config, self.logs, self._store)
             self._founded_id = await founded_id(self.logs, self._store)
         self._identity = identity = establish_identity(
             self._start_config, self.logs, self._stored_cluster_id

@@ -24,7 +24,7 @@ def zookeeper_store(config: BrokerConfig, folder: Path) -> Store:
     """kazoo is imported here: one broker needs nothing but Python."""
     if config.get_str("floodmark.cluster.dir"):
         raise ConfigError(
-            "zookeeper.connect and floodmark.cluster.dir name two stores for the cluster's metadata",
+            "zookeeper.connect and floodmark.cluster.dir name two stores for one cluster",
             name="zookeeper.connect",
             hint="Leave out one of them: ZooKeeper is for several machines, the folder for one",
         )
@@ -42,7 +42,9 @@ def zookeeper_store(config: BrokerConfig, folder: Path) -> Store:
     settings = ZooKeeperSettings(
         config.get_str("zookeeper.connect"),
         timeout_ms,
-        timeout_ms if config.get(connection_timeout) is None else config.get_int(connection_timeout),
+        timeout_ms
+        if config.get(connection_timeout) is None
+        else config.get_int(connection_timeout),
         config.get_int("zookeeper.max.in.flight.requests"),
     )
     return ZooKeeperStore(settings, SessionHandleFile(folder))

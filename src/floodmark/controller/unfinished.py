@@ -1,8 +1,8 @@
 """Decisions that a controller could not finish: topics half created, grown or deleted. PURE.
 
 A topic's node names its partitions before their states exist, and a deletion is announced in
-/admin/delete_topics before the first node goes, so the next controller sees what is missing. Kafka's
-own controller works in the same steps, so what it leaves is completed, too.
+/admin/delete_topics before the first node goes, so the next controller sees what is missing.
+Kafka's own controller works in the same steps, so what it leaves is completed, too.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def finish_creation(view: View, topic: str, present: Collection[str]) -> Decisio
 
 
 def _first_state(image: MetadataImage, partition: PartitionImage) -> PartitionImage:
-    """As Kafka begins a partition: led by the first replica that is alive, in sync with the rest."""
+    """As Kafka begins a partition: the first live replica leads, all live ones are in sync."""
     alive = tuple(replica for replica in partition.replicas if image.is_live(replica))
     return partition._replace(leader=alive[0], leader_epoch=0, partition_epoch=0, isr=alive)
 

@@ -28,8 +28,10 @@ from floodmark.metadata.store import (
     SessionLost,
     SessionWatcher,
     SetData,
+    StoreError,
     StoreUnavailable,
     Watcher,
+    operation_bytes,
 )
 from floodmark.metadata.zookeeper_errors import multi_refusal, store_error
 from floodmark.metadata.zookeeper_watches import ZooKeeperWatches
@@ -40,6 +42,9 @@ logger = logging.getLogger(__name__)
 MULTI_LIMIT_BYTES = 512 * 1024
 """ZooKeeper refuses requests over 1 MB (jute.maxbuffer) and drops the connection. Half of that
 leaves room for what we do not count: headers, and the transaction that its servers exchange."""
+
+LARGEST_REQUEST_BYTES = 1024 * 1024 - 4096
+"""What ZooKeeper reads by default, less the headers: larger ones end the connection."""
 
 _EVENTS = {
     Contact.INTERRUPTED: SessionEvent.SUSPENDED,
@@ -220,6 +225,11 @@ class ZooKeeperStore:
         client = self._client
         if client is None:
             raise SessionLost()
+        if sum(map(operation_bytes, operations)) > LARGEST_REQUEST_BYTES:
+            largest = max(operations, key=operation_bytes)
+            raise StoreError(
+                largest.path, "too large for ZooKeeper, which takes up to 1 MB at once"
+            )
         transaction = client.kazoo.transaction()
         for operation in operations:
             _add(transaction, operation)

@@ -81,7 +81,7 @@ class _Watched:
             self._arming.cancel()
 
     async def _arm(self, event: EventKind) -> None:
-        while not await self._is_armed():
+        while not await self._is_armed():  # noqa: ASYNC110 - no event tells when to try again
             await asyncio.sleep(RETRY_S)
         self._watcher(WatchEvent(event, self._path))
 

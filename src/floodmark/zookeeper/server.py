@@ -1,7 +1,8 @@
 """A real ZooKeeper from jars that are at hand: one server, or an ensemble on loopback.
 
 For trials and tests: `floodmark zookeeper` and tests/kit/zookeeper.py start what is planned here.
-PySpark's jars contain a complete ZooKeeper 3.9; Kafka 3.9's libs folder and ZooKeeper's own do, too.
+PySpark's jars contain a complete ZooKeeper 3.9; Kafka 3.9's libs folder and ZooKeeper's own do,
+too.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ from itertools import count
 
 import pytest
 
-from floodmark.metadata.zookeeper_store import ZooKeeperSettings, ZooKeeperStore
 from kit.zookeeper import ZooKeeper
 
 _numbers = count(1)
@@ -23,7 +22,3 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
 def chroot(zookeeper: ZooKeeper) -> str:
     """What to connect to, with a part of the tree that no other test sees."""
     return f"{zookeeper.hosts}/tests/number-{next(_numbers)}"
-
-
-def zookeeper_store(connect: str, session_timeout_ms: int = 10_000) -> ZooKeeperStore:
-    return ZooKeeperStore(ZooKeeperSettings(connect, session_timeout_ms, 10_000))

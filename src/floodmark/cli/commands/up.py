@@ -164,7 +164,7 @@ def up(
         if {broker_id, cluster_dir, zookeeper, metrics_port} != {None}:
             raise CliError(
                 "--brokers starts all brokers of a cluster",
-                why="--broker-id, --cluster-dir, --zookeeper and --metrics-port are for one of them",
+                why="--broker-id, --cluster-dir, --zookeeper, --metrics-port are for one of them",
                 hint="leave out either the one or the others",
             )
         from floodmark.cli.commands.up_cluster import ClusterPlan, run_cluster
