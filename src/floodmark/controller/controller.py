@@ -124,7 +124,9 @@ class Controller:
     async def stand(self) -> bool:
         """Stand for election. True when this broker has become the controller: it has read the
         cluster from the store, and published it."""
-        bid = candidacy(await load_identity(self._store), self._broker_id, self._clock.now_ms())
+        identity = await load_identity(self._store)
+        noted = await self._known_to_last_controller(identity.controller_epoch)
+        bid = candidacy(identity, self._broker_id, self._clock.now_ms())
         try:
             await self._store.multi(bid.operations)
         except (NodeExists, BadVersion):
@@ -136,7 +138,7 @@ class Controller:
             if not bid.has_won(controller, await self._store.get(paths.CONTROLLER_EPOCH)):
                 raise
         self._epoch_version = bid.epoch_version
-        await self._take_over()
+        await self._take_over(noted)
         self._writer = asyncio.create_task(self._write_loop(), name="controller-writer")
         self._watcher = asyncio.create_task(self._watch_brokers(), name="controller-watcher")
         return True
@@ -162,20 +164,28 @@ class Controller:
         self._channels.close()
         self._writer = None
 
-    async def _take_over(self) -> None:
+    async def _take_over(self, noted: bytes | None) -> None:
         """Read the cluster from the store, deal with what has happened to brokers since a
-        controller last looked, and tell everybody everything."""
+        controller last looked, and tell everybody everything. `noted` is whom that one knew."""
         stored = await load_image(self._store)
-        node = await self._store.get(paths.KNOWN_BROKERS)
-        known = known_brokers.recall(node.data if node else b"")
+        known = known_brokers.assumed(stored) if noted is None else known_brokers.recall(noted)
         image = replace(stored, brokers=known_brokers.still_there(known, stored.brokers))
         view = self._view(image, self._cache.config_of(stored))
         decision = membership.brokers_changed(view, stored.brokers)
-        if decision.operations:
-            await self._store_all(list(decision.operations))
+        remembered = known_brokers.remember(image.apply(decision.change).brokers)
+        await self._store_all([*decision.operations, remembered])
         self._must_reload, self._must_finish = False, True
         self._channels = BrokerChannels(self._send, self.deposed)
         await self._publish(MetadataImage(), image.apply(decision.change))
+
+    async def _known_to_last_controller(self, controller_epoch: int) -> bytes | None:
+        """None when it was one of Kafka's, which leaves no note: ours would be out of date."""
+        if controller_epoch == 0:
+            return b""
+        last = await self._store.get(paths.LAST_REIGN)
+        known = await self._store.get(paths.KNOWN_BROKERS)
+        was_ours = last is not None and last.data in (b"", str(controller_epoch).encode())
+        return known.data if was_ours and known is not None and known.data else None
 
     async def _watch_brokers(self) -> None:
         """Follows registrations. Each look takes in all that has changed by then."""

@@ -24,7 +24,9 @@ class Candidacy:
 
     @property
     def operations(self) -> Sequence[Operation]:
-        return [self.claim, self.raised_epoch]
+        """The reign is noted beside Kafka's nodes: the next controller sees whether it was one of
+        ours."""
+        return [self.claim, self.raised_epoch, SetData(paths.LAST_REIGN, self.raised_epoch.data)]
 
     def has_won(self, controller: Node | None, epoch: Node | None) -> bool:
         """Read after the answer was lost. Whoever made this version of the epoch made the

@@ -71,7 +71,7 @@ def broker_registered(view: View, broker: BrokerInfo) -> Decision[BrokerInfo]:
             if partition.leader == broker.id or not image.is_live(partition.leader):
                 after = _led_again(now, name, partition, trusted)
             else:
-                after = partition if trusted == partition else _changed(trusted)
+                after = partition if trusted == partition else _changed(now, trusted)
             if after is not partition:
                 changed[name, index] = after
     operations, change = store_partitions(image, changed)
@@ -130,7 +130,7 @@ def _led_again(
         return elected
     if partition.leader != NO_LEADER:
         return led_by(trusted, NO_LEADER, trusted.isr)
-    return partition if trusted == partition else _changed(trusted)
+    return partition if trusted == partition else _changed(view, trusted)
 
 
 def _without(view: View, topic: str, partition: PartitionImage, broker_id: int) -> PartitionImage:
@@ -138,11 +138,15 @@ def _without(view: View, topic: str, partition: PartitionImage, broker_id: int) 
     minimum = min_in_sync_replicas(view, topic)
     smaller = without(partition, broker_id, minimum, keeps_all=True)
     if partition.leader != broker_id:
-        # Fencing by the leader epoch is for a change of reign; the leader itself stays.
-        return _changed(smaller)
+        return _changed(view, smaller)
     elected = next_leader(view, topic, smaller)
     return elected if elected is not None else led_by(smaller, NO_LEADER, smaller.isr)
 
 
-def _changed(partition: PartitionImage) -> PartitionImage:
+def _changed(view: View, partition: PartitionImage) -> PartitionImage:
+    """The leader stays. Fencing by the leader epoch is for a change of reign, but a leader of
+    Kafka's takes no notice of a change under its own epoch."""
+    leader = view.image.brokers.get(partition.leader)
+    if leader is not None and leader.is_kafka:
+        return led_by(partition, partition.leader, partition.isr)
     return partition._replace(partition_epoch=partition.partition_epoch + 1)

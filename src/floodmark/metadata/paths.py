@@ -38,6 +38,7 @@ PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 # Ours, beside Kafka's nodes.
 FLOODMARK = "/floodmark"
 KNOWN_BROKERS = "/floodmark/known_brokers"
+LAST_REIGN = "/floodmark/last_reign"
 
 PERSISTENT_PATHS = (
     "/admin",
@@ -58,6 +59,7 @@ PERSISTENT_PATHS = (
     "/consumers",
     FLOODMARK,
     KNOWN_BROKERS,
+    LAST_REIGN,
     "/isr_change_notification",
     PRODUCER_ID_BLOCK,
     "/log_dir_event_notification",
@@ -215,6 +217,8 @@ def decode_broker(broker_id: int, data: bytes, broker_epoch: int) -> BrokerInfo:
         document.get("rack"),
         supported_features=features,
         unbroken_since=int(document.get("unbroken_since", -1)),
+        # In ZooKeeper mode Kafka knows no features; each of our brokers names its own.
+        is_kafka=not features,
     )
 
 
