@@ -34,6 +34,7 @@ from floodmark.broker.new_folders import (
 )
 from floodmark.broker.partitions import Partitions
 from floodmark.broker.preload import preload
+from floodmark.broker.process_watch import until_gone
 from floodmark.broker.start_report import tell_of_start
 from floodmark.clock import Clock, SystemClock
 from floodmark.config.broker_config import BrokerConfig
@@ -284,6 +285,7 @@ class Broker:
             self.metadata,
             self.clock,
             partial(self.links.request, purpose="control"),
+            until_gone=until_gone if self._cluster_dir else None,
         )
         self.controller_client = ControllerClient(
             self.broker_id, self.metadata, self.controller, self.links, self.membership.fence
