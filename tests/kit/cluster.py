@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from floodmark.client.admin.admin import Admin
@@ -18,8 +18,15 @@ IDS = (1, 2, 3)
 
 
 class ProcessCluster:
-    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        settings: Mapping[str, str] | None = None,
+        program: Sequence[str] | None = None,
+    ) -> None:
+        """`program` runs in place of the `floodmark` command."""
         self._folder = folder
+        self._program = program
         self._settings = dict(settings or {})
         self._ports = {broker_id: free_port() for broker_id in IDS}
         self.processes: dict[int, ServerProcess] = {}
@@ -42,6 +49,8 @@ class ProcessCluster:
         }
         data_dir = self._folder / f"broker-{broker_id}"
         command = up_command(self._ports[broker_id], data_dir, settings)
+        if self._program is not None:
+            command[:1] = self._program
         output = self._folder / f"broker-{broker_id}.out"
         self.processes[broker_id] = ServerProcess(command, output)
 
