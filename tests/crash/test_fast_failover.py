@@ -28,7 +28,9 @@ SETTINGS = {
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("is_controller", [False, True], ids=["not the controller", "the controller"])
+@pytest.mark.parametrize(
+    "is_controller", [False, True], ids=["not the controller", "the controller"]
+)
 def test_writing_goes_on_before_the_session_of_the_dead_leader_ends(
     tmp_path: Path, is_controller: bool
 ) -> None:
