@@ -346,6 +346,7 @@ class Broker:
         )
         self.metadata.subscribe(self._image_changed)
         self.replicas.on_late_decision = self.coordination.partitions_changed
+        self.replicas.quotas.configure(config.get_int)
         if self._cluster_dir:
             self._make_replication(config)
 
@@ -443,6 +444,7 @@ class Broker:
         self.logs.expire_producers_after(config.get_int("producer.id.expiration.ms"))
         self.logs.recovery_threads = config.get_int("num.recovery.threads.per.data.dir")
         self.partitions.config = config
+        self.replicas.quotas.configure(config.get_int)
         for topic in image.topics.values():
             self.partitions.reconfigure(image, topic)
         if self.is_serving:
