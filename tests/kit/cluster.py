@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from floodmark.client.admin.admin import Admin
@@ -23,11 +23,13 @@ class ProcessCluster:
         self,
         folder: Path,
         settings: Mapping[str, str] | None = None,
+        program: Sequence[str] | None = None,
         zookeeper: str | Mapping[int, str] | None = None,
     ) -> None:
-        """`zookeeper` is what to connect to, for all of them or by broker; without it, they share a
-        folder."""
+        """`program` runs in place of the `floodmark` command. `zookeeper` is what to connect to,
+        for all of them or by broker; without it, they share a folder."""
         self._folder = folder
+        self._program = program
         self._settings = dict(settings or {})
         self._zookeeper = zookeeper
         # Where the test has started one.
@@ -53,6 +55,8 @@ class ProcessCluster:
         }
         data_dir = self._folder / f"broker-{broker_id}"
         command = up_command(self._ports[broker_id], data_dir, settings)
+        if self._program is not None:
+            command[:1] = self._program
         output = self._folder / f"broker-{broker_id}.out"
         self.processes[broker_id] = ServerProcess(command, output)
 

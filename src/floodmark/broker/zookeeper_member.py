@@ -14,7 +14,7 @@ from floodmark.config.broker_config import BrokerConfig
 from floodmark.config.errors import ConfigError
 from floodmark.metadata import paths
 from floodmark.metadata.loader import load_identity
-from floodmark.metadata.store import Create, NodeExists, SetData, Store
+from floodmark.metadata.store import Create, NodeExists, SetData, Store, StoreUnavailable
 from floodmark.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
@@ -48,6 +48,14 @@ def zookeeper_store(config: BrokerConfig, folder: Path) -> Store:
         config.get_int("zookeeper.max.in.flight.requests"),
     )
     return ZooKeeperStore(settings, SessionHandleFile(folder))
+
+
+def no_zookeeper(error: StoreUnavailable) -> ConfigError:
+    return ConfigError(
+        f"the cluster's metadata cannot be read: {error.message}",
+        name="zookeeper.connect",
+        hint="Start ZooKeeper, or leave out zookeeper.connect to run one broker without it",
+    )
 
 
 async def founded_id(logs: LogManager, store: Store) -> str | None:

@@ -18,8 +18,7 @@ WITHOUT_EFFECT = (
     *("replica.socket.*", "num.replica.fetchers", "controlled.shutdown.*"),
     *("auto.leader.rebalance.enable", "leader.imbalance.*"),
     # Until there are quotas, and moves between log folders.
-    *("quota.*", "controller.quota.*", "replication.quota.*", "leader.replication.*"),
-    *("follower.replication.*", "alter.log.dirs.*", "replica.alter.log.dirs.*"),
+    *("quota.*", "controller.quota.*", "alter.log.dirs.*", "replica.alter.log.dirs.*"),
     *("num.replica.alter.log.dirs.threads", "max.connection.creation.rate"),
     # Until somebody needs them.
     *("queued.max.request.bytes", "socket.send.buffer.bytes", "socket.receive.buffer.bytes"),
