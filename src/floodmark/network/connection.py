@@ -23,7 +23,7 @@ from floodmark.network.principal import ANONYMOUS, Principal
 from floodmark.network.request_channel import (
     NO_ROOM,
     TAKEN,
-    Later,
+    NoAnswerYet,
     Outcome,
     RequestChannel,
     Response,
@@ -320,7 +320,7 @@ class Connection:
         if self.state.is_ending:
             self.close()
 
-    def _take(self, response: Response | Later, frame: memoryview) -> bool:
+    def _take(self, response: Response | NoAnswerYet, frame: memoryview) -> bool:
         """Takes what `submit` returned, other than an answer; False if the request is still under
         way: it waits, it may have closed the connection, or the connection stays muted."""
         if response is TAKEN:

@@ -26,7 +26,7 @@ from floodmark.apis.prepared.memory import memory_of
 from floodmark.apis.prepared.offsets_template import OffsetsTemplate
 from floodmark.apis.route import Route
 from floodmark.apis.transactional_produce import topic_name
-from floodmark.network.request_channel import Outcome, Parked, Response
+from floodmark.network.request_channel import Outcome, Response
 from floodmark.promise import Promise
 from floodmark.replication.fetching import ReplicaKey
 from floodmark.replication.replica import UNPREPARED, AppendOutcome, Replica
@@ -159,7 +159,7 @@ class PreparedProduces:
         promise = self._replicas.acknowledged(
             {known.replica.key: outcome}, known.acks, known.timeout_ms
         )
-        return Parked(promise, partial(self._acknowledged, frame, known, outcome))
+        return promise.map(partial(self._acknowledged, frame, known, outcome))
 
     def _acknowledged(
         self,
