@@ -245,10 +245,13 @@ class Replica:
         outcome, a failing disk raises StorageError. Without a guard there is no transaction. Where
         the topic's rules are not plain, the batch must have been prepared for them."""
         core, log, rules = self.core, self.log, self.rules
-        refusal = core.refusal_to_append(acks == ACKS_ALL)
-        if refusal is not None:
-            return self._refusal(refusal)
-        leader_epoch = core.leadership.leader_epoch
+        leadership = core.leadership
+        if acks == ACKS_ALL or leadership.leader != core.broker_id:
+            # Most produces are spared the call.
+            refusal = core.refusal_to_append(acks == ACKS_ALL)
+            if refusal is not None:
+                return self._refusal(refusal)
+        leader_epoch = leadership.leader_epoch
         base_offset = log.log_end_offset
         append_time_ms = NO_TIMESTAMP
         try:
