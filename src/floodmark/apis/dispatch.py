@@ -192,12 +192,12 @@ class Dispatch:
             or (faults is not None and faults.is_armed)
         ):
             return self._handle_in_full(connection, frame)
-        count, timer = self._prepared, self.timer
+        count, timer = self._prepared + 1, self.timer
         begin_ms = None if timer is None or count % SAMPLE_EVERY else timer.now_ms()
         outcome = outcome_of(frame)
         if outcome is None:
             return self._handle_in_full(connection, frame)
-        self._prepared = count + 1
+        self._prepared = count
         if begin_ms is None or timer is None:
             return outcome
         return timer.timed(_PRODUCE, begin_ms, outcome, connection)
