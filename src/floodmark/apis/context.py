@@ -19,6 +19,7 @@ from floodmark.apis.authorizer import (
     ResourceKind,
 )
 from floodmark.apis.failures import Failures
+from floodmark.apis.prepared.memory import Generation
 from floodmark.apis.quotas import Quotas, Unlimited
 from floodmark.controller.topic_names import why_invalid
 from floodmark.wire.errors import ErrorCode
@@ -96,6 +97,8 @@ class Services:
     failures: Failures = field(default_factory=Failures)
     authorizer: Authorizer = field(default_factory=AllowAll)
     quotas: Quotas = field(default_factory=Unlimited)
+    # To be ended with every change of ACLs and quotas.
+    generation: Generation = field(default_factory=Generation)
     departed: DepartedBrokers | None = None
     """None where there are no other brokers."""
 
