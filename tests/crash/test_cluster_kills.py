@@ -15,9 +15,8 @@ import pytest
 
 from crash_kit.checker import Checker
 from crash_kit.load import Load
-from floodmark.client.admin.admin import Admin
-from floodmark.client.admin.admin_types import NewTopic
-from kit.cluster import IDS, ProcessCluster
+from floodmark.testing import Cluster
+from kit.cluster import leader_ports
 from kit.seeds import seed
 
 ROUNDS = int(os.environ.get("FLOODMARK_CLUSTER_ROUNDS", "6"))
@@ -36,10 +35,14 @@ IMPATIENT_SHARE = 0.3
 def test_nothing_acknowledged_by_two_replicas_is_lost_or_repeated(tmp_path: Path) -> None:
     print(f"FLOODMARK_SEED={SEED} FLOODMARK_CLUSTER_ROUNDS={ROUNDS}")
     random = Random(SEED)
-    cluster = ProcessCluster(tmp_path)
-    load = Load(cluster.bootstrap, TOPIC, PARTITIONS, SEED)
+    with Cluster(tmp_path) as cluster:
+        cluster.create_topic(TOPIC, PARTITIONS, {"segment.bytes": 1048576})
+        run_rounds(cluster, random)
+
+
+def run_rounds(cluster: Cluster, random: Random) -> None:
+    load = Load(cluster.bootstrap_servers, TOPIC, PARTITIONS, SEED)
     checker = Checker(TOPIC, PARTITIONS, SEED)
-    asyncio.run(create_topic(cluster.bootstrap))
     load.start()
     try:
         for _ in range(ROUNDS):
@@ -51,26 +54,17 @@ def test_nothing_acknowledged_by_two_replicas_is_lost_or_repeated(tmp_path: Path
         cluster.wait_until_in_sync(TOPIC)
         load.finish()
         assert not load.problems
-        asyncio.run(checker.check_all(cluster.leaders(TOPIC), load))
+        asyncio.run(checker.check_all(leader_ports(cluster, TOPIC, PARTITIONS), load))
         print(f"{ROUNDS} rounds, {checker.records} records, all as promised")
     finally:
         load.finish()
-        cluster.stop()
 
 
-def replace_one(cluster: ProcessCluster, random: Random) -> None:
-    broker_id = random.choice(IDS)
-    process = cluster.processes[broker_id]
+def replace_one(cluster: Cluster, random: Random) -> None:
+    broker = random.choice(cluster.ids)
     if random.random() < ORDERLY_SHARE:
-        process.stop()
+        cluster.stop(broker)
     else:
-        process.kill()
+        cluster.kill(broker)
     time.sleep(random.uniform(0, LONGEST_ABSENCE_S))
-    cluster.start(broker_id)
-    cluster.wait_until_up()
-
-
-async def create_topic(bootstrap: str) -> None:
-    async with Admin(bootstrap) as admin:
-        configs = {"min.insync.replicas": "2", "segment.bytes": "1048576"}
-        await admin.create_topic(NewTopic(TOPIC, PARTITIONS, len(IDS), configs=configs))
+    cluster.start(broker)

@@ -1,0 +1,66 @@
+"""What a test cluster asks its brokers: who leads, who is in sync, who is the controller.
+
+Used by `cluster.py`. Asks the brokers' own ports and not the proxies, so it works for a broker that
+is cut off, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable
+
+from floodmark.client.cluster.connection import Connection, ConnectionOptions
+from floodmark.client.errors import KafkaError
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponsePartition,
+)
+
+_OPTIONS = ConnectionOptions(client_id="test-cluster", request_timeout_ms=5000)
+
+
+async def ask_all(ports: Iterable[int], topic: str | None = None) -> list[MetadataResponse]:
+    """The answers of those that give one."""
+    answers = await asyncio.gather(*(_ask(port, topic) for port in ports))
+    return [answer for answer in answers if answer is not None]
+
+
+async def _ask(port: int, topic: str | None) -> MetadataResponse | None:
+    topics = [] if topic is None else [MetadataRequestTopic(name=topic)]
+    request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+    try:
+        connection = await Connection.open("127.0.0.1", port, _OPTIONS)
+        try:
+            answer: MetadataResponse = await connection.request(request)
+            return answer
+        finally:
+            await connection.close()
+    except KafkaError:
+        return None
+
+
+def partitions_of(answer: MetadataResponse) -> list[MetadataResponsePartition]:
+    """Those of the one topic that was asked for; empty when the broker does not know it yet."""
+    (topic,) = answer.topics
+    return topic.partitions if topic.error_code == ErrorCode.NONE else []
+
+
+def newest(answers: Iterable[MetadataResponse], partition: int) -> MetadataResponsePartition | None:
+    """Brokers learn of a new leader one after the other: the highest leader epoch is the latest."""
+    known = [
+        one
+        for answer in answers
+        for one in partitions_of(answer)
+        if one.partition_index == partition
+    ]
+    return max(known, key=lambda one: one.leader_epoch, default=None)
+
+
+def agreed_controller(answers: Iterable[MetadataResponse]) -> int:
+    """The broker that most take for the controller; -1 when nobody knows of one."""
+    named = Counter(answer.controller_id for answer in answers)
+    return named.most_common(1)[0][0] if named else -1
