@@ -142,7 +142,7 @@ def test_two_brokers_can_be_cut_off_from_each_other(cluster: Cluster) -> None:
     follower = next(broker for broker in cluster.ids if broker != leader)
     cluster.cut_off(leader, from_=follower)
     assert send(producer_for(cluster), topic) is None
-    assert cluster.in_sync_replicas(topic) == {1, 2, 3} - {follower}
+    wait_for(lambda: cluster.in_sync_replicas(topic) == {1, 2, 3} - {follower})
     cluster.heal()
     cluster.wait_until_in_sync(topic)
 

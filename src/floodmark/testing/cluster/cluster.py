@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-import time
+import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +17,7 @@ from typing import Any, Self, TypeVar
 from floodmark.client.admin.admin import Admin
 from floodmark.client.admin.admin_types import NewTopic
 from floodmark.client.errors import KafkaError
+from floodmark.clock import SystemClock
 from floodmark.testing.broker_thread import (
     TEST_SETTINGS,
     checked_config,
@@ -332,9 +333,10 @@ class Cluster:
 
     def _wait(self, wanted: Callable[[], T], problem: str) -> T:
         """Until it is neither None nor False."""
-        deadline = time.monotonic() + WAIT_S
+        clock = SystemClock()
+        deadline_ms = clock.monotonic_ms() + WAIT_S * 1000
         while (found := wanted()) is None or found is False:
-            if time.monotonic() > deadline:
+            if clock.monotonic_ms() > deadline_ms:
                 raise TimeoutError(f"{problem} after {WAIT_S:.0f} s")
-            time.sleep(_POLL_S)
+            threading.Event().wait(_POLL_S)
         return found

@@ -8,12 +8,12 @@ import select
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from floodmark.child_python import child_python
+from floodmark.clock import SystemClock
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 60.0
@@ -117,13 +117,14 @@ class BrokerProcess:
     def _lines(self, timeout_s: float) -> Iterator[bytes]:
         assert self._process.stdout is not None
         pipe = self._process.stdout.fileno()
-        deadline = time.monotonic() + timeout_s
-        while (left_s := deadline - time.monotonic()) > 0:
+        clock = SystemClock()
+        deadline_ms = clock.monotonic_ms() + timeout_s * 1000
+        while (left_ms := deadline_ms - clock.monotonic_ms()) > 0:
             line, newline, rest = self._received.partition(b"\n")
             if newline:
                 self._received = rest
                 yield line
-            elif select.select([pipe], [], [], left_s)[0]:
+            elif select.select([pipe], [], [], left_ms / 1000)[0]:
                 received = os.read(pipe, 65536)
                 if not received:
                     raise self._failure("has ended")
