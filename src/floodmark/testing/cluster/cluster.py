@@ -35,6 +35,7 @@ from floodmark.testing.cluster.questions import (
 )
 from floodmark.testing.cluster.remote_faults import RemoteFaults
 from floodmark.testing.values import SettingValue, as_texts
+from floodmark.wire.messages.metadata import MetadataResponse
 
 T = TypeVar("T")
 
@@ -296,24 +297,25 @@ class Cluster:
             if process.is_running and not process.is_paused and broker in self._ports
         ]
 
-    def _ask(self, topic: str | None = None) -> list[Any]:
-        return self._call(ask_all([self._ports[one][CLIENTS] for one in self._awake()], topic))
+    def _ask(self, topic: str | None = None) -> dict[int, MetadataResponse]:
+        ports = {broker: self._ports[broker][CLIENTS] for broker in self._awake()}
+        return self._call(ask_all(ports, topic))
 
     def _know(self, brokers: Iterable[int]) -> bool:
         """Whether every running broker knows these."""
         answers = self._ask()
         return len(answers) == len(self._awake()) and all(
-            set(brokers) <= {one.node_id for one in answer.brokers} for answer in answers
+            set(brokers) <= {one.node_id for one in answer.brokers} for answer in answers.values()
         )
 
     def _has_leaders(self, topic: str, partitions: int) -> bool:
-        found = [partitions_of(answer) for answer in self._ask(topic)]
+        found = [partitions_of(answer) for answer in self._ask(topic).values()]
         return all(len(known) == partitions for known in found) and all(
             one.leader_id >= 0 for known in found for one in known
         )
 
     def _is_in_sync(self, topic: str) -> bool:
-        found = [partitions_of(answer) for answer in self._ask(topic)]
+        found = [partitions_of(answer) for answer in self._ask(topic).values()]
         return all(found) and all(
             one.leader_id >= 0 and set(one.isr_nodes) == set(one.replica_nodes)
             for known in found
@@ -325,7 +327,7 @@ class Cluster:
         return found.leader_id if found is not None and self.is_running(found.leader_id) else None
 
     def _running_controller(self) -> int | None:
-        found = agreed_controller(self._ask())
+        found = agreed_controller(self._ask().values())
         return found if self.is_running(found) else None
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from floodmark.client.cluster.connection import Connection, ConnectionOptions
 from floodmark.client.errors import KafkaError
@@ -23,10 +23,14 @@ from floodmark.wire.messages.metadata import (
 _OPTIONS = ConnectionOptions(client_id="test-cluster", request_timeout_ms=5000)
 
 
-async def ask_all(ports: Iterable[int], topic: str | None = None) -> list[MetadataResponse]:
-    """The answers of those that give one."""
-    answers = await asyncio.gather(*(_ask(port, topic) for port in ports))
-    return [answer for answer in answers if answer is not None]
+async def ask_all(
+    ports: Mapping[int, int], topic: str | None = None
+) -> dict[int, MetadataResponse]:
+    """The answers by broker, of those that give one."""
+    answers = await asyncio.gather(*(_ask(port, topic) for port in ports.values()))
+    return {
+        broker: answer for broker, answer in zip(ports, answers, strict=True) if answer is not None
+    }
 
 
 async def _ask(port: int, topic: str | None) -> MetadataResponse | None:
@@ -49,15 +53,19 @@ def partitions_of(answer: MetadataResponse) -> list[MetadataResponsePartition]:
     return topic.partitions if topic.error_code == ErrorCode.NONE else []
 
 
-def newest(answers: Iterable[MetadataResponse], partition: int) -> MetadataResponsePartition | None:
-    """Brokers learn of a new leader one after the other: the highest leader epoch is the latest."""
+def newest(
+    answers: Mapping[int, MetadataResponse], partition: int
+) -> MetadataResponsePartition | None:
+    """Brokers learn of changes one after the other. The highest leader epoch is the latest; within
+    an epoch the controller knows first.
+    """
     known = [
-        one
-        for answer in answers
+        (one.leader_epoch, answer.controller_id == broker, one)
+        for broker, answer in answers.items()
         for one in partitions_of(answer)
         if one.partition_index == partition
     ]
-    return max(known, key=lambda one: one.leader_epoch, default=None)
+    return max(known, key=lambda found: found[:2])[2] if known else None
 
 
 def agreed_controller(answers: Iterable[MetadataResponse]) -> int:
