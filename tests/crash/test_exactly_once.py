@@ -107,15 +107,8 @@ class Machines:
         self.copier.stdin.close()
 
 
-KINDS: list[type[OneBroker] | type[ThreeBrokers]] = [OneBroker]
-if "FLOODMARK_EOS_CLUSTER" in os.environ:
-    KINDS.append(ThreeBrokers)
-"""In a cluster a copier still stands for half a minute now and then: exploration runs it, the gate
-will when that is mended."""
-
-
 @pytest.mark.timeout(3 * LONGEST_WAIT_S + ROUNDS * 15)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [OneBroker, ThreeBrokers])
 def test_a_copy_under_kill_nine_has_every_input_exactly_once(
     tmp_path: Path, kind: type[OneBroker] | type[ThreeBrokers]
 ) -> None:

@@ -201,6 +201,8 @@ class Cluster:
 
     def kill(self, *brokers: int) -> None:
         """SIGKILL: the process is gone, its connections are reset."""
+        # First: a client must not find a port that is open in front of nobody.
+        self._call(self._network.refuse(brokers))
         for broker in brokers:
             self._processes[broker].kill()
         self._call(self._network.shut(brokers))

@@ -34,6 +34,12 @@ class ClusterNetwork:
         for name, proxy in self._proxies[broker].items():
             await proxy.open(ports[name])
 
+    async def refuse(self, brokers: Iterable[int]) -> None:
+        """The brokers are going: nobody connects to them any more."""
+        for broker in brokers:
+            for proxy in self._proxies[broker].values():
+                proxy.refuse()
+
     async def shut(self, brokers: Iterable[int]) -> None:
         """The brokers are gone."""
         for broker in brokers:

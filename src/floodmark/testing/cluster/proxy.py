@@ -45,11 +45,15 @@ class Proxy:
         listening = _bound_socket(self.port)
         self._server = await asyncio.start_server(self._accept, sock=listening)
 
-    async def shut(self) -> None:
-        """The broker is gone: end its connections, refuse new ones."""
+    def refuse(self) -> None:
+        """The broker is going: refuse new connections."""
         if self._server is not None:
             self._server.close()
             self._server = None
+
+    async def shut(self) -> None:
+        """The broker is gone: end its connections, refuse new ones."""
+        self.refuse()
         for connection in list(self._connections):
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
