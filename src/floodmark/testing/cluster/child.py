@@ -18,7 +18,6 @@ from typing import Any, TextIO
 from floodmark.broker.broker import Broker
 from floodmark.broker.main import run
 from floodmark.config.broker_config import BrokerConfig
-from floodmark.network.server import NetworkServer
 from floodmark.testing.cluster.disturbed import DisturbedClock, DisturbedFiles, DisturbedStore
 from floodmark.testing.faults import Faults
 
@@ -84,10 +83,10 @@ class _ReportingBroker(Broker):
         super().__init__(config, **parts)
         self._report = report
 
-    def _bind(self, config: BrokerConfig) -> NetworkServer:
-        network = super()._bind(config)
-        self._report({"ports": {x.name: network.port(x.name) for x in config.listeners}})
-        return network
+    def _bind(self) -> None:
+        super()._bind()
+        listeners = self.config.listeners
+        self._report({"ports": {x.name: self.network.port(x.name) for x in listeners}})
 
 
 def main() -> int:

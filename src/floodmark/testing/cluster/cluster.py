@@ -9,11 +9,12 @@ import asyncio
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from floodmark.child_python import child_python
 from floodmark.client.admin.admin import Admin
 from floodmark.client.admin.admin_types import NewTopic
 from floodmark.client.errors import KafkaError
@@ -66,9 +67,13 @@ class Cluster:
     ids 1, 2 and 3 and keep their ports and data over restarts.
 
     - `data_dir`: the folder for data and logs; without it a temporary one, which `close` removes.
-    - `settings`: Kafka's broker settings, for all brokers; an unknown one is a ConfigError.
+    - `settings`: Kafka's broker settings, for all brokers; an unknown one is a ConfigError. With
+      `zookeeper.connect` they use that ZooKeeper; without it they share a folder.
     - `brokers`: how many.
     """
+
+    program: Sequence[str] = tuple(child_python("floodmark.testing.cluster.child"))
+    """The command that runs a broker; its settings follow as JSON."""
 
     def __init__(
         self,
@@ -93,7 +98,8 @@ class Cluster:
         self._folder = self._given_dir or Path(tempfile.mkdtemp(prefix="floodmark-cluster-"))
         self._folder.mkdir(parents=True, exist_ok=True)
         self._loop = LoopThread()
-        self._network = ClusterNetwork(self.ids)
+        self._network = ClusterNetwork(self.ids, self._settings.get("zookeeper.connect", ""))
+        self._call(self._network.open_stores())
         try:
             self.start(*self.ids)
         except BaseException:
@@ -226,7 +232,7 @@ class Cluster:
                 # Perhaps it ended by itself.
                 self.kill(broker)
             self._processes[broker] = process = BrokerProcess(
-                broker, self._properties(broker), self.log_file(broker)
+                broker, self.program, self._properties(broker), self.log_file(broker)
             )
             self.faults[broker] = RemoteFaults(process)
         for broker in brokers:
@@ -234,7 +240,11 @@ class Cluster:
             self._call(self._network.open(broker, self._ports[broker]))
         for broker in brokers:
             self._processes[broker].wait_until_ready()
-        self._wait(lambda: self._know(brokers), "the brokers do not find each other")
+        self.wait_until_complete(*brokers)
+
+    def wait_until_complete(self, *brokers: int) -> None:
+        """Waits until every running broker serves and knows these, or all that are running."""
+        self._wait(lambda: self._know(brokers or self._awake()), "not all brokers are there")
 
     def pause(self, broker: int) -> None:
         """SIGSTOP: the process stands still and does not notice. Its session ends after
@@ -254,10 +264,9 @@ class Cluster:
         - `from_=2` or `from_=[2, 3]`: these brokers, in both directions.
         - `from_="store"`: the metadata store. Its session ends after its timeout.
         """
+        self._call(self._network.cut(broker, from_))
         if from_ == "store":
             self._processes[broker].order("cut_store", True)
-        else:
-            self._call(self._network.cut(broker, from_))
 
     def heal(self) -> None:
         """Undoes every `cut_off`. What was sent meanwhile arrives now."""
@@ -281,9 +290,14 @@ class Cluster:
             **self._settings,
             "node.id": str(broker),
             "log.dirs": str(self.data_dir(broker)),
-            "floodmark.cluster.dir": str(self._folder / "cluster"),
             "advertised.listeners": self._network.advertised(broker),
+            **self._store(broker),
         }
+
+    def _store(self, broker: int) -> dict[str, str]:
+        if "zookeeper.connect" in self._settings:
+            return {"zookeeper.connect": self._network.zookeeper(broker)}
+        return {"floodmark.cluster.dir": str(self._folder / "cluster")}
 
     async def _create(self, topic: NewTopic) -> None:
         async with Admin(self.bootstrap_servers) as admin:

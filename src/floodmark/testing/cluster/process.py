@@ -8,11 +8,10 @@ import select
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from floodmark.child_python import child_python
 from floodmark.clock import SystemClock
 
 START_TIMEOUT_S = 60.0
@@ -24,7 +23,9 @@ _SHOWN_BYTES = 4000
 class BrokerProcess:
     """It runs when this returns; `wait_until_ready` waits until it serves."""
 
-    def __init__(self, broker_id: int, properties: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self, broker_id: int, program: Sequence[str], properties: Mapping[str, str], log: Path
+    ) -> None:
         self.broker_id = broker_id
         self.is_paused = False
         self._log = log
@@ -32,7 +33,7 @@ class BrokerProcess:
         self._lock = threading.Lock()
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
-                child_python("floodmark.testing.cluster.child", json.dumps(properties)),
+                [*program, json.dumps(properties)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

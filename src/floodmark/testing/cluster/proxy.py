@@ -1,8 +1,9 @@
 """A TCP proxy in front of one listener of a broker, to cut the network like a pulled cable.
 
-Used by `cluster.py`, one for each listener. While a peer is cut off, bytes wait in the sockets and
-new connections are accepted but get no answer; `heal` delivers what has waited, as TCP does after
-a short outage. While the broker is down, its port refuses connections.
+Used by `network.py`, one for each listener, and one between each broker and a ZooKeeper. While a
+peer is cut off, bytes wait in the sockets and new connections are accepted but get no answer;
+`heal` delivers what has waited, as TCP does after a short outage. While the broker is down, its
+port refuses connections.
 
 Peers are told apart by the client id in their first request: brokers call themselves `broker-N`.
 """
@@ -34,14 +35,14 @@ class Proxy:
         # Bound but never listening: it keeps the port ours while the broker is down.
         self._reserved = _bound_socket(0)
         self.port: int = self._reserved.getsockname()[1]
-        self._target_port = 0
+        self._target = ("127.0.0.1", 0)
         self._server: asyncio.Server | None = None
         self._gates: dict[Peer, asyncio.Event] = {}
         self._connections: set[asyncio.Task[None]] = set()
 
-    async def open(self, target_port: int) -> None:
+    async def open(self, port: int, host: str = "127.0.0.1") -> None:
         """Pass connections on to the broker, which listens there now."""
-        self._target_port = target_port
+        self._target = (host, port)
         listening = _bound_socket(self.port)
         self._server = await asyncio.start_server(self._accept, sock=listening)
 
@@ -93,7 +94,7 @@ class Proxy:
         gates = [self._gate(EVERYBODY), self._gate(_peer_of(first))]
         for gate in gates:
             await gate.wait()
-        broker = _End(*await asyncio.open_connection("127.0.0.1", self._target_port))
+        broker = _End(*await asyncio.open_connection(*self._target))
         try:
             broker.writer.write(first)
             async with asyncio.TaskGroup() as both:
