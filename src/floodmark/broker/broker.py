@@ -306,7 +306,7 @@ class Broker:
             self.metadata,
             self.clock,
             partial(self.links.request, purpose="control"),
-            until_gone=until_gone if self._cluster_dir else None,
+            until_gone=until_gone if self._in_cluster else None,
         )
         self.controller_client = ControllerClient(
             self.broker_id, self.metadata, self.controller, self.links, self.membership.fence
