@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,25 @@ def test_a_zookeeper_that_restarts_is_waited_for(faults):
 
 def leaders(partitions: dict[int, PartitionView]) -> set[int]:
     return {one.leader for one in partitions.values()}
+
+
+@pytest.mark.timeout(240)
+def test_a_leader_that_stood_still_takes_nothing_before_it_knows_its_session(faults):
+    view = faults.cluster.describe(TOPIC).partitions
+    partition, victim = next((index, one.leader) for index, one in view.items())
+    others = [one for one in IDS if one != victim]
+    process = faults.cluster.processes[victim]
+    with RawClient(f"127.0.0.1:{faults.cluster.port(victim)}") as client:
+        process.freeze()
+        with ThreadPoolExecutor(1) as thread:
+            # It lies in the socket until the process goes on, which asks nobody but itself.
+            request = produce_request(TOPIC, acks=1, partition=partition)
+            asking = thread.submit(client.ask, request, 9)
+            wait_for(lambda: victim not in leaders(faults.partitions(others[0])), 30)
+            process.thaw()
+            answer = asking.result()
+    assert answer.responses[0].partition_responses[0].error_code != 0
+    faults.finish()
 
 
 def refused_by(port: int, partition: int) -> bool:
