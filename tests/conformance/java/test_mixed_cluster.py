@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
 KAFKA, OURS = 1, 2
 TOPIC, PARTITIONS = "mixed", 4
 RECORDS = 200
-SETTINGS = {"zookeeper.session.timeout.ms": "4000", "offsets.topic.replication.factor": "2"}
+SETTINGS = {"zookeeper.session.timeout.ms": "10000", "offsets.topic.replication.factor": "2"}
 SEGMENT = "00000000000000000000.log"
 T = TypeVar("T")
 

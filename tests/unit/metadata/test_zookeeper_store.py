@@ -25,8 +25,13 @@ from kit.zookeeper import ZooKeeper
 TIMEOUT_MS = 10_000
 
 
-def store_on(connect: str, handle_file: SessionHandleFile | None = None) -> ZooKeeperStore:
-    return ZooKeeperStore(ZooKeeperSettings(connect, TIMEOUT_MS, TIMEOUT_MS), handle_file)
+def store_on(
+    connect: str,
+    handle_file: SessionHandleFile | None = None,
+    session_timeout_ms: int = TIMEOUT_MS,
+) -> ZooKeeperStore:
+    settings = ZooKeeperSettings(connect, session_timeout_ms, TIMEOUT_MS)
+    return ZooKeeperStore(settings, handle_file)
 
 
 @pytest.fixture
@@ -91,7 +96,9 @@ async def test_every_later_change_is_told_and_no_watch_piles_up(store):
 
 async def test_an_outage_shorter_than_the_session_is_only_a_wait(tmp_path):
     with ZooKeeper(tmp_path / "zookeeper") as server:
-        store, events, heard = store_on(f"{server.hosts}/kafka"), [], []
+        # A busy machine takes its time to start ZooKeeper again.
+        store = store_on(f"{server.hosts}/kafka", session_timeout_ms=60_000)
+        events, heard = [], []
         store.watch_session(events.append)
         await store.open()
         await store.multi([Create("/mine", ephemeral=True)])
