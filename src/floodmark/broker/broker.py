@@ -46,6 +46,7 @@ from floodmark.config.checks import connection_limits
 from floodmark.controller.controller import Controller
 from floodmark.metadata.cache import MetadataCache
 from floodmark.metadata.cluster_folder import CLUSTER_FILE_NAME, founded_cluster_id
+from floodmark.metadata.departed import DepartedBrokers
 from floodmark.metadata.embedded import EmbeddedStore, stored_cluster_id
 from floodmark.metadata.image import BrokerInfo, Delta, Endpoint, MetadataImage
 from floodmark.metadata.store import Store, StoreUnavailable
@@ -351,6 +352,10 @@ class Broker:
             ),
             api_versions=advertised_versions(in_cluster=self._in_cluster),
         )
+        if self._cluster_dir:
+            remembered_ms = config.get_int("zookeeper.session.timeout.ms")
+            self.services.departed = DepartedBrokers(self.clock, remembered_ms)
+            self.metadata.subscribe(self.services.departed.image_changed)
         self.dispatch = Dispatch(self.services)
         self._maintenance = Maintenance(
             config,

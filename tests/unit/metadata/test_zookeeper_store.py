@@ -23,15 +23,13 @@ from kit.waiting import eventually
 from kit.zookeeper import ZooKeeper
 
 TIMEOUT_MS = 10_000
+PATIENT_TIMEOUT_MS = 60_000
 
 
 def store_on(
-    connect: str,
-    handle_file: SessionHandleFile | None = None,
-    session_timeout_ms: int = TIMEOUT_MS,
+    connect: str, handle_file: SessionHandleFile | None = None, timeout_ms: int = TIMEOUT_MS
 ) -> ZooKeeperStore:
-    settings = ZooKeeperSettings(connect, session_timeout_ms, TIMEOUT_MS)
-    return ZooKeeperStore(settings, handle_file)
+    return ZooKeeperStore(ZooKeeperSettings(connect, timeout_ms, timeout_ms), handle_file)
 
 
 @pytest.fixture
@@ -96,8 +94,8 @@ async def test_every_later_change_is_told_and_no_watch_piles_up(store):
 
 async def test_an_outage_shorter_than_the_session_is_only_a_wait(tmp_path):
     with ZooKeeper(tmp_path / "zookeeper") as server:
-        # A busy machine takes its time to start ZooKeeper again.
-        store = store_on(f"{server.hosts}/kafka", session_timeout_ms=60_000)
+        # A JVM may take a while to start again on a busy machine.
+        store = store_on(f"{server.hosts}/kafka", timeout_ms=PATIENT_TIMEOUT_MS)
         events, heard = [], []
         store.watch_session(events.append)
         await store.open()

@@ -12,6 +12,9 @@ HEARTBEAT_SECONDS = 60.0
 
 MISSED_HEARTBEATS = 3
 
+MAX_BUFFERED_BYTES = 256 * 1024 * 1024
+"""Of all requests whose rest has not come yet. One may have 8 MB, and there are many consumers."""
+
 
 class DubboServer(ServiceServer):
     """Listens, keeps connections alive, ends them in order."""
@@ -27,6 +30,7 @@ class DubboServer(ServiceServer):
         super().__init__(host, port, threads)
         self._heartbeat_seconds = heartbeat_seconds
         self._connections: set[Connection] = set()
+        self.buffered_bytes = 0
         self._beat: asyncio.TimerHandle | None = None
 
     @property
@@ -48,6 +52,9 @@ class DubboServer(ServiceServer):
 
     def closed(self, connection: Connection) -> None:
         self._connections.discard(connection)
+
+    def is_overfull(self) -> bool:
+        return self.buffered_bytes > MAX_BUFFERED_BYTES
 
     def _beat_later(self) -> None:
         loop = asyncio.get_running_loop()

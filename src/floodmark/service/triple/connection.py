@@ -52,7 +52,7 @@ class _Stream:
     def __init__(self, headers: dict[str, str]) -> None:
         self.headers = headers
         self.body = bytearray()
-        self.rest = b""
+        self.rest = memoryview(b"")
         self.trailers: list[tuple[str, str]] | None = None
 
 
@@ -206,12 +206,14 @@ class TripleConnection(asyncio.Protocol):
         enter_call(call)
         try:
             value = await self._outcome(prepared)
+            if prepared.finish is not None:
+                value = prepared.finish(value)
+        except HessianError as error:
+            self._fail_to_answer(stream_id, call, error)
         except Exception as error:  # noqa: BLE001 - goes to the caller, as the method's outcome
             thrown = java_exception(error, invoker, is_generic=prepared.is_generic)
             self._answer(stream_id, invoker, Encoder.write, thrown, call, thrown.java_class)
         else:
-            if prepared.finish is not None:
-                value = prepared.finish(value)
             self._answer(stream_id, invoker, prepared.write, value, call, "")
         finally:
             if prepared.handle is not None:
@@ -255,8 +257,10 @@ class TripleConnection(asyncio.Protocol):
                 encoder.write_whole(value, write)
             if len(encoder.out) > MAX_PAYLOAD_BYTES:
                 raise HessianError(f"a result of {len(encoder.out)} bytes")
+            if self._waiting_bytes + len(encoder.out) > MAX_WAITING_BYTES:
+                raise HessianError("too many results wait for this consumer")
         except HessianError as error:
-            self._fail(stream_id, INTERNAL, f"Failed to send response of {call.method}: {error}")
+            self._fail_to_answer(stream_id, call, error)
             return
         headers = list(_HEADERS)
         if exception_class:
@@ -265,6 +269,9 @@ class TripleConnection(asyncio.Protocol):
         java = exception_class or "java.lang.Object"
         body = grpc_frame(write_response(encoder.take(), java))
         self._send(stream_id, headers, body, [("grpc-status", "0"), *extra])
+
+    def _fail_to_answer(self, stream_id: int, call: Call, error: HessianError) -> None:
+        self._fail(stream_id, INTERNAL, f"Failed to send response of {call.method}: {error}")
 
     def _fail(self, stream_id: int, status: int, text: str) -> None:
         self._server.warn(f"{status} {text}", f"refused a call of {self.remote_address}: {text}")
@@ -283,7 +290,7 @@ class TripleConnection(asyncio.Protocol):
         if stream is None or self._transport is None:
             return  # the consumer has given up
         self._h2.send_headers(stream_id, headers)
-        stream.rest, stream.trailers = body, trailers
+        stream.rest, stream.trailers = memoryview(body), trailers
         self._waiting_bytes += len(body)
         self._send_rest(stream_id)
         self._write()
@@ -298,7 +305,7 @@ class TripleConnection(asyncio.Protocol):
             size = min(len(stream.rest), window, self._h2.max_outbound_frame_size)
             if size <= 0:
                 return
-            self._h2.send_data(stream_id, stream.rest[:size])
+            self._h2.send_data(stream_id, bytes(stream.rest[:size]))
             self._waiting_bytes -= size
             stream.rest = stream.rest[size:]
         self._h2.send_headers(stream_id, stream.trailers, end_stream=True)
