@@ -81,7 +81,9 @@ class Hints:
         if len(members) != 1:
             raise InterfaceError(f"{hint!r}: a Java type is one type, or that or null")
         inner = self.of(members[0])
-        return inner._replace(java=inner.boxed, convert=_optional(inner.convert))
+        return inner._replace(
+            java=inner.boxed, write=_item_writer(inner), convert=_optional(inner.convert)
+        )
 
     def _generic(self, origin: Any, arguments: tuple[Any, ...]) -> HintedType:
         inner = [self.of(item) for item in arguments if item is not Ellipsis]
@@ -343,7 +345,7 @@ def _map(key: HintedType, item: HintedType) -> HintedType:
 
 
 def _item_writer(item: HintedType) -> Writer:
-    """Inside containers every Java value is an object, so null is allowed."""
+    """Inside containers, and where None is allowed, every Java value is an object."""
     return item.write if item.java == item.boxed else _nullable(item.write)
 
 

@@ -13,7 +13,6 @@ import contextlib
 import dataclasses
 import logging
 from bisect import bisect_left, bisect_right
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,6 +21,7 @@ from floodmark.client import Consumer, ConsumerSettings, KafkaError, TopicPartit
 from floodmark.records.record import Record
 from floodmark.service.api import settings_of
 from floodmark.service.call import current_call
+from floodmark.service.closing import ClosedAtExit
 from floodmark.service.errors import ConfigError, ServiceError
 from floodmark.service.hessian import Encoder, HessianError
 from floodmark.service.hints import Hints
@@ -181,7 +181,7 @@ def table_interface(
     return interface, Rows(interface.classes, one.write)
 
 
-class ServedTable:
+class ServedTable(ClosedAtExit):
     """A table while it is served."""
 
     def __init__(
@@ -211,17 +211,9 @@ class ServedTable:
         try:
             await self._start()
         except BaseException:
-            await self._stop()
+            await self.close()
             raise
         return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._stop()
 
     async def _start(self) -> None:
         settings = ConsumerSettings(
@@ -249,7 +241,7 @@ class ServedTable:
         )
         self.is_registered = True
 
-    async def _stop(self) -> None:
+    async def close(self) -> None:
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

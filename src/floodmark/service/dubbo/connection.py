@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from floodmark.service.call import Call, enter_call
 from floodmark.service.dispatch import Prepared, java_exception, prepare
@@ -28,6 +28,7 @@ from floodmark.service.dubbo.responses import error_frame, exception_frame, resu
 from floodmark.service.errors import RpcError
 from floodmark.service.hessian import HessianError
 from floodmark.service.invoker import Invoker, NoSuchMethod, Runs
+from floodmark.service.server import ServedConnection
 
 if TYPE_CHECKING:
     from floodmark.service.dubbo.server import DubboServer
@@ -40,15 +41,15 @@ TURN_BYTES = 1024 * 1024
 then we know whether the consumer reads. A request is some hundred bytes, an answer up to 8 MB."""
 
 
-class Connection(asyncio.Protocol):
+class Connection(ServedConnection):
     """A consumer."""
 
     def __init__(self, server: DubboServer) -> None:
+        super().__init__()
         self._server = server
         self._loop = asyncio.get_running_loop()
         self._frames = Frames()
         self._requests = Requests(server.classes_of)
-        self._transport: asyncio.Transport | None = None
         self._waiting: deque[Frame] = deque()
         """Requests that have come and are not worked on yet."""
         self._buffered_bytes = 0
@@ -62,17 +63,11 @@ class Connection(asyncio.Protocol):
         self._last_read = self._last_written = self._loop.time()
         self._event_id = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self.remote_address = ""
 
     # asyncio's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        peer = transport.get_extra_info("peername")
-        self.remote_address = f"{peer[0]}:{peer[1]}" if peer else ""
-        if not self._server.opened(self):
-            self._server.warn("connections", f"refused {self.remote_address}: too many connections")
-            self._transport.abort()
+        self._is_accepted(transport, self._server)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -316,7 +311,7 @@ class Connection(asyncio.Protocol):
             self._event_id += 1
             self.send(heartbeat(self._event_id))
 
-    def send_readonly(self) -> None:
+    def say_goodbye(self) -> None:
         self._event_id += 1
         self.send(readonly_event(self._event_id))
 

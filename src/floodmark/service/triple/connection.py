@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import h2.config
@@ -19,6 +19,7 @@ from floodmark.service.dubbo.frames import MAX_PAYLOAD_BYTES
 from floodmark.service.errors import RpcError
 from floodmark.service.hessian import Decoder, Encoder, HessianError
 from floodmark.service.invoker import Invoker, NoSuchMethod, Runs
+from floodmark.service.server import ServedConnection
 from floodmark.service.triple.messages import (
     PREFIX_BYTES,
     grpc_frame,
@@ -56,29 +57,23 @@ class _Stream:
         self.trailers: list[tuple[str, str]] | None = None
 
 
-class TripleConnection(asyncio.Protocol):
+class TripleConnection(ServedConnection):
     """A consumer."""
 
     def __init__(self, server: TripleServer) -> None:
+        super().__init__()
         self._server = server
         self._loop = asyncio.get_running_loop()
         config = h2.config.H2Configuration(client_side=False, header_encoding="utf-8")
         self._h2 = h2.connection.H2Connection(config)
-        self._transport: asyncio.Transport | None = None
         self._streams: dict[int, _Stream] = {}
         self._waiting_bytes = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self.remote_address = ""
 
     # asyncio's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        peer = transport.get_extra_info("peername")
-        self.remote_address = f"{peer[0]}:{peer[1]}" if peer else ""
-        if not self._server.opened(self):
-            self._server.warn("connections", f"refused {self.remote_address}: too many connections")
-            self._transport.abort()
+        if not self._is_accepted(transport, self._server):
             return
         self._h2.local_settings = h2.settings.Settings(
             client=False,
