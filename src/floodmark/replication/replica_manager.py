@@ -75,6 +75,8 @@ class ReplicaManager:
         self.on_following_changed: Callable[[Replica], None] | None = None
         # Called with each partition that was fetched by a follower that is not in sync.
         self.on_candidate: Callable[[Replica, int], None] | None = None
+        # Whether this broker may lead no more and not know it yet; None where it leads alone.
+        self.in_doubt: Callable[[], bool] | None = None
         # The rack of a live broker; None where all consumers read from leaders.
         self.rack_of: Callable[[int], str | None] | None = None
         # Called when a decision of the controller counts later than it came: see `truncating`.
@@ -172,6 +174,8 @@ class ReplicaManager:
         preparation: Preparation | None = None,
     ) -> AppendOutcome:
         """To a partition that is here. UNPREPARED for a batch that takes long to prepare."""
+        if self.in_doubt is not None and self.in_doubt():
+            return AppendOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         now_ms = self._clock.now_ms()
         try:
             outcome = replica.append(batch, acks, now_ms, guard, preparation)

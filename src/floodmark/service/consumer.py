@@ -6,12 +6,12 @@ import asyncio
 import os
 import random
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 from floodmark.clock import Clock, SystemClock
 from floodmark.service.balancing import balancer
 from floodmark.service.call import Call, enter_call
+from floodmark.service.closing import ClosedAtExit
 from floodmark.service.config import PROTOCOL_VERSION, RELEASE, registry_urls
 from floodmark.service.directory import Directory, Provider
 from floodmark.service.dispatch import GENERIC_CALLS, prepare
@@ -32,7 +32,7 @@ DEFAULT_RETRIES = 2
 _GENERIC_DESCRIPTOR = "Ljava/lang/String;[Ljava/lang/String;[Ljava/lang/Object;"
 
 
-class Consumer:
+class Consumer(ClosedAtExit):
     """Refers to services: `async with Consumer(registry="zookeeper://...") as consumer:`."""
 
     def __init__(
@@ -63,14 +63,6 @@ class Consumer:
             await registry.start()
             self._registries.append(registry)
         return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         for directory in self._directories:
