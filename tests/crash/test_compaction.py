@@ -14,9 +14,9 @@ import pytest
 
 from crash_kit.reader import PartitionReader
 from crash_kit.table import Rows, Table, read_table, read_undisturbed, segment_files
-from floodmark.client.admin import Admin
-from floodmark.client.admin_types import NewTopic
-from floodmark.client.connection import Connection
+from floodmark.client.admin.admin import Admin
+from floodmark.client.admin.admin_types import NewTopic
+from floodmark.client.cluster.connection import Connection
 from kit.broker import Broker, start_floodmark
 from kit.process import free_port
 from kit.seeds import seed

@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 
 from crash_kit.reader import PartitionReader
-from floodmark.client.connection import Connection
+from floodmark.client.cluster.connection import Connection
 from floodmark.client.errors import KafkaError
 from floodmark.records.record import Record, encode_batch
 from floodmark.wire.errors import ErrorCode

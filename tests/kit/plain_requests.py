@@ -1,7 +1,7 @@
 """Requests for tests that look at what a broker counts, and a client to send them."""
 
-from floodmark.client.admin import Admin
-from floodmark.client.view import TopicPartition
+from floodmark.client.admin.admin import Admin
+from floodmark.client.cluster.view import TopicPartition
 from floodmark.controller.topics import TopicRef
 from floodmark.records.record import Record, encode_batch
 from floodmark.testing.broker_thread import BrokerThread
@@ -13,9 +13,11 @@ from fuzz_kit.raw_client import RawClient
 from kit.waiting import wait_for
 
 
-def produce_request(topic: str, count: int = 1, *, acks: int = 1) -> ProduceRequest:
+def produce_request(
+    topic: str, count: int = 1, *, acks: int = 1, partition: int = 0
+) -> ProduceRequest:
     batch = bytes(encode_batch([Record(0, 1, b"k", b"v", []) for _ in range(count)]))
-    data = PartitionProduceData(index=0, records=batch)
+    data = PartitionProduceData(index=partition, records=batch)
     return ProduceRequest(
         acks=acks,
         timeout_ms=1000,

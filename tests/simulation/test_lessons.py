@@ -30,8 +30,8 @@ from floodmark.replication.follower import (
 )
 from floodmark.replication.partition import Partition, ProposedReplica
 from floodmark.replication.replica import ReadOutcome, Replica
-from floodmark.storage.leader_epochs import LeaderEpochs
-from floodmark.storage.partition_log import PartitionLog
+from floodmark.storage.log.leader_epochs import LeaderEpochs
+from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.testing.simulation import Simulation, SimulationFailure, controller
 from floodmark.testing.simulation.broker import SimulatedBroker
 from floodmark.wire.errors import ErrorCode

@@ -10,9 +10,9 @@ from floodmark.records.validation import ProduceRules
 from floodmark.replication.partition import Leadership, Partition
 from floodmark.replication.replica import ACKS_ALL, Replica
 from floodmark.storage.checkpoints import read_pairs
-from floodmark.storage.leader_epochs import FILE_NAME
+from floodmark.storage.log.leader_epochs import FILE_NAME
+from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_config import LogConfig
-from floodmark.storage.partition_log import PartitionLog
 from floodmark.testing.memory_files import MemoryFiles
 from floodmark.wire.errors import ErrorCode
 
@@ -32,7 +32,7 @@ def lead(replica: Replica, leader_epoch: int) -> None:
 
 def append(replica: Replica) -> ErrorCode:
     batch = encode_batch([Record(0, NOW_MS, b"k", b"v", [])])
-    return replica.in_full(replica.append(memoryview(batch), ACKS_ALL, NOW_MS, False)).error_code
+    return replica.append(memoryview(batch), ACKS_ALL, NOW_MS).error_code
 
 
 def test_a_full_disk_does_not_keep_a_leader_from_leading() -> None:

@@ -11,7 +11,7 @@ import pytest
 from floodmark.child_python import child_python
 from kit.waiting import wait_for
 
-WORKER = child_python("floodmark.storage.compaction_worker", "1e9")
+WORKER = child_python("floodmark.storage.compaction.compaction_worker", "1e9")
 # Stands for a broker: starts a worker, waits until it takes jobs, and tells its pid.
 PARENT = f"""
 import subprocess, sys, time

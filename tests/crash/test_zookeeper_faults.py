@@ -1,0 +1,136 @@
+"""Three brokers on ZooKeeper that lose it: cut off, sessions ended, the whole of it restarted.
+
+Nothing acknowledged is lost, no broker acknowledges in the place of another, everything heals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from crash_kit.checker import Checker
+from crash_kit.load import Load
+from floodmark.metadata.session_handle import SessionHandleFile
+from floodmark.testing import Cluster
+from floodmark.zookeeper.client import end_session
+from fuzz_kit.raw_client import RawClient
+from kit.cluster import leader_ports, port_of
+from kit.plain_requests import produce_request
+from kit.seeds import seed
+from kit.waiting import wait_for
+from kit.zookeeper import ZooKeeper
+
+TOPIC = "replicated"
+PARTITIONS = 4
+SESSION_TIMEOUT_MS = 2000
+SETTINGS = {
+    "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+    "replica.lag.time.max.ms": "3000",
+}
+SEED = seed()
+
+
+class Faults:
+    """A cluster on ZooKeeper, under load."""
+
+    def __init__(self, folder: Path) -> None:
+        self.zookeeper = ZooKeeper(folder / "zookeeper")
+        self.zookeeper.start()
+        connect = {"zookeeper.connect": f"{self.zookeeper.hosts}/kafka"}
+        self.cluster = Cluster(folder, SETTINGS | connect).open()
+        self.cluster.create_topic(TOPIC, PARTITIONS)
+        self.cluster.wait_until_in_sync(TOPIC)
+        self.load = Load(self.cluster.bootstrap_servers, TOPIC, PARTITIONS, SEED)
+        self.load.start()
+        wait_for(lambda: len(self.load.acknowledged()) > 0)
+
+    def leaders(self) -> dict[int, int]:
+        return {index: self.cluster.leader_of(TOPIC, index) for index in range(PARTITIONS)}
+
+    def finish(self) -> None:
+        """All in sync again, and every acknowledged record there once and in order."""
+        self.cluster.wait_until_in_sync(TOPIC)
+        self.load.finish()
+        assert not self.load.problems
+        checker = Checker(TOPIC, PARTITIONS, SEED)
+        ports = leader_ports(self.cluster, TOPIC, PARTITIONS)
+        asyncio.run(checker.check_all(ports, self.load))
+        assert checker.records > 0
+
+    def close(self) -> None:
+        self.load.finish()
+        self.cluster.heal()
+        self.cluster.close()
+        self.zookeeper.stop()
+
+
+@pytest.fixture
+def faults(tmp_path: Path) -> Iterator[Faults]:
+    faults = Faults(tmp_path)
+    yield faults
+    faults.close()
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("role", ["controller", "another"])
+def test_a_broker_cut_off_from_zookeeper_only_is_replaced_and_comes_back(faults, role):
+    cluster, controller = faults.cluster, faults.cluster.controller()
+    victim = controller if role == "controller" else next(i for i in cluster.ids if i != controller)
+    led = [index for index, leader in faults.leaders().items() if leader == victim]
+    cluster.cut_off(victim, from_="store")
+    wait_for(lambda: victim not in faults.leaders().values(), 30)
+    wait_for(lambda: cluster.controller() != victim, 30)
+    # Its clients still reach it, and its followers do not follow it any more.
+    assert all(refused_by(port_of(cluster, victim), partition) for partition in led)
+    cluster.heal()
+    faults.finish()
+
+
+@pytest.mark.timeout(240)
+def test_sessions_that_expire_one_after_the_other_cost_nothing(faults):
+    for broker in faults.cluster.ids:
+        file = SessionHandleFile(faults.cluster.data_dir(broker))
+        handle = file.read()
+        assert handle is not None
+        asyncio.run(end_session(faults.zookeeper.hosts, handle, 5000))
+        wait_for(lambda old=handle, file=file: file.read() not in (old, None))
+        faults.cluster.wait_until_in_sync(TOPIC)
+    faults.finish()
+
+
+@pytest.mark.timeout(240)
+def test_a_zookeeper_that_restarts_is_waited_for(faults):
+    faults.zookeeper.stop()
+    acknowledged = len(faults.load.acknowledged())
+    # Leaders go on meanwhile: nobody else can be elected.
+    wait_for(lambda: len(faults.load.acknowledged()) > acknowledged + 100)
+    faults.zookeeper.start()
+    faults.cluster.create_topic("another")
+    faults.finish()
+
+
+@pytest.mark.timeout(240)
+def test_a_leader_that_stood_still_takes_nothing_before_it_knows_its_session(faults):
+    cluster = faults.cluster
+    partition, victim = next(iter(faults.leaders().items()))
+    with RawClient(cluster.address(victim)) as client, ThreadPoolExecutor(1) as thread:
+        cluster.pause(victim)
+        # It lies in the socket until the process goes on, which asks nobody but itself.
+        request = produce_request(TOPIC, acks=1, partition=partition)
+        asking = thread.submit(client.ask, request, 9)
+        wait_for(lambda: victim not in faults.leaders().values(), 30)
+        cluster.resume(victim)
+        answer = asking.result()
+    assert answer.responses[0].partition_responses[0].error_code != 0
+    faults.finish()
+
+
+def refused_by(port: int, partition: int) -> bool:
+    """Whether a broker does not acknowledge a record for all replicas."""
+    with RawClient(f"127.0.0.1:{port}") as client:
+        answer = client.ask(produce_request(TOPIC, acks=-1, partition=partition), 9)
+    return answer.responses[0].partition_responses[0].error_code != 0
