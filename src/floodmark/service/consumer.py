@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 from floodmark.clock import Clock, SystemClock
@@ -102,7 +103,9 @@ class Consumer(ClosedAtExit):
         if self._services is not None:
             local = self._services.local.get(service_key(interface.name, group, version))
         if url:
-            directory.add(URL.parse(url))
+            direct = URL.parse(url)
+            # As in Java: an address alone means the interface's own path.
+            directory.add(replace(direct, path=direct.path or interface.name))
         elif local is None:
             for registry in self._registries:
                 await self._register(registry, interface, group, version)

@@ -205,16 +205,23 @@ def _go_class(cls: type, name: str, interface: Interface) -> str:
     return "\n".join([*lines, ""])
 
 
+def _go_item(java: str, interface: Interface) -> str:
+    """Inside lists and maps Java's numbers are objects, and Go's are not."""
+    return (
+        _go(java, interface).lstrip("*") if java.startswith("java.lang.") else _go(java, interface)
+    )
+
+
 def _go(java: str, interface: Interface) -> str:
     if java in _GO_TYPES:
         return _GO_TYPES[java]
     if java.endswith("[]"):
         return "[]" + _go(java[:-2], interface)
     if java.startswith(("java.util.List<", "java.util.Set<")):
-        return "[]" + _go(java[java.index("<") + 1 : -1], interface)
+        return "[]" + _go_item(java[java.index("<") + 1 : -1], interface)
     if java.startswith("java.util.Map<"):
         key, _, value = java[len("java.util.Map<") : -1].partition(", ")
-        return f"map[{_go(key, interface)}]{_go(value, interface)}"
+        return f"map[{_go_item(key, interface)}]{_go_item(value, interface)}"
     if java.startswith("java."):
         return "interface{}"
     simple = java.rpartition(".")[2]
