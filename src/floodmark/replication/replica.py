@@ -190,6 +190,11 @@ class Replica:
         self._counted_offset, self._counted_bytes = self.log.log_end_offset, self.log.appended_bytes
         self.bytes_out = 0
 
+    def replace_log(self, log: PartitionLog) -> None:
+        """Another log with the same records takes the place of this one."""
+        self._counted_bytes += log.appended_bytes - self.log.appended_bytes
+        self.log = log
+
     @property
     def messages_in(self) -> int:
         # A truncation takes both back.
