@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,22 @@ def test_a_zookeeper_that_restarts_is_waited_for(faults):
     wait_for(lambda: len(faults.load.acknowledged()) > acknowledged + 100)
     faults.zookeeper.start()
     faults.cluster.create_topic("another")
+    faults.finish()
+
+
+@pytest.mark.timeout(240)
+def test_a_leader_that_stood_still_takes_nothing_before_it_knows_its_session(faults):
+    cluster = faults.cluster
+    partition, victim = next(iter(faults.leaders().items()))
+    with RawClient(cluster.address(victim)) as client, ThreadPoolExecutor(1) as thread:
+        cluster.pause(victim)
+        # It lies in the socket until the process goes on, which asks nobody but itself.
+        request = produce_request(TOPIC, acks=1, partition=partition)
+        asking = thread.submit(client.ask, request, 9)
+        wait_for(lambda: victim not in faults.leaders().values(), 30)
+        cluster.resume(victim)
+        answer = asking.result()
+    assert answer.responses[0].partition_responses[0].error_code != 0
     faults.finish()
 
 
