@@ -37,10 +37,11 @@ from floodmark.controller.instructions import instructions
 from floodmark.metadata import paths
 from floodmark.metadata.cache import MetadataCache, concerns_brokers
 from floodmark.metadata.image import ImageChange, MetadataImage, difference
-from floodmark.metadata.loader import decode_brokers, load_identity, load_image
+from floodmark.metadata.loader import decode_brokers, load_identity, load_image, load_stored
 from floodmark.metadata.store import (
     BadVersion,
     Check,
+    Delete,
     NodeExists,
     Operation,
     Store,
@@ -149,14 +150,15 @@ class Controller:
     async def _take_over(self) -> None:
         """Read the cluster from the store, deal with what has happened to brokers since a
         controller last looked, and tell everybody everything."""
-        stored = await load_image(self._store)
+        stored, void_paths = await load_stored(self._store)
         node = await self._store.get(paths.KNOWN_BROKERS)
         known = known_brokers.recall(node.data if node else b"")
         image = replace(stored, brokers=known_brokers.still_there(known, stored.brokers))
         view = self._view(image, self._cache.config_of(stored))
         decision = membership.brokers_changed(view, stored.brokers)
-        if decision.operations:
-            await self._store_all(list(decision.operations))
+        operations = [*map(Delete, void_paths), *decision.operations]
+        if operations:
+            await self._store_all(operations)
         self._channels = BrokerChannels(self._send, self.deposed)
         await self._publish(MetadataImage(), image.apply(decision.change))
 

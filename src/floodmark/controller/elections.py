@@ -72,6 +72,12 @@ def led_by(partition: PartitionImage, leader: int, isr: tuple[int, ...]) -> Part
     )
 
 
+def told_anew(partition: PartitionImage) -> PartitionImage:
+    """A change by the controller under the same leader. The leader epoch rises as well: a broker
+    of Apache Kafka ignores instructions under a leader epoch that it knows (KAFKA-16121)."""
+    return led_by(partition, partition.leader, partition.isr)
+
+
 def elect_leaders(
     view: View, election_type: ElectionType, wanted: list[PartitionKey] | None
 ) -> Decision[list[ElectionAnswer]]:

@@ -94,7 +94,10 @@ def _decide(
         return error
     new_isr = tuple(member.broker_id for member in proposal.new_isr)
     if set(new_isr) == set(current.isr):
+        # Also when an earlier copy of the proposal was stored and its answer got lost.
         return topic, current
+    if _is_outdated(current, proposal):
+        return ErrorCode.INVALID_UPDATE_VERSION
     error = _check_members(image, current, proposal)
     if error is not ErrorCode.NONE:
         return error
@@ -113,9 +116,11 @@ def _check_epochs(current: PartitionImage, broker_id: int, proposal: IsrProposal
         return ErrorCode.FENCED_LEADER_EPOCH
     if broker_id != current.leader:
         return ErrorCode.INVALID_REQUEST
-    if proposal.partition_epoch < current.partition_epoch:
-        return ErrorCode.INVALID_UPDATE_VERSION
     return ErrorCode.NONE
+
+
+def _is_outdated(current: PartitionImage, proposal: IsrProposal) -> bool:
+    return proposal.partition_epoch < current.partition_epoch
 
 
 def _check_members(

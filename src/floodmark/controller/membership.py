@@ -8,7 +8,7 @@ from typing import Any
 
 from floodmark.controller import known_brokers
 from floodmark.controller.decision import Decision, View
-from floodmark.controller.elections import led_by, next_leader
+from floodmark.controller.elections import led_by, next_leader, told_anew
 from floodmark.controller.eligible_replicas import without
 from floodmark.controller.partition_states import (
     PartitionKey,
@@ -71,7 +71,7 @@ def broker_registered(view: View, broker: BrokerInfo) -> Decision[BrokerInfo]:
             if partition.leader == broker.id or not image.is_live(partition.leader):
                 after = _led_again(now, name, partition, trusted)
             else:
-                after = partition if trusted == partition else _changed(trusted)
+                after = partition if trusted == partition else told_anew(trusted)
             if after is not partition:
                 changed[name, index] = after
     operations, change = store_partitions(image, changed)
@@ -94,7 +94,9 @@ def broker_gone(view: View, broker_id: int) -> Decision[None]:
         for index, partition in enumerate(topic.partitions):
             if broker_id not in partition.isr and partition.leader != broker_id:
                 continue
-            changed[name, index] = _without(now, name, partition, broker_id)
+            after = _without(now, name, partition, broker_id)
+            if after is not partition:
+                changed[name, index] = after
     operations, change = store_partitions(image, changed)
     return Decision(None, operations, ImageChange(change.topics, brokers={broker_id: fenced}))
 
@@ -130,7 +132,7 @@ def _led_again(
         return elected
     if partition.leader != NO_LEADER:
         return led_by(trusted, NO_LEADER, trusted.isr)
-    return partition if trusted == partition else _changed(trusted)
+    return partition if trusted == partition else told_anew(trusted)
 
 
 def _without(view: View, topic: str, partition: PartitionImage, broker_id: int) -> PartitionImage:
@@ -138,11 +140,6 @@ def _without(view: View, topic: str, partition: PartitionImage, broker_id: int) 
     minimum = min_in_sync_replicas(view, topic)
     smaller = without(partition, broker_id, minimum, keeps_all=True)
     if partition.leader != broker_id:
-        # Fencing by the leader epoch is for a change of reign; the leader itself stays.
-        return _changed(smaller)
+        return partition if smaller == partition else told_anew(smaller)
     elected = next_leader(view, topic, smaller)
     return elected if elected is not None else led_by(smaller, NO_LEADER, smaller.isr)
-
-
-def _changed(partition: PartitionImage) -> PartitionImage:
-    return partition._replace(partition_epoch=partition.partition_epoch + 1)

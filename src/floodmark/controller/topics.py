@@ -314,7 +314,9 @@ def _find(view: View, ref: TopicRef, *, is_repeated: bool) -> TopicImage | Refus
 def _deletion(topic: TopicImage) -> list[Operation]:
     """Children first, because a node with children cannot be deleted."""
     operations: list[Operation] = []
-    for index in range(len(topic.partitions)):
+    for index, partition in enumerate(topic.partitions):
+        if partition.eligible_leader_replicas:
+            operations.append(Delete(paths.eligible_path(topic.name, index)))
         operations.append(Delete(paths.state_path(topic.name, index)))
         operations.append(Delete(paths.partition_path(topic.name, index)))
     operations.append(Delete(paths.partitions_path(topic.name)))

@@ -412,9 +412,10 @@ def test_the_first_live_in_sync_replica_leads_when_the_leader_goes():
     assert decision.operations[0].version == 9
 
 
-def test_a_follower_that_goes_leaves_the_leader_and_its_epoch():
+def test_a_follower_that_goes_leaves_the_leader_in_a_new_epoch():
+    """A leader of Apache Kafka ignores what comes under the epoch that it knows."""
     partition = broker_gone(view(orders(in_sync(1, 2))), 2).change.topics["orders"].partitions[0]
-    assert (partition.leader, partition.leader_epoch, partition.isr) == (1, 5, (1,))
+    assert (partition.leader, partition.leader_epoch, partition.isr) == (1, 6, (1,))
     assert partition.partition_epoch == 10
 
 
