@@ -24,6 +24,7 @@ from floodmark.broker.control_requests import ControlRequests
 from floodmark.broker.controller_client import ControllerClient
 from floodmark.broker.coordination import Coordination
 from floodmark.broker.deferred import Deferred
+from floodmark.broker.hand_over import HandOver
 from floodmark.broker.identity import Identity, establish_identity, look_at_folders
 from floodmark.broker.links import BrokerLinks
 from floodmark.broker.maintenance import Maintenance
@@ -238,13 +239,17 @@ class Broker:
             self._cleaner.start()
 
     async def stop(self) -> bool:
-        """In order: nothing new, answers for who waits, logs synced, clean mark, leave. Whether all
-        of that went well."""
+        """In order: leaderships handed over, nothing new, answers for who waits, logs synced, clean
+        mark, leave. Whether all of that went well."""
         if not self.is_serving:
             return False
         self.is_serving = False
         clean = False
         try:
+            if self._cluster_dir:
+                await HandOver(
+                    self.broker_id, self.metadata, self.controller_client, self.clock
+                ).run()
             await self._stop_serving()
             clean = True
         finally:
@@ -299,7 +304,11 @@ class Broker:
             self._no_folder_left,
         )
         self.control = ControlRequests(
-            self.broker_id, self.metadata, self.controller, self.membership.fence
+            self.broker_id,
+            self.metadata,
+            self.controller,
+            self.membership.fence,
+            self.replicas,
         )
         self.coordination = Coordination(
             self.broker_id,

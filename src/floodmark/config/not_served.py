@@ -17,7 +17,7 @@ WITHOUT_EFFECT = (
     # Until clusters are complete, and stand on ZooKeeper, too.
     *("zookeeper.connect", "zookeeper.connection.timeout.ms", "zookeeper.set.acl"),
     *("zookeeper.max.in.flight.requests", "broker.id.generation.enable", "reserved.broker.max.id"),
-    *("replica.socket.*", "num.replica.fetchers", "controlled.shutdown.*"),
+    *("replica.socket.*", "num.replica.fetchers"),
     *("auto.leader.rebalance.enable", "leader.imbalance.*"),
     # Until there are quotas, and moves between log folders.
     *("quota.*", "controller.quota.*", "replication.quota.*", "leader.replication.*"),

@@ -31,6 +31,7 @@ from floodmark.controller import (
     topics,
 )
 from floodmark.controller.channels import BrokerChannels, Send
+from floodmark.controller.controlled_shutdown import ShutdownAnswer, controlled_shutdown
 from floodmark.controller.decision import Decision, View
 from floodmark.controller.election import candidacy
 from floodmark.controller.instructions import instructions
@@ -235,6 +236,13 @@ class Controller:
                 view, wanted, allow_factor_change=allow_factor_change
             )
         )
+
+    async def controlled_shutdown(self, broker_id: int, broker_epoch: int) -> ShutdownAnswer:
+        return await self._submit(lambda view: controlled_shutdown(view, broker_id, broker_epoch))
+
+    async def others_told(self) -> None:
+        """Waits until all that was decided so far is answered by the brokers that are there."""
+        await self._channels.flushed()
 
     async def alter_partitions(
         self, broker_id: int, broker_epoch: int, proposals: Sequence[isr.IsrProposal]

@@ -138,7 +138,7 @@ def _check_members(
             # final answer: another copy of the proposal could be taken later, when the leader has
             # forgotten it and gone on without the replica.
             return ErrorCode.NOT_CONTROLLER
-        if broker is None or broker.is_fenced:
+        if not image.is_active(member.broker_id) or broker is None:
             return ErrorCode.INELIGIBLE_REPLICA
         if member.broker_epoch not in (UNKNOWN_BROKER_EPOCH, broker.broker_epoch):
             return ErrorCode.INELIGIBLE_REPLICA

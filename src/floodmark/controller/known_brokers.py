@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from floodmark.metadata import paths
@@ -27,7 +28,11 @@ class BrokerChanges(NamedTuple):
 def remember(brokers: Mapping[int, BrokerInfo]) -> SetData:
     """The operation that stores whom the controller knows, also those that are gone."""
     known = {
-        str(broker.id): {"epoch": broker.broker_epoch, "gone": broker.is_fenced}
+        str(broker.id): {
+            "epoch": broker.broker_epoch,
+            "gone": broker.is_fenced,
+            "stopping": broker.is_shutting_down,
+        }
         for broker in brokers.values()
     }
     return SetData(paths.KNOWN_BROKERS, json.dumps(known, separators=(",", ":")).encode())
@@ -37,7 +42,13 @@ def recall(data: bytes) -> dict[int, BrokerInfo]:
     """Whom an earlier controller knew, by id; nothing but their epochs."""
     known = json.loads(data) if data else {}
     return {
-        int(text): BrokerInfo(int(text), int(one["epoch"]), {}, is_fenced=bool(one["gone"]))
+        int(text): BrokerInfo(
+            int(text),
+            int(one["epoch"]),
+            {},
+            is_fenced=bool(one["gone"]),
+            is_shutting_down=bool(one.get("stopping")),
+        )
         for text, one in known.items()
     }
 
@@ -47,7 +58,7 @@ def still_there(
 ) -> dict[int, BrokerInfo]:
     """Whom an earlier controller knew, with what those say of themselves that still run."""
     return {
-        broker_id: registered[broker_id]
+        broker_id: replace(registered[broker_id], is_shutting_down=broker.is_shutting_down)
         if not broker.is_fenced
         and broker_id in registered
         and registered[broker_id].broker_epoch == broker.broker_epoch

@@ -86,7 +86,7 @@ def broker_gone(view: View, broker_id: int) -> Decision[None]:
     has restarted unnoticed in between.
     """
     known = view.image.brokers.get(broker_id)
-    fenced = None if known is None else replace(known, is_fenced=True)
+    fenced = None if known is None else replace(known, is_fenced=True, is_shutting_down=False)
     image = view.image.apply(ImageChange(brokers={broker_id: fenced}))
     now = replace(view, image=image)
     changed: dict[PartitionKey, PartitionImage] = {}

@@ -109,6 +109,16 @@ def after_stop_replica(
     return image.apply(ImageChange(topics=topics)) if topics else image
 
 
+def stopped_by(request: StopReplicaRequest) -> list[tuple[str, int, int]]:
+    """Topic, partition and leader epoch of what is to stop and not to be deleted."""
+    return [
+        (state.topic_name, one.partition_index, one.leader_epoch)
+        for state in request.topic_states
+        for one in state.partition_states
+        if not one.delete_partition
+    ]
+
+
 def _under(image: MetadataImage, controller_id: int, controller_epoch: int) -> MetadataImage:
     return replace(image, controller_id=controller_id, controller_epoch=controller_epoch)
 
