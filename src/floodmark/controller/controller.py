@@ -32,7 +32,7 @@ from floodmark.controller import (
 )
 from floodmark.controller.channels import BrokerChannels, Send
 from floodmark.controller.controlled_shutdown import ShutdownAnswer, controlled_shutdown
-from floodmark.controller.decision import Decision, View
+from floodmark.controller.decision import Decision, View, then
 from floodmark.controller.election import candidacy
 from floodmark.controller.instructions import instructions
 from floodmark.metadata import paths
@@ -156,7 +156,10 @@ class Controller:
         known = known_brokers.recall(node.data if node else b"")
         image = replace(stored, brokers=known_brokers.still_there(known, stored.brokers))
         view = self._view(image, self._cache.config_of(stored))
-        decision = membership.brokers_changed(view, stored.brokers)
+        view, decision = then(
+            view, Decision(None), membership.brokers_changed(view, stored.brokers)
+        )
+        view, decision = then(view, decision, reassignment.complete_all(view))
         operations = [*map(Delete, void_paths), *decision.operations]
         if operations:
             await self._store_all(operations)

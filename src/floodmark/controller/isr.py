@@ -18,6 +18,7 @@ from floodmark.controller.partition_states import (
     min_in_sync_replicas,
     store_partitions,
 )
+from floodmark.controller.reassignment import completed
 from floodmark.metadata.image import MetadataImage, PartitionImage, TopicImage
 from floodmark.wire.errors import ErrorCode
 
@@ -72,8 +73,13 @@ def alter_partitions(
             answers.append(IsrAnswer(proposal.topic_id, proposal.partition, outcome))
             continue
         topic, state = outcome
-        answers.append(IsrAnswer(proposal.topic_id, proposal.partition, ErrorCode.NONE, state))
-        if state is not topic.partitions[proposal.partition]:
+        known = topic.partitions[proposal.partition]
+        # A reassignment that this completes begins a new leader epoch, perhaps of another leader:
+        # who asked learns that from LeaderAndIsr, as everybody does.
+        is_fenced = state.leader_epoch != known.leader_epoch
+        error_code = ErrorCode.NEW_LEADER_ELECTED if is_fenced else ErrorCode.NONE
+        answers.append(IsrAnswer(proposal.topic_id, proposal.partition, error_code, state))
+        if state is not known:
             changed[topic.name, proposal.partition] = state
     operations, change = store_partitions(image, changed)
     return Decision(AlterPartitionAnswer(ErrorCode.NONE, answers), operations, change)
@@ -102,6 +108,9 @@ def _decide(
     if error is not ErrorCode.NONE:
         return error
     state = with_isr(current, new_isr, min_in_sync_replicas(view, topic.name))
+    done = completed(view, topic.name, state)
+    if done is not state:
+        return topic, done
     return topic, state._replace(partition_epoch=current.partition_epoch + 1)
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from floodmark.controller import known_brokers
-from floodmark.controller.decision import Decision, View
+from floodmark.controller.decision import Decision, View, then
 from floodmark.controller.elections import led_by, next_leader, told_anew
 from floodmark.controller.eligible_replicas import without
 from floodmark.controller.partition_states import (
@@ -29,25 +28,15 @@ def brokers_changed(view: View, registered: Mapping[int, BrokerInfo]) -> Decisio
     changes = known_brokers.compare(view.image.brokers, registered)
     together = Decision(None)
     for broker in changes.restarted:
-        view, together = _then(view, together, broker_registered(view, broker))
+        view, together = then(view, together, broker_registered(view, broker))
     for broker_id in changes.gone:
-        view, together = _then(view, together, broker_gone(view, broker_id))
+        view, together = then(view, together, broker_gone(view, broker_id))
     for broker in changes.new:
-        view, together = _then(view, together, broker_registered(view, broker))
+        view, together = then(view, together, broker_registered(view, broker))
     if not any(changes):
         return together
     remembered = known_brokers.remember(view.image.brokers)
     return replace(together, operations=[*together.operations, remembered])
-
-
-def _then(
-    view: View, before: Decision[None], decision: Decision[Any]
-) -> tuple[View, Decision[None]]:
-    """The view after a decision, and both decisions as one."""
-    together = Decision(
-        None, [*before.operations, *decision.operations], before.change.then(decision.change)
-    )
-    return replace(view, image=view.image.apply(decision.change)), together
 
 
 def broker_registered(view: View, broker: BrokerInfo) -> Decision[BrokerInfo]:

@@ -32,11 +32,22 @@ def store_partitions(
         before = image.topics[topic].partitions[index]
         operations += _eligible_operations(paths.eligible_path(topic, index), before, partition)
         by_topic.setdefault(topic, {})[index] = partition
-    topics: dict[str, TopicImage | None] = {
-        name: image.topics[name].with_partitions(partitions)
-        for name, partitions in by_topic.items()
-    }
+    topics: dict[str, TopicImage | None] = {}
+    for name, partitions in by_topic.items():
+        after = image.topics[name].with_partitions(partitions)
+        topics[name] = after
+        if any(_is_moved(image.topics[name].partitions[i], p) for i, p in partitions.items()):
+            operations.append(SetData(paths.topic_path(name), paths.encode_topic(after)))
     return operations, ImageChange(topics=topics)
+
+
+def _is_moved(before: PartitionImage, after: PartitionImage) -> bool:
+    """Whether the topic's own node says something else."""
+    return (before.replicas, before.adding_replicas, before.removing_replicas) != (
+        after.replicas,
+        after.adding_replicas,
+        after.removing_replicas,
+    )
 
 
 def _eligible_operations(
