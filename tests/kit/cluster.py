@@ -34,14 +34,16 @@ class ProcessCluster:
     def port(self, broker_id: int) -> int:
         return self._ports[broker_id]
 
+    def data_dir(self, broker_id: int) -> Path:
+        return self._folder / f"broker-{broker_id}"
+
     def start(self, broker_id: int) -> None:
         settings = {
             **self._settings,
             "node.id": str(broker_id),
             "floodmark.cluster.dir": str(self._folder / "cluster"),
         }
-        data_dir = self._folder / f"broker-{broker_id}"
-        command = up_command(self._ports[broker_id], data_dir, settings)
+        command = up_command(self._ports[broker_id], self.data_dir(broker_id), settings)
         output = self._folder / f"broker-{broker_id}.out"
         self.processes[broker_id] = ServerProcess(command, output)
 

@@ -5,9 +5,11 @@ controller sends them, because its brokers may be among those who get them:
 
 1. who is alive, before anything else names a leader that the broker may not know yet;
 2. what is deleted, before a new topic takes the name;
-3. LeaderAndIsr to the replicas of the partitions that changed;
-4. UpdateMetadata with those partitions, to everybody;
-5. StopReplica to brokers that have lost a replica, and, without deletion, to followers that shut
+3. UpdateMetadata with new topics: unlike Kafka's, our brokers learn of a topic whole or not at all,
+   and LeaderAndIsr names only the partitions that a broker holds;
+4. LeaderAndIsr to the replicas of the partitions that changed;
+5. UpdateMetadata with those partitions, to everybody;
+6. StopReplica to brokers that have lost a replica, and, without deletion, to followers that shut
    down.
 
 A broker that has just registered is told everything.
@@ -139,9 +141,10 @@ class _Writer:
         if delta.changed_brokers:
             requests.append(self._update_metadata([]))
         requests += self._deletions(delta.deleted_topics)
+        created = {topic.topic_id for topic in delta.created_topics}
+        requests += self._news_of([one for one in changed if one.topic.topic_id in created])
         requests += self._leader_and_isr(changed)
-        if changed:
-            requests.append(self._update_metadata(changed))
+        requests += self._news_of([one for one in changed if one.topic.topic_id not in created])
         requests += self._stop_replica(
             (one.topic.name, one.index, one.partition.leader_epoch)
             for one in changed
@@ -164,6 +167,9 @@ class _Writer:
         ours = [one for one in gone if self._broker.id in one.partition.replicas]
         stops = ((one.topic.name, one.index, EPOCH_DURING_DELETE) for one in ours)
         return [self._update_metadata(gone), *self._stop_replica(stops)]
+
+    def _news_of(self, told: list[_Told]) -> list[Instruction]:
+        return [self._update_metadata(told)] if told else []
 
     def _update_metadata(self, told: list[_Told]) -> UpdateMetadataRequest:
         topics: dict[str, UpdateMetadataTopicState] = {}

@@ -67,6 +67,8 @@ def after_update_metadata(image: MetadataImage, request: UpdateMetadataRequest) 
 
 
 def after_leader_and_isr(image: MetadataImage, request: LeaderAndIsrRequest) -> MetadataImage:
+    """Of topics that are known. It names only the partitions that this broker holds, and clients
+    give up partitions that a topic seems not to have; UpdateMetadata tells all of them."""
     news = [
         _News(
             state.topic_name,
@@ -83,6 +85,7 @@ def after_leader_and_isr(image: MetadataImage, request: LeaderAndIsrRequest) -> 
             ),
         )
         for state in request.topic_states
+        if state.topic_id in image.topics_by_id
         for one in state.partition_states
     ]
     change = ImageChange(topics=_topics(image, news))
