@@ -18,7 +18,6 @@ WITHOUT_EFFECT = (
     *("zookeeper.connect", "zookeeper.connection.timeout.ms", "zookeeper.set.acl"),
     *("zookeeper.max.in.flight.requests", "broker.id.generation.enable", "reserved.broker.max.id"),
     *("replica.socket.*", "num.replica.fetchers"),
-    *("auto.leader.rebalance.enable", "leader.imbalance.*"),
     # Until there are quotas, and moves between log folders.
     *("quota.*", "controller.quota.*", "replication.quota.*", "leader.replication.*"),
     *("follower.replication.*", "alter.log.dirs.*", "replica.alter.log.dirs.*"),

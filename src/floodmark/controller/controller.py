@@ -28,6 +28,7 @@ from floodmark.controller import (
     membership,
     partitions,
     reassignment,
+    rebalance,
     topics,
 )
 from floodmark.controller.channels import BrokerChannels, Send
@@ -101,6 +102,7 @@ class Controller:
         self._brokers_changed = asyncio.Event()
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
         self._writer: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._epoch_version = 0
         self._must_reload = False
         self._failures = Occurrences()
@@ -123,7 +125,10 @@ class Controller:
         self._epoch_version = bid.epoch_version
         await self._take_over()
         self._writer = asyncio.create_task(self._write_loop(), name="controller-writer")
-        self._watcher = asyncio.create_task(self._watch_brokers(), name="controller-watcher")
+        self._tasks = [
+            asyncio.create_task(self._watch_brokers(), name="controller-watcher"),
+            asyncio.create_task(self._rebalance_leaders(), name="leader-rebalance"),
+        ]
         return True
 
     async def resign(self) -> None:
@@ -143,8 +148,8 @@ class Controller:
                 self._queue.task_done()
 
     def _stop(self, writer: asyncio.Task[None]) -> None:
-        writer.cancel()
-        self._watcher.cancel()
+        for task in (writer, *self._tasks):
+            task.cancel()
         self._channels.close()
         self._writer = None
 
@@ -189,6 +194,24 @@ class Controller:
             await asyncio.sleep(RETRY_S)
             self._brokers_changed.set()
 
+    async def _rebalance_leaders(self) -> None:
+        """Now and then gives leaderships back to the replicas that are preferred."""
+        config = self._cache.config
+        if not config.get_bool("auto.leader.rebalance.enable"):
+            return
+        interval_s = config.get_int("leader.imbalance.check.interval.seconds")
+        while True:
+            await asyncio.sleep(interval_s)
+            if len(self._cache.image.brokers) == 1:
+                continue
+            try:
+                moved = await self._submit(rebalance.rebalance_leaders)
+            except ControllerUnavailable as problem:
+                self._tell("leaders could not be moved to their preferred replicas", problem)
+            else:
+                if moved:
+                    logger.info("%d partitions are led by their preferred replicas again", moved)
+
     # -- requests -------------------------------------------------------------------------------
 
     async def create_topics(
@@ -212,15 +235,18 @@ class Controller:
         self, requests: Sequence[configs.ConfigReplacement], *, validate_only: bool = False
     ) -> list[configs.ConfigAnswer]:
         return await self._submit(
-            lambda view: configs.alter_configs(view, requests, validate_only=validate_only)
+            lambda view: rebalance.with_elections(
+                view, configs.alter_configs(view, requests, validate_only=validate_only)
+            )
         )
 
     async def incremental_alter_configs(
         self, requests: Sequence[configs.ConfigAlteration], *, validate_only: bool = False
     ) -> list[configs.ConfigAnswer]:
         return await self._submit(
-            lambda view: configs.incremental_alter_configs(
-                view, requests, validate_only=validate_only
+            lambda view: rebalance.with_elections(
+                view,
+                configs.incremental_alter_configs(view, requests, validate_only=validate_only),
             )
         )
 

@@ -19,6 +19,7 @@ from floodmark.metadata.cache import MetadataCache
 from floodmark.metadata.image import BrokerInfo, ImageChange, MetadataImage
 from floodmark.wire.errors import ErrorCode
 from kit.thread_cluster import IDS, Cluster
+from kit.waiting import wait_for
 
 Answer = list[tuple[str, int]] | Exception
 
@@ -129,3 +130,18 @@ async def test_the_others_lead_before_the_broker_is_gone(
     cluster.brokers[stopping].start()
     cluster.wait_until_agreed()
     assert cluster.image(cluster.controller).is_active(stopping)
+
+
+async def test_leaders_come_back_to_a_broker_that_was_stopped(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, leader_imbalance_check_interval_seconds="1")
+    try:
+        cluster.wait_until_agreed()
+        async with Admin(cluster.brokers[1].bootstrap_servers) as admin:
+            await admin.create_topic(NewTopic("t", assignments={0: [2, 3], 1: [2, 1]}))
+        cluster.wait_until_agreed()
+        cluster.brokers[2].stop()
+        cluster.brokers[2].start()
+        wait_for(lambda: all(p.leader == 2 for p in cluster.image(1).topics["t"].partitions))
+        cluster.wait_until_agreed()
+    finally:
+        cluster.close()
