@@ -29,7 +29,7 @@ from pyspark.sql.streaming import DataStreamReader
 from report import write_section
 
 from floodmark.pipeline import register
-from floodmark.pipeline.session import spark_session
+from floodmark.pipeline.spark.session import spark_session
 from kit.broker import floodmark_broker
 from kit.spark_jars import connector_jars
 from kit.topics import make_topic

@@ -57,7 +57,7 @@ def access_table() -> str:
     """What each API asks, as its module declares it."""
     rows = ["| API | asks for |", "|---|---|"]
     for api_key in sorted(SERVED):
-        access = import_module(f"floodmark.apis.{api_key.name.lower()}").ACCESS
+        access = import_module(f"floodmark.apis.handlers.{api_key.name.lower()}").ACCESS
         rows.append(f"| {_name(api_key)} | {access.describe() or 'nothing'} |")
     return "\n".join(rows)
 

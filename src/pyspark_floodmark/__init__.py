@@ -4,7 +4,7 @@ Spark imports every top-level module whose name begins with `pyspark_` and regis
 `DefaultSource`; nobody else imports this module.
 """
 
-from floodmark.pipeline.source import FloodmarkSource
+from floodmark.pipeline.datasource.source import FloodmarkSource
 
 
 class DefaultSource(FloodmarkSource):

@@ -8,10 +8,10 @@ import contextlib
 import sys
 from pathlib import Path
 
-from floodmark.client.admin import Admin
-from floodmark.client.admin_types import NewTopic
+from floodmark.client.admin.admin import Admin
+from floodmark.client.admin.admin_types import NewTopic
 from floodmark.client.errors import KafkaError
-from floodmark.client.producer import Producer
+from floodmark.client.producer.producer import Producer
 from kit.broker import Broker, start_floodmark, up_command
 from kit.probe import broker_answers
 from kit.process import ServerProcess, free_port

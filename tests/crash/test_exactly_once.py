@@ -22,8 +22,8 @@ import crash_kit.copier
 from crash_kit.committed_reader import CommittedReader
 from crash_kit.copier import CONNECTION, GROUP, transformed
 from crash_kit.exactly_once import LONGEST_WAIT_S, check_copies, nothing_stays_open
-from floodmark.client.admin import Admin
-from floodmark.client.admin_types import NewTopic
+from floodmark.client.admin.admin import Admin
+from floodmark.client.admin.admin_types import NewTopic
 from kit.broker import Broker, start_floodmark
 from kit.cluster import IDS, ProcessCluster
 from kit.process import free_port

@@ -15,8 +15,8 @@ import pytest
 from crash_kit.checker import Checker
 from crash_kit.failing_disk import FailingDisk
 from crash_kit.load import Load
-from floodmark.client.admin import Admin
-from floodmark.client.admin_types import NewTopic
+from floodmark.client.admin.admin import Admin
+from floodmark.client.admin.admin_types import NewTopic
 from kit.broker import up_command
 from kit.probe import broker_answers
 from kit.process import ServerProcess, free_port

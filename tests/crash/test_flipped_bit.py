@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from floodmark.client.admin import Admin
-from floodmark.client.admin_types import NewTopic
-from floodmark.client.producer import Producer
+from floodmark.client.admin.admin import Admin
+from floodmark.client.admin.admin_types import NewTopic
+from floodmark.client.producer.producer import Producer
 from floodmark.records.batch import BatchHeader, iter_headers
 from kit.broker import Broker, start_floodmark
 

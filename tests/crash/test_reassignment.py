@@ -8,10 +8,10 @@ import pytest
 
 from crash_kit.checker import Checker
 from crash_kit.load import Load
-from floodmark.client.admin import Admin
-from floodmark.client.admin_types import NewTopic
-from floodmark.client.reassignments import PartitionReassignment
-from floodmark.client.view import TopicPartition
+from floodmark.client.admin.admin import Admin
+from floodmark.client.admin.admin_types import NewTopic
+from floodmark.client.admin.reassignments import PartitionReassignment
+from floodmark.client.cluster.view import TopicPartition
 from kit.cluster import IDS, ProcessCluster
 from kit.waiting import wait_for
 

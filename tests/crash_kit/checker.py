@@ -9,7 +9,7 @@ from random import Random
 
 from crash_kit.load import Load
 from crash_kit.reader import PartitionReader
-from floodmark.client.connection import Connection
+from floodmark.client.cluster.connection import Connection
 from floodmark.records.record import Record
 
 LOOK_UPS_PER_ROUND = 4

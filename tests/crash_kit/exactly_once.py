@@ -10,10 +10,10 @@ from collections.abc import Iterable
 
 from crash_kit.committed_reader import Seen
 from crash_kit.copier import ABORTED
-from floodmark.client.admin import Admin
+from floodmark.client.admin.admin import Admin
+from floodmark.client.cluster.view import TopicPartition
 from floodmark.client.errors import KafkaError
 from floodmark.client.offsets import OffsetSpec
-from floodmark.client.view import TopicPartition
 
 LONGEST_WAIT_S = 60
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from floodmark.client.connection import Connection
+from floodmark.client.cluster.connection import Connection
 from floodmark.records.batch import crc_ok, iter_headers
 from floodmark.records.record import Record, decode_records
 from floodmark.wire.errors import ErrorCode

@@ -16,9 +16,9 @@ from uuid import UUID
 
 import pytest
 
-from floodmark.client.admin import Admin
-from floodmark.client.admin_types import NewTopic
-from floodmark.client.connection import Connection
+from floodmark.client.admin.admin import Admin
+from floodmark.client.admin.admin_types import NewTopic
+from floodmark.client.cluster.connection import Connection
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.list_groups import ListGroupsRequest

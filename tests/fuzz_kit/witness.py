@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from floodmark.client.connection import Connection
+from floodmark.client.cluster.connection import Connection
 from floodmark.records.record import Record, decode_records, encode_batch
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic

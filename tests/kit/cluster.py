@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from floodmark.client.admin import Admin
+from floodmark.client.admin.admin import Admin
+from floodmark.client.cluster.view import TopicView
 from floodmark.client.errors import KafkaError
-from floodmark.client.view import TopicView
 from kit.broker import up_command
 from kit.probe import broker_answers
 from kit.process import ServerProcess, free_port
@@ -18,8 +18,15 @@ IDS = (1, 2, 3)
 
 
 class ProcessCluster:
-    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        settings: Mapping[str, str] | None = None,
+        program: Sequence[str] | None = None,
+    ) -> None:
+        """`program` runs in place of the `floodmark` command."""
         self._folder = folder
+        self._program = program
         self._settings = dict(settings or {})
         self._ports = {broker_id: free_port() for broker_id in IDS}
         self.processes: dict[int, ServerProcess] = {}
@@ -44,6 +51,8 @@ class ProcessCluster:
             "floodmark.cluster.dir": str(self._folder / "cluster"),
         }
         command = up_command(self._ports[broker_id], self.data_dir(broker_id), settings)
+        if self._program is not None:
+            command[:1] = self._program
         output = self._folder / f"broker-{broker_id}.out"
         self.processes[broker_id] = ServerProcess(command, output)
 

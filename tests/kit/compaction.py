@@ -9,14 +9,14 @@ from floodmark.records.batch import read_header
 from floodmark.records.compression import Compression
 from floodmark.records.control import ControlType, EndTransactionMarker, encode_marker
 from floodmark.records.record import Record, decode_records, encode_batch
-from floodmark.storage.cleanable import examine
-from floodmark.storage.compaction import CleanedGroup, compact
+from floodmark.storage.compaction.cleanable import examine
+from floodmark.storage.compaction.compaction import CleanedGroup, compact
 from floodmark.storage.files import Files
+from floodmark.storage.log.partition_log import PartitionLog
+from floodmark.storage.log.segment import Segment
 from floodmark.storage.log_config import LogConfig
-from floodmark.storage.partition_log import PartitionLog
-from floodmark.storage.producer_state import AppendOrigin
-from floodmark.storage.segment import Segment
-from floodmark.storage.segment_files import CLEANED_SUFFIX
+from floodmark.storage.producers.producer_state import AppendOrigin
+from floodmark.storage.recovery.segment_files import CLEANED_SUFFIX
 
 NOW_MS = 1_700_000_000_000
 SMALL = {

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from floodmark.client.batch import RecordMetadata
-from floodmark.client.producer import Producer
+from floodmark.client.producer.batch import RecordMetadata
+from floodmark.client.producer.producer import Producer
 from floodmark.client.settings import ProducerSettings
 from floodmark.records.batch import BatchHeader, read_header
 from floodmark.records.record import decode_records

@@ -1,7 +1,7 @@
 """Requests for tests that look at what a broker counts, and a client to send them."""
 
-from floodmark.client.admin import Admin
-from floodmark.client.view import TopicPartition
+from floodmark.client.admin.admin import Admin
+from floodmark.client.cluster.view import TopicPartition
 from floodmark.controller.topics import TopicRef
 from floodmark.records.record import Record, encode_batch
 from floodmark.testing.broker_thread import BrokerThread

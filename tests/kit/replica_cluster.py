@@ -17,8 +17,8 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from floodmark.apis import delete_records, fetch, list_offsets
 from floodmark.apis.context import RequestContext
+from floodmark.apis.handlers import delete_records, fetch, list_offsets
 from floodmark.clock import SystemClock
 from floodmark.network.connection import Peer
 from floodmark.promise import Promise

@@ -1,8 +1,8 @@
 """Retention as the broker does it, without its threads and delays."""
 
-from floodmark.storage.partition_log import PartitionLog
+from floodmark.storage.log.partition_log import PartitionLog
+from floodmark.storage.log.retired_segments import RetiredSegments
 from floodmark.storage.retention import segments_due
-from floodmark.storage.retired_segments import RetiredSegments
 
 
 def apply_retention(log: PartitionLog, now_ms: int, high_watermark: int) -> RetiredSegments | None:

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
-from floodmark.client.admin import Admin
-from floodmark.client.admin_types import NewTopic
-from floodmark.client.cluster import Cluster
-from floodmark.client.consumer import Consumer, ConsumerRecord
-from floodmark.client.producer import Producer
+from floodmark.client.admin.admin import Admin
+from floodmark.client.admin.admin_types import NewTopic
+from floodmark.client.cluster.cluster import Cluster
+from floodmark.client.consumer.consumer import Consumer, ConsumerRecord
+from floodmark.client.producer.producer import Producer
 from floodmark.client.settings import ConsumerSettings, ProducerSettings
 
 KeyValue = tuple[bytes | None, bytes | None]

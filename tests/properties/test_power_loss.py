@@ -20,10 +20,10 @@ import pytest
 from floodmark.records.batch import crc_ok, iter_headers, read_header
 from floodmark.records.control import ControlType, EndTransactionMarker, encode_marker
 from floodmark.records.record import Record, decode_records, encode_batch
+from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.log_manager import LogManager
-from floodmark.storage.partition_log import PartitionLog
-from floodmark.storage.producer_state import AppendOrigin
+from floodmark.storage.producers.producer_state import AppendOrigin
 from floodmark.storage.retention import segments_due
 from floodmark.testing.crashing_files import CrashingFiles, CrashNow
 from floodmark.testing.memory_files import MemoryFiles

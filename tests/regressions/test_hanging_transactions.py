@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from floodmark.client.connection import Connection
+from floodmark.client.cluster.connection import Connection
 from floodmark.coordinators.java_hash import partition_for
 from floodmark.records.record import Record, encode_batch
 from floodmark.testing.broker_thread import BrokerThread

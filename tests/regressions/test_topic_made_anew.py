@@ -16,7 +16,7 @@ from floodmark.controller.topics import NewTopic, TopicRef
 from floodmark.records.record import Record, encode_batch
 from floodmark.replication.replica import ACKS_ALL
 from floodmark.storage.errors import StorageError
-from floodmark.storage.partition_log import PartitionLog
+from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
 from kit.waiting import wait_for

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from floodmark.pipeline.session import spark_session
+from floodmark.pipeline.spark.session import spark_session
 from kit.broker import Broker
 from kit.spark_jars import avro_jar, connector_jars
 from kit.target import broker_under_test

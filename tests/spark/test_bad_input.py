@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from floodmark.pipeline.checkpoints import open_checkpoint
+from floodmark.pipeline.authoring.checkpoints import open_checkpoint
+from floodmark.pipeline.authoring.loading import load_pipeline
+from floodmark.pipeline.authoring.runner import Runner
 from floodmark.pipeline.errors import PipelineError
-from floodmark.pipeline.loading import load_pipeline
-from floodmark.pipeline.runner import Runner
 from kit.broker import Broker, start_floodmark
 from kit.topics import fill_topic, make_topic, read_topic
 from kit.waiting import wait_for

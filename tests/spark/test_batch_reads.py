@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from floodmark.client.admin import Admin
-from floodmark.client.view import TopicPartition
+from floodmark.client.admin.admin import Admin
+from floodmark.client.cluster.view import TopicPartition
 from kit.broker import Broker
 from kit.topics import fill_topic, make_topic
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from floodmark.pipeline.checkpoints import open_checkpoint
+from floodmark.pipeline.authoring.checkpoints import open_checkpoint
+from floodmark.pipeline.authoring.loading import load_pipeline
+from floodmark.pipeline.authoring.runner import Runner
+from floodmark.pipeline.authoring.template import write_template
 from floodmark.pipeline.errors import PipelineError
-from floodmark.pipeline.loading import load_pipeline
-from floodmark.pipeline.runner import Runner
-from floodmark.pipeline.template import write_template
 from kit.broker import Broker
 from kit.topics import delete_topic, fill_topic, make_topic, read_topic
 

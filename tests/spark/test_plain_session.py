@@ -15,7 +15,7 @@ from pathlib import Path
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 from floodmark.pipeline import register
-from floodmark.pipeline.batch_writers import at_least_once, exactly_once
+from floodmark.pipeline.datasource.batch_writers import at_least_once, exactly_once
 
 broker, topic, checkpoint = sys.argv[1:]
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()

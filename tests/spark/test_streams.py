@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamReader, StreamingQuery
 
-from floodmark.client.cluster import Cluster
-from floodmark.client.group_offsets import GroupMetadata, commit_offsets, committed_offsets
-from floodmark.client.view import TopicPartition
-from floodmark.pipeline.batch_writers import exactly_once
-from floodmark.pipeline.marks import Mark, Repeatable, mark_partition
+from floodmark.client.cluster.cluster import Cluster
+from floodmark.client.cluster.view import TopicPartition
+from floodmark.client.consumer.group_offsets import GroupMetadata, commit_offsets, committed_offsets
+from floodmark.pipeline.datasource.batch_marks import Mark, Repeatable, mark_partition
+from floodmark.pipeline.datasource.batch_writers import exactly_once
 from kit.broker import Broker
 from kit.topics import add_partitions, delete_topic, fill_topic, make_topic, read_topic
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from floodmark.pipeline.checkpoints import open_checkpoint
-from floodmark.pipeline.loading import load_pipeline
-from floodmark.pipeline.runner import Runner
+from floodmark.pipeline.authoring.checkpoints import open_checkpoint
+from floodmark.pipeline.authoring.loading import load_pipeline
+from floodmark.pipeline.authoring.runner import Runner
 from kit.broker import Broker
 from kit.topics import KeyValue, fill_topic, make_topic, read_topic
 

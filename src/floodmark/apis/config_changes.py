@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from floodmark.apis.config_resources import Refused, resource_of, type_of
-from floodmark.apis.decisions import decided
+from floodmark.apis.controller_outcomes import decided
 from floodmark.controller.configs import ConfigAnswer
 from floodmark.metadata.image import ConfigResource
 from floodmark.wire.errors import ErrorCode

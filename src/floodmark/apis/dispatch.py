@@ -16,12 +16,12 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
-from floodmark.apis import api_versions, produce_before_v3
 from floodmark.apis.access import NOTHING
 from floodmark.apis.authorizer import Guard
 from floodmark.apis.context import RequestContext, Services
 from floodmark.apis.forwarding import FORWARDED, forwarding
 from floodmark.apis.gate import BEFORE_AUTHENTICATION, handle_guarded
+from floodmark.apis.handlers import api_versions, produce_before_v3
 from floodmark.apis.route import Handle, Remember, Route
 from floodmark.network.connection import Connection, Peer
 from floodmark.network.principal import ANONYMOUS
@@ -248,7 +248,7 @@ class Dispatch:
         return self._load(known_key, version)
 
     def _load(self, api_key: ApiKey, version: int) -> Route:
-        module = import_module(f"floodmark.apis.{api_key.name.lower()}")
+        module = import_module(f"floodmark.apis.handlers.{api_key.name.lower()}")
         handle: Handle = module.handle
         if api_key in FORWARDED:
             handle = forwarding(handle)

@@ -18,8 +18,8 @@ from typing import NamedTuple, TypeAlias
 
 from floodmark.apis.context import RequestContext
 from floodmark.apis.gate import throttle_time, with_throttle_time
+from floodmark.apis.handlers.produce import ZSTD_SINCE, append
 from floodmark.apis.offsets_template import OffsetsTemplate
-from floodmark.apis.produce import ZSTD_SINCE, append
 from floodmark.apis.route import Route
 from floodmark.apis.transactional_produce import topic_name
 from floodmark.network.request_channel import Outcome

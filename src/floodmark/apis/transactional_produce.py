@@ -17,7 +17,7 @@ from floodmark.metadata.image import INTERNAL_TOPICS
 from floodmark.records.batch import HEADER_BYTES, BatchHeader, read_header
 from floodmark.replication.replica import AppendOutcome
 from floodmark.storage.errors import AppendRefused
-from floodmark.storage.transaction_guards import Guard, Unguarded
+from floodmark.storage.producers.transaction_guards import Guard, Unguarded
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.produce import ProduceRequest, TopicProduceData
 

@@ -15,13 +15,13 @@ from floodmark.metadata.image import TRANSACTION_STATE_TOPIC
 from floodmark.records.record import iter_records
 from floodmark.storage.files import Files
 from floodmark.storage.log_dir import FoundPartition
-from floodmark.storage.producer_snapshot import (
+from floodmark.storage.producers.producer_snapshot import (
     CorruptSnapshot,
     decode_snapshot,
     snapshot_offsets,
     snapshot_path,
 )
-from floodmark.storage.segment_files import log_paths
+from floodmark.storage.recovery.segment_files import log_paths
 
 # A value of __transaction_state begins with its version and the producer id.
 _PRODUCER_ID = slice(2, 10)

@@ -13,12 +13,14 @@ import random
 from dataclasses import dataclass, replace
 from functools import partial
 
+from floodmark.broker.controller_watch import ControllerWatch
 from floodmark.clock import Clock
 from floodmark.config import ConfigError
 from floodmark.controller.channels import Send
 from floodmark.controller.controller import Controller, ControllerUnavailable
 from floodmark.controller.features import SUPPORTED_FEATURES
 from floodmark.controller.founding import found_cluster
+from floodmark.controller.liveness import UntilGone
 from floodmark.metadata import paths
 from floodmark.metadata.adoption import FoundFolder, stray_partitions
 from floodmark.metadata.cache import MetadataCache
@@ -57,7 +59,9 @@ class ClusterMembership:
         clock: Clock,
         send: Send,
         chance: random.Random | None = None,
+        until_gone: UntilGone | None = None,
     ) -> None:
+        """`until_gone` watches the processes of other brokers; without it sessions decide."""
         self._broker_id = broker_id
         self._store = store
         self._cache = cache
@@ -68,8 +72,11 @@ class ClusterMembership:
         self._is_session_lost = False
         self._follower: asyncio.Task[None] | None = None
         self._failures = Occurrences()
+        self._controller_watch = (
+            None if until_gone is None else ControllerWatch(store, until_gone, self._changed.set)
+        )
         self.fence = ControlFence()
-        self.controller = Controller(broker_id, store, cache, clock, self._chance, send)
+        self.controller = Controller(broker_id, store, cache, clock, self._chance, send, until_gone)
 
     async def join(self, broker: BrokerInfo, found: FoundFolder | None = None) -> StartReport:
         """Open the store, register, stand for election; the cache has its first image then.
@@ -99,6 +106,8 @@ class ClusterMembership:
         if self._follower is not None:
             self._follower.cancel()
             await asyncio.gather(self._follower, return_exceptions=True)
+        if self._controller_watch is not None:
+            self._controller_watch.close()
         await self.controller.resign()
         await self._store.close()
 
@@ -165,10 +174,23 @@ class ClusterMembership:
     async def _look(self) -> None:
         """The controller needs nothing from here: what it knows, it has written itself."""
         if self.controller.is_active:
+            await self._pass_on_proof()
             return
-        if await self._store.get(paths.CONTROLLER) is None and await self.controller.stand():
+        elected = await self._store.get(paths.CONTROLLER)
+        if elected is None and await self.controller.stand():
+            await self._pass_on_proof()
             return
+        if elected is not None and self._controller_watch is not None:
+            listener = self._cache.config.inter_broker_listener_name
+            await self._controller_watch.follow(paths.decode_controller(elected.data), listener)
         await self._read_settings()
+
+    async def _pass_on_proof(self) -> None:
+        """We are the controller, and may know that the one before us is dead."""
+        watch = self._controller_watch
+        if watch is not None and watch.dead is not None:
+            dead, watch.dead = watch.dead, None
+            await self.controller.broker_died(dead)
 
     async def _stored_without_leaders(self) -> MetadataImage:
         """The cluster before the controller has told who leads what: this broker must not lead what

@@ -21,7 +21,7 @@ from floodmark.storage.checkpoints import MetaProperties, encode_uuid
 from floodmark.storage.files import Files
 from floodmark.storage.log_dir import FoundPartition
 from floodmark.storage.log_manager import LogManager
-from floodmark.storage.segment_files import log_paths
+from floodmark.storage.recovery.segment_files import log_paths
 
 DEFAULT_NODE_ID = 1
 ZOOKEEPER_FORM = 0

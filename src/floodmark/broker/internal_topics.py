@@ -1,6 +1,6 @@
 """The topics that coordinators keep their state in, with the settings that Kafka gives them.
 
-Called by `coordination.py`, which makes them, and by `identity.py` for a folder of Kafka that has
+Called by `coordinators.py`, which makes them, and by `identity.py` for a folder of Kafka that has
 them: whatever else is not known of it, these must not expire.
 """
 

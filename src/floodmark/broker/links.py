@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from floodmark.metadata.cache import MetadataCache
 
 if TYPE_CHECKING:
-    from floodmark.client.connection import Address
-    from floodmark.client.pool import ConnectionPool
+    from floodmark.client.cluster.connection import Address
+    from floodmark.client.cluster.pool import ConnectionPool
 
 MAX_IDLE_MS = 9 * 60_000
 """Shorter than the ten minutes after which a broker closes an idle connection."""
@@ -29,8 +29,8 @@ class BrokerLinks:
     @cached_property
     def _pool(self) -> ConnectionPool:
         """Made, and its code imported, when there is another broker to talk to."""
-        from floodmark.client.connection import ConnectionOptions
-        from floodmark.client.pool import ConnectionPool
+        from floodmark.client.cluster.connection import ConnectionOptions
+        from floodmark.client.cluster.pool import ConnectionPool
 
         timeout_ms = self._metadata.config.get_int("controller.socket.timeout.ms")
         options = ConnectionOptions(client_id=self._client_id, request_timeout_ms=timeout_ms)
@@ -60,7 +60,7 @@ class BrokerLinks:
             await self._pool.close()
 
     def _address(self, broker_id: int) -> Address:
-        from floodmark.client.connection import Address
+        from floodmark.client.cluster.connection import Address
 
         broker = self._metadata.image.brokers.get(broker_id)
         endpoint = None if broker is None else broker.endpoints.get(self._listener)

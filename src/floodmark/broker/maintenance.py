@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
-from floodmark.broker.coordination import Coordination
-from floodmark.broker.deferred import Deferred
+from floodmark.broker.coordinators import Coordination
+from floodmark.broker.delayed_work import Deferred
 from floodmark.broker.partitions import Partitions
 from floodmark.clock import Clock
 from floodmark.config.broker_config import BrokerConfig

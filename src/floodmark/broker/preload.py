@@ -14,13 +14,13 @@ from floodmark.wire import messages
 _SERVICES = (
     "floodmark.coordinators.groups.service",
     "floodmark.coordinators.transactions.service",
-    "floodmark.storage.cleaner",
+    "floodmark.storage.compaction.cleaner",
 )
 
 
 def preload() -> None:
     for api_key in SERVED:
-        import_module(f"floodmark.apis.{api_key.name.lower()}")
+        import_module(f"floodmark.apis.handlers.{api_key.name.lower()}")
         messages.request_class(api_key)
     for name in _SERVICES:
         import_module(name)

@@ -12,7 +12,7 @@ import click
 
 from floodmark.cli.format import Formatter, unescape
 from floodmark.cli.record_json import Outgoing
-from floodmark.client.view import TopicPartition
+from floodmark.client.cluster.view import TopicPartition
 from floodmark.records.record import Header, Record, header_name_bytes
 
 _OF_LINES = {

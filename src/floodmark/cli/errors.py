@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from floodmark.client.view import TopicPartition
+    from floodmark.client.cluster.view import TopicPartition
 
 
 class CliError(click.ClickException):

@@ -10,7 +10,7 @@ from struct import Struct
 
 import click
 
-from floodmark.client.view import TopicPartition
+from floodmark.client.cluster.view import TopicPartition
 from floodmark.records.record import Header, Record, header_name_bytes
 
 Formatter = Callable[[TopicPartition, Record], bytes]

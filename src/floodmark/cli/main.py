@@ -14,27 +14,32 @@ from floodmark.cli.lazy import Lazy, LazyGroup
 
 INTERRUPTED = 130
 
+SHORT_HELPS = {
+    "up": "Run a broker.",
+    "topic": "Create, list, describe, alter, delete topics.",
+    "config": "Describe and alter settings.",
+    "group": "List, describe, reset and delete groups.",
+    "transaction": "List, describe and abort transactions.",
+    "cluster": "Show how a cluster does: brokers, controller, disks.",
+    "broker": "List brokers, stop one in order.",
+    "partition": "Move partitions, elect their leaders.",
+    "records": "Delete records up to an offset.",
+    "feature": "Describe, upgrade and downgrade features.",
+    "produce": "Send records from stdin or a file.",
+    "consume": "Print the records of a topic.",
+    "cat": "Produce, consume and list with kcat's letters.",
+    "log": "Look into the files of a partition.",
+    "pipeline": "Make, check and run pipelines on Spark.",
+    "service": "Serve Python objects to Dubbo consumers.",
+    "demo": "See a broker and a pipeline at work.",
+    "bench": "Measure a broker with our own client.",
+    "profile": "Keep client settings under a name.",
+    "completion": "Print a completion script.",
+}
+
 COMMANDS = {
-    "up": Lazy("floodmark.cli.up:up", "Run a broker."),
-    "topic": Lazy("floodmark.cli.topic:topic", "Create, list, describe, alter, delete topics."),
-    "config": Lazy("floodmark.cli.config:config", "Describe and alter settings."),
-    "group": Lazy("floodmark.cli.group:group", "List, describe, reset and delete groups."),
-    "transaction": Lazy(
-        "floodmark.cli.transaction:transaction", "List, describe and abort transactions."
-    ),
-    "cluster": Lazy("floodmark.cli.cluster:cluster", "Describe brokers, controller and disks."),
-    "records": Lazy("floodmark.cli.records:records", "Delete records up to an offset."),
-    "feature": Lazy("floodmark.cli.feature:feature", "Describe, upgrade and downgrade features."),
-    "produce": Lazy("floodmark.cli.produce:produce", "Send records from stdin or a file."),
-    "consume": Lazy("floodmark.cli.consume:consume", "Print the records of a topic."),
-    "cat": Lazy("floodmark.cli.cat:cat", "Produce, consume and list with kcat's letters."),
-    "log": Lazy("floodmark.cli.log:log", "Look into the files of a partition."),
-    "pipeline": Lazy("floodmark.cli.pipeline:pipeline", "Make, check and run pipelines on Spark."),
-    "service": Lazy("floodmark.cli.service:service", "Serve Python objects to Dubbo consumers."),
-    "demo": Lazy("floodmark.cli.demo:demo", "See a broker and a pipeline at work."),
-    "bench": Lazy("floodmark.cli.bench:bench", "Measure a broker with our own client."),
-    "profile": Lazy("floodmark.cli.profile:profile", "Keep client settings under a name."),
-    "completion": Lazy("floodmark.cli.completion:completion", "Print a completion script."),
+    name: Lazy(f"floodmark.cli.commands.{name}:{name}", short_help)
+    for name, short_help in SHORT_HELPS.items()
 }
 
 

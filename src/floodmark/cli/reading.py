@@ -11,8 +11,8 @@ from floodmark.cli.errors import no_such_partition
 from floodmark.cli.format import Formatter
 from floodmark.cli.progress import Progress
 from floodmark.cli.start_at import StartAt, seek_to
-from floodmark.client.consumer import Consumer
-from floodmark.client.view import TopicPartition
+from floodmark.client.cluster.view import TopicPartition
+from floodmark.client.consumer.consumer import Consumer
 from floodmark.records.record import Record
 
 POLL_MS = 500

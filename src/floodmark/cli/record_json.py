@@ -12,7 +12,7 @@ import json
 from typing import Any, NamedTuple
 
 from floodmark.cli.errors import CliError
-from floodmark.client.view import TopicPartition
+from floodmark.client.cluster.view import TopicPartition
 from floodmark.config.suggestions import did_you_mean
 from floodmark.records.record import Header, Record, header_name_bytes
 

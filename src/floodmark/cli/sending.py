@@ -11,9 +11,9 @@ import click
 from floodmark.cli.errors import CliError
 from floodmark.cli.progress import Progress
 from floodmark.cli.record_json import Outgoing
-from floodmark.client.batch import Delivery
 from floodmark.client.errors import KafkaError
-from floodmark.client.producer import Producer
+from floodmark.client.producer.batch import Delivery
+from floodmark.client.producer.producer import Producer
 from floodmark.records.record import Header
 from floodmark.wire.errors import ErrorCode
 

@@ -18,14 +18,14 @@ import click
 from floodmark.cli.errors import CliError, no_such_partition
 from floodmark.cli.options import client_options
 from floodmark.cli.target import Target
+from floodmark.client.cluster.view import TopicPartition, TopicView
 from floodmark.client.errors import ClientClosed, ConnectionFailed, KafkaError, UnsupportedApi
 from floodmark.client.settings import ClientSettings, SettingsError
-from floodmark.client.view import TopicPartition, TopicView
 from floodmark.config.suggestions import closest
 from floodmark.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from floodmark.client.admin import Admin
+    from floodmark.client.admin.admin import Admin
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -68,7 +68,7 @@ def admin_option(function: F) -> F:
 
 def admin_client(target: Target) -> Admin:
     # Imported here because commands that only produce or consume do without it.
-    from floodmark.client.admin import Admin
+    from floodmark.client.admin.admin import Admin
 
     address, settings = target.resolve(ClientSettings)
     try:
@@ -154,7 +154,7 @@ def _hint(error: KafkaError) -> str | None:
 
 def _config_hint(kind: str, name: str) -> str:
     # Only mistakes need all the names.
-    from floodmark.cli.config_names import SETTINGS_OF
+    from floodmark.cli.commands.config_names import SETTINGS_OF
 
     meant = closest(name, SETTINGS_OF[kind])
     begin = "" if meant is None else f"did you mean {meant}? "

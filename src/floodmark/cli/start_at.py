@@ -10,8 +10,8 @@ from enum import Enum
 import click
 
 from floodmark.cli.times import parse_datetime_ms
-from floodmark.client.consumer import Consumer
-from floodmark.client.view import TopicPartition
+from floodmark.client.cluster.view import TopicPartition
+from floodmark.client.consumer.consumer import Consumer
 
 _DURATION = re.compile(r"-?(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)(?:\s+ago)?$")
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

@@ -8,15 +8,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from floodmark.client.admin import Admin
-    from floodmark.client.admin_types import NewTopic
-    from floodmark.client.cluster import Cluster
-    from floodmark.client.consumer import Consumer, ConsumerRecord
+    from floodmark.client.admin.admin import Admin
+    from floodmark.client.admin.admin_types import NewTopic
+    from floodmark.client.cluster.cluster import Cluster
+    from floodmark.client.cluster.view import TopicPartition
+    from floodmark.client.consumer.consumer import Consumer, ConsumerRecord
+    from floodmark.client.consumer.group import RebalanceListener
+    from floodmark.client.consumer.group_offsets import GroupMetadata, OffsetAndMetadata
     from floodmark.client.errors import KafkaError
-    from floodmark.client.group import RebalanceListener
-    from floodmark.client.group_offsets import GroupMetadata, OffsetAndMetadata
     from floodmark.client.offsets import OffsetSpec
-    from floodmark.client.producer import Producer
+    from floodmark.client.producer.producer import Producer
     from floodmark.client.settings import (
         ClientSettings,
         ConsumerSettings,
@@ -24,25 +25,24 @@ if TYPE_CHECKING:
         SettingsError,
         UnsupportedSetting,
     )
-    from floodmark.client.view import TopicPartition
 
 _MODULES = {
-    "Admin": "admin",
+    "Admin": "admin.admin",
     "ClientSettings": "settings",
-    "Cluster": "cluster",
-    "Consumer": "consumer",
-    "ConsumerRecord": "consumer",
+    "Cluster": "cluster.cluster",
+    "Consumer": "consumer.consumer",
+    "ConsumerRecord": "consumer.consumer",
     "ConsumerSettings": "settings",
-    "GroupMetadata": "group_offsets",
+    "GroupMetadata": "consumer.group_offsets",
     "KafkaError": "errors",
-    "NewTopic": "admin_types",
-    "OffsetAndMetadata": "group_offsets",
+    "NewTopic": "admin.admin_types",
+    "OffsetAndMetadata": "consumer.group_offsets",
     "OffsetSpec": "offsets",
-    "Producer": "producer",
+    "Producer": "producer.producer",
     "ProducerSettings": "settings",
-    "RebalanceListener": "group",
+    "RebalanceListener": "consumer.group",
     "SettingsError": "settings",
-    "TopicPartition": "view",
+    "TopicPartition": "cluster.view",
     "UnsupportedSetting": "settings",
 }
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from floodmark.client.cluster import Cluster
-from floodmark.client.connection import Connection
+from floodmark.client.cluster.cluster import Cluster
+from floodmark.client.cluster.connection import Connection
+from floodmark.client.cluster.fan_out import ask_leaders, group_by_topic
+from floodmark.client.cluster.view import TopicPartition
 from floodmark.client.errors import KafkaError
-from floodmark.client.fan_out import ask_leaders, group_by_topic
-from floodmark.client.view import TopicPartition
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.list_offsets import (
     ListOffsetsPartition,

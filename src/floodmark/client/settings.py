@@ -12,7 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, get_type_hints
 
-from floodmark.client.unsupported import SettingsError, UnsupportedSetting, refuse_unsupported
+from floodmark.client.unsupported_settings import (
+    SettingsError,
+    UnsupportedSetting,
+    refuse_unsupported,
+)
 
 __all__ = [
     "COMPRESSION_TYPES",

@@ -1,8 +1,8 @@
 """Settings as DescribeConfigs shows them: value, where it comes from, and everything it hides.
 
-Called by apis/describe_configs.py. The numbers of ConfigSource and ValueType are Kafka's. The order
-of synonyms, and that some lists are empty (retention.ms when only log.retention.hours has a value),
-follow Kafka 4.3, because tools print them.
+Called by apis/handlers/describe_configs.py. The numbers of ConfigSource and ValueType are Kafka's.
+The order of synonyms follows Kafka 4.3, because tools print them; so do the lists that stay empty
+(retention.ms when only log.retention.hours has a value).
 """
 
 from __future__ import annotations

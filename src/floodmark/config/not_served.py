@@ -19,8 +19,7 @@ WITHOUT_EFFECT = (
     *("zookeeper.max.in.flight.requests", "broker.id.generation.enable", "reserved.broker.max.id"),
     *("replica.socket.*", "num.replica.fetchers"),
     # Until there are quotas, and moves between log folders.
-    *("quota.*", "controller.quota.*", "replication.quota.*", "leader.replication.*"),
-    *("follower.replication.*", "alter.log.dirs.*", "replica.alter.log.dirs.*"),
+    *("quota.*", "controller.quota.*", "alter.log.dirs.*", "replica.alter.log.dirs.*"),
     *("num.replica.alter.log.dirs.threads", "max.connection.creation.rate"),
     # Until somebody needs them.
     *("queued.max.request.bytes", "socket.send.buffer.bytes", "socket.receive.buffer.bytes"),

@@ -36,9 +36,10 @@ from floodmark.controller.controlled_shutdown import ShutdownAnswer, controlled_
 from floodmark.controller.decision import Decision, View, then
 from floodmark.controller.election import candidacy
 from floodmark.controller.instructions import instructions
+from floodmark.controller.liveness import Liveness, UntilGone
 from floodmark.metadata import paths
 from floodmark.metadata.cache import MetadataCache, concerns_brokers
-from floodmark.metadata.image import ImageChange, MetadataImage, difference
+from floodmark.metadata.image import BrokerInfo, ImageChange, MetadataImage, difference
 from floodmark.metadata.loader import decode_brokers, load_identity, load_image, load_stored
 from floodmark.metadata.store import (
     BadVersion,
@@ -90,8 +91,9 @@ class Controller:
         clock: Clock,
         chance: random.Random,
         send: Send,
+        until_gone: UntilGone | None = None,
     ) -> None:
-        """`send` reaches the other brokers."""
+        """`send` reaches the other brokers, `until_gone` watches their processes."""
         self._broker_id = broker_id
         self._store = store
         self._cache = cache
@@ -99,6 +101,7 @@ class Controller:
         self._chance = chance
         self._send = send
         self._channels = BrokerChannels(send, self.deposed)
+        self._liveness = Liveness(broker_id, until_gone, send, self.broker_died, self._broker_lives)
         self._brokers_changed = asyncio.Event()
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
         self._writer: asyncio.Task[None] | None = None
@@ -129,6 +132,7 @@ class Controller:
             asyncio.create_task(self._watch_brokers(), name="controller-watcher"),
             asyncio.create_task(self._rebalance_leaders(), name="leader-rebalance"),
         ]
+        self._watch_processes(self._cache.image)
         return True
 
     async def resign(self) -> None:
@@ -151,6 +155,7 @@ class Controller:
         for task in (writer, *self._tasks):
             task.cancel()
         self._channels.close()
+        self._liveness.close()
         self._writer = None
 
     async def _take_over(self) -> None:
@@ -189,9 +194,33 @@ class Controller:
         try:
             registered = decode_brokers(await self._store.read_tree(paths.BROKER_IDS))
             await self._submit(lambda view: membership.brokers_changed(view, registered))
+            listener = self._cache.config.inter_broker_listener_name
+            self._liveness.question(self._cache.image, registered, listener)
         except (StoreError, ControllerUnavailable) as problem:
             self._tell("brokers have changed, and that cannot be dealt with yet", problem)
             await asyncio.sleep(RETRY_S)
+            self._brokers_changed.set()
+
+    async def broker_died(self, broker: BrokerInfo) -> None:
+        """Its process is gone: its partitions move at once, whenever its session ends."""
+        await self._verdict(
+            lambda view: membership.broker_died(view, broker.id, broker.broker_epoch)
+        )
+
+    async def _broker_lives(self, broker: BrokerInfo) -> None:
+        await self._verdict(lambda view: membership.broker_lives(view, broker))
+
+    async def _verdict(self, decide: Callable[[View], Decision[None]]) -> None:
+        try:
+            while self.is_active:
+                try:
+                    await self._submit(decide)
+                    return
+                except ControllerUnavailable as problem:
+                    self._tell("a broker has died or lives, and that cannot be stored", problem)
+                    await asyncio.sleep(RETRY_S)
+        finally:
+            # Who is taken for dead must be asked again. Publishing cancels this very task.
             self._brokers_changed.set()
 
     async def _rebalance_leaders(self) -> None:
@@ -395,7 +424,12 @@ class Controller:
         told = instructions(before, image, delta, listener, but_not=self._broker_id)
         for broker_id, requests in told.items():
             self._channels.tell(broker_id, requests)
+        if self.is_active:
+            self._watch_processes(image)
         await self._cache.publish(image, touched)
+
+    def _watch_processes(self, image: MetadataImage) -> None:
+        self._liveness.follow(image, self._cache.config.inter_broker_listener_name)
 
     def _view(self, image: MetadataImage, config: BrokerConfig) -> View:
         return View(

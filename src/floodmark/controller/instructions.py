@@ -106,9 +106,19 @@ def instructions(
     return {broker: requests for broker, requests in told.items() if requests}
 
 
+def greeting(image: MetadataImage, broker: BrokerInfo, listener: str) -> UpdateMetadataRequest:
+    """News for nobody but this broker epoch: whether it is accepted says who is there."""
+    return _Writer(image, broker, listener).update_metadata([])
+
+
 def _is_same_process(old: MetadataImage, new: MetadataImage, broker_id: int) -> bool:
+    """One that was taken for dead meanwhile has missed what the others were told."""
     known = old.brokers.get(broker_id)
-    return known is not None and known.broker_epoch == new.brokers[broker_id].broker_epoch
+    return (
+        known is not None
+        and not known.is_fenced
+        and known.broker_epoch == new.brokers[broker_id].broker_epoch
+    )
 
 
 def _changed(delta: Delta) -> Iterable[_Told]:
@@ -134,12 +144,12 @@ class _Writer:
             for topic in self._image.topics.values()
             for index, partition in enumerate(topic.partitions)
         ]
-        return [self._update_metadata(told), *self._leader_and_isr(told)]
+        return [self.update_metadata(told), *self._leader_and_isr(told)]
 
     def news(self, changed: list[_Told], delta: Delta) -> list[Instruction]:
         requests: list[Instruction] = []
         if delta.changed_brokers:
-            requests.append(self._update_metadata([]))
+            requests.append(self.update_metadata([]))
         requests += self._deletions(delta.deleted_topics)
         created = {topic.topic_id for topic in delta.created_topics}
         requests += self._news_of([one for one in changed if one.topic.topic_id in created])
@@ -166,12 +176,12 @@ class _Writer:
             return []
         ours = [one for one in gone if self._broker.id in one.partition.replicas]
         stops = ((one.topic.name, one.index, EPOCH_DURING_DELETE) for one in ours)
-        return [self._update_metadata(gone), *self._stop_replica(stops)]
+        return [self.update_metadata(gone), *self._stop_replica(stops)]
 
     def _news_of(self, told: list[_Told]) -> list[Instruction]:
-        return [self._update_metadata(told)] if told else []
+        return [self.update_metadata(told)] if told else []
 
-    def _update_metadata(self, told: list[_Told]) -> UpdateMetadataRequest:
+    def update_metadata(self, told: list[_Told]) -> UpdateMetadataRequest:
         topics: dict[str, UpdateMetadataTopicState] = {}
         for one in told:
             state = topics.setdefault(

@@ -33,10 +33,33 @@ def brokers_changed(view: View, registered: Mapping[int, BrokerInfo]) -> Decisio
         view, together = then(view, together, broker_gone(view, broker_id))
     for broker in changes.new:
         view, together = then(view, together, broker_registered(view, broker))
-    if not any(changes):
-        return together
+    return _remembered(view, together) if any(changes) else together
+
+
+def broker_died(view: View, broker_id: int, broker_epoch: int) -> Decision[None]:
+    """The process of this registration is gone for certain; its session may end later.
+
+    Nothing to do if it was noticed already, or another process has taken its place."""
+    known = view.image.brokers.get(broker_id)
+    if known is None or known.is_fenced or known.broker_epoch != broker_epoch:
+        return Decision(None)
+    after, decision = then(view, Decision(None), broker_gone(view, broker_id))
+    return _remembered(after, decision)
+
+
+def broker_lives(view: View, broker: BrokerInfo) -> Decision[None]:
+    """A broker that was taken for dead has answered, under the same registration."""
+    known = view.image.brokers.get(broker.id)
+    if known is None or not known.is_fenced or known.broker_epoch != broker.broker_epoch:
+        return Decision(None)
+    after, decision = then(view, Decision(None), broker_registered(view, broker))
+    return _remembered(after, decision)
+
+
+def _remembered(view: View, decision: Decision[None]) -> Decision[None]:
+    """The decision, and whom the controller knows after it (`view`)."""
     remembered = known_brokers.remember(view.image.brokers)
-    return replace(together, operations=[*together.operations, remembered])
+    return replace(decision, operations=[*decision.operations, remembered])
 
 
 def broker_registered(view: View, broker: BrokerInfo) -> Decision[BrokerInfo]:
@@ -49,6 +72,7 @@ def broker_registered(view: View, broker: BrokerInfo) -> Decision[BrokerInfo]:
     were clean, it is not eligible to lead either, if somebody else is (KIP-966).
     """
     known = view.image.brokers.get(broker.id)
+    is_back = known is not None and known.broker_epoch == broker.broker_epoch and known.is_fenced
     image = view.image.apply(ImageChange(brokers={broker.id: broker}))
     now = replace(view, image=image)
     changed: dict[PartitionKey, PartitionImage] = {}
@@ -61,6 +85,10 @@ def broker_registered(view: View, broker: BrokerInfo) -> Decision[BrokerInfo]:
                 after = _led_again(now, name, partition, trusted)
             else:
                 after = partition if trusted == partition else told_anew(trusted)
+            if after is partition and is_back:
+                # While it was taken for dead, leaders were refused it as a member (KIP-903) and
+                # have moved on. Nothing they proposed before may be accepted now.
+                after = told_anew(partition)
             if after is not partition:
                 changed[name, index] = after
     operations, change = store_partitions(image, changed)
@@ -99,7 +127,8 @@ def _as_trusted(
 ) -> PartitionImage:
     """The partition as far as a broker that registers may be trusted."""
     was_missed = known is None or known.is_fenced
-    if known is not None and not was_missed and known.broker_epoch == broker.broker_epoch:
+    if known is not None and known.broker_epoch == broker.broker_epoch:
+        # The same process: it has kept what it had, also if it was taken for dead.
         return partition
     keeps_all = known is not None and 0 <= broker.unbroken_since <= known.broker_epoch
     if was_missed and keeps_all:

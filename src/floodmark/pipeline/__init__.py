@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from floodmark.pipeline.declarations import Pipeline
+from floodmark.pipeline.authoring.declarations import Pipeline
 from floodmark.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -18,6 +18,6 @@ __all__ = ["Pipeline", "PipelineError", "register"]
 
 def register(spark: SparkSession) -> None:
     """Make `format("floodmark")` known to a session, with Python processes that begin quickly."""
-    from floodmark.pipeline.registration import register_source
+    from floodmark.pipeline.spark.registration import register_source
 
     register_source(spark)

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from floodmark.client.view import TopicPartition
+    from floodmark.client.cluster.view import TopicPartition
 
 
 class PipelineError(Exception):

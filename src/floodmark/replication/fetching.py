@@ -23,7 +23,7 @@ from floodmark.replication.replica import (
     Replica,
 )
 from floodmark.storage.errors import StorageError
-from floodmark.storage.leader_epochs import UNDEFINED_EPOCH
+from floodmark.storage.log.leader_epochs import UNDEFINED_EPOCH
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 
 ReplicaKey: TypeAlias = tuple[str, int]
@@ -150,6 +150,8 @@ class Fetch:
             return ENDS_THE_WAIT
         end_offset = replica.readable_end(limits.isolation, is_follower=is_follower)
         if end_offset <= target.fetch_offset:
+            return 0
+        if self._follower is not None and self._follower.is_held_back(replica):
             return 0
         if limits.min_bytes <= 1:
             return ENDS_THE_WAIT

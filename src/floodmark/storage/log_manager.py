@@ -25,6 +25,9 @@ from floodmark.storage.errors import (
 )
 from floodmark.storage.files import Files
 from floodmark.storage.folder_names import DELETE_SUFFIX, STRAY_SUFFIX, name_aside
+from floodmark.storage.log.partition_log import PartitionLog
+from floodmark.storage.log.retired_segments import RetiredSegments
+from floodmark.storage.log.segment import Segment
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.log_dir import (
     FoundPartition,
@@ -33,9 +36,6 @@ from floodmark.storage.log_dir import (
     open_log_dir,
     partitions_in,
 )
-from floodmark.storage.partition_log import PartitionLog
-from floodmark.storage.retired_segments import RetiredSegments
-from floodmark.storage.segment import Segment
 
 logger = logging.getLogger(__name__)
 

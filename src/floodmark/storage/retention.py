@@ -6,7 +6,7 @@ the high watermark go.
 
 from __future__ import annotations
 
-from floodmark.storage.partition_log import PartitionLog
+from floodmark.storage.log.partition_log import PartitionLog
 
 
 def segments_due(log: PartitionLog, now_ms: int, high_watermark: int) -> int:

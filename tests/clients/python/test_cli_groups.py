@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from floodmark.client.consumer import Consumer
-from floodmark.client.producer import Producer
+from floodmark.client.consumer.consumer import Consumer
+from floodmark.client.producer.producer import Producer
 from floodmark.client.settings import ConsumerSettings, ProducerSettings
 from kit.broker import Broker
 

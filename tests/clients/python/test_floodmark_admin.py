@@ -5,18 +5,18 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from floodmark.client.admin import Admin
-from floodmark.client.admin_types import NewTopic
-from floodmark.client.consumer import Consumer
-from floodmark.client.elections import ElectionType
+from floodmark.client.admin.admin import Admin
+from floodmark.client.admin.admin_types import NewTopic
+from floodmark.client.admin.elections import ElectionType
+from floodmark.client.admin.features import UpgradeType
+from floodmark.client.admin.group_admin import GroupDescription
+from floodmark.client.admin.transaction_admin import TransactionDescription
+from floodmark.client.cluster.view import TopicPartition
+from floodmark.client.consumer.consumer import Consumer
+from floodmark.client.consumer.group_offsets import OffsetAndMetadata
 from floodmark.client.errors import KafkaError
-from floodmark.client.features import UpgradeType
-from floodmark.client.group_admin import GroupDescription
-from floodmark.client.group_offsets import OffsetAndMetadata
-from floodmark.client.producer import Producer
+from floodmark.client.producer.producer import Producer
 from floodmark.client.settings import ConsumerSettings, ProducerSettings
-from floodmark.client.transaction_admin import TransactionDescription
-from floodmark.client.view import TopicPartition
 from floodmark.wire.errors import ErrorCode
 from kit.broker import Broker
 

@@ -6,20 +6,20 @@ from collections.abc import Awaitable, Callable
 import pytest
 from confluent_kafka import Producer as TransactionalProducer
 
-from floodmark.client.admin import Admin
-from floodmark.client.admin_types import (
+from floodmark.client.admin.admin import Admin
+from floodmark.client.admin.admin_types import (
     ConfigChange,
     ConfigOperation,
     ConfigResource,
     ConfigSource,
     NewTopic,
 )
-from floodmark.client.consumer import Consumer
+from floodmark.client.cluster.view import TopicPartition
+from floodmark.client.consumer.consumer import Consumer
 from floodmark.client.errors import KafkaError
 from floodmark.client.offsets import ListedOffset, OffsetSpec
-from floodmark.client.producer import Producer
+from floodmark.client.producer.producer import Producer
 from floodmark.client.settings import ConsumerSettings, ProducerSettings
-from floodmark.client.view import TopicPartition
 from floodmark.wire.errors import ErrorCode
 from kit import scenario
 from kit.broker import Broker

@@ -8,15 +8,15 @@ from collections.abc import AsyncIterator, Callable, Collection
 import pytest
 from confluent_kafka import Consumer as LibrdkafkaConsumer
 
-from floodmark.client.admin import Admin
-from floodmark.client.admin_types import NewTopic
-from floodmark.client.consumer import Consumer
+from floodmark.client.admin.admin import Admin
+from floodmark.client.admin.admin_types import NewTopic
+from floodmark.client.cluster.view import TopicPartition
+from floodmark.client.consumer.consumer import Consumer
+from floodmark.client.consumer.group import RebalanceListener
+from floodmark.client.consumer.group_offsets import OffsetAndMetadata
 from floodmark.client.errors import KafkaError
-from floodmark.client.group import RebalanceListener
-from floodmark.client.group_offsets import OffsetAndMetadata
-from floodmark.client.producer import Producer
+from floodmark.client.producer.producer import Producer
 from floodmark.client.settings import ConsumerSettings, ProducerSettings
-from floodmark.client.view import TopicPartition
 from floodmark.wire.errors import ErrorCode
 from kit.broker import Broker
 

@@ -4,20 +4,20 @@ import asyncio
 
 import pytest
 
-from floodmark.client.admin import Admin
-from floodmark.client.admin_types import NewTopic
-from floodmark.client.cluster import Cluster
-from floodmark.client.consumer import Consumer
-from floodmark.client.errors import KafkaError
-from floodmark.client.group_offsets import (
+from floodmark.client.admin.admin import Admin
+from floodmark.client.admin.admin_types import NewTopic
+from floodmark.client.cluster.cluster import Cluster
+from floodmark.client.cluster.view import TopicPartition
+from floodmark.client.consumer.consumer import Consumer
+from floodmark.client.consumer.group_offsets import (
     GroupMetadata,
     OffsetAndMetadata,
     commit_offsets,
     committed_offsets,
 )
-from floodmark.client.producer import Producer
+from floodmark.client.errors import KafkaError
+from floodmark.client.producer.producer import Producer
 from floodmark.client.settings import ConsumerSettings, ProducerSettings
-from floodmark.client.view import TopicPartition
 from floodmark.wire.errors import ErrorCode
 from kit.broker import Broker
 

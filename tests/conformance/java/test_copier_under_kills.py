@@ -14,8 +14,8 @@ from confluent_kafka import Producer
 
 from crash_kit.committed_reader import CommittedReader
 from crash_kit.exactly_once import LONGEST_WAIT_S, check_copies, nothing_stays_open
-from floodmark.client.admin import Admin
-from floodmark.client.admin_types import NewTopic
+from floodmark.client.admin.admin import Admin
+from floodmark.client.admin.admin_types import NewTopic
 from kit.apache_kafka import tool_command
 from kit.broker import start_floodmark
 from kit.jars import KAFKA_4

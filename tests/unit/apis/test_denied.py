@@ -175,7 +175,7 @@ def versions_of(api_key: ApiKey) -> range:
 
 
 def test_every_api_declares_what_it_asks() -> None:
-    modules = {key: import_module(f"floodmark.apis.{key.name.lower()}") for key in SERVED}
+    modules = {key: import_module(f"floodmark.apis.handlers.{key.name.lower()}") for key in SERVED}
     assert {key for key, module in modules.items() if module.ACCESS is NOTHING} == ASK_NOTHING
     for key in set(modules) - ASK_NOTHING:
         assert modules[key].ACCESS.describe(), key
@@ -186,7 +186,7 @@ def test_an_authorizer_that_denies_is_asked_and_nothing_is_handled(
     broker: BrokerThread, api_key: ApiKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if api_key not in HIDE:
-        module = import_module(f"floodmark.apis.{api_key.name.lower()}")
+        module = import_module(f"floodmark.apis.handlers.{api_key.name.lower()}")
         monkeypatch.setattr(module, "handle", refuse_to_handle)
     with RawClient(broker.bootstrap_servers) as client:
         for version in versions_of(api_key):

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from floodmark.client.connection import Connection
+from floodmark.client.cluster.connection import Connection
 from floodmark.controller.features import UpgradeType
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode

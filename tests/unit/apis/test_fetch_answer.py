@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from floodmark.apis import fetch
 from floodmark.apis.fetch_answer import MOST_PARTITIONS
+from floodmark.apis.handlers import fetch
 from floodmark.records.record import Record, decode_records, encode_batch
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from floodmark.apis.fetch import REPLICA_STATE_SINCE
+from floodmark.apis.handlers.fetch import REPLICA_STATE_SINCE
 from floodmark.records.record import Record, encode_batch
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode

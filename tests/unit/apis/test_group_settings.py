@@ -2,17 +2,17 @@
 
 from collections.abc import Mapping
 
-from floodmark.client.admin import Admin
-from floodmark.client.admin_types import (
+from floodmark.client.admin.admin import Admin
+from floodmark.client.admin.admin_types import (
     ConfigChange,
     ConfigOperation,
     ConfigResource,
     ConfigSource,
     ResourceType,
 )
-from floodmark.client.cluster import CoordinatorType
-from floodmark.client.connection import Connection
-from floodmark.client.coordination import ask_coordinator
+from floodmark.client.cluster.cluster import CoordinatorType
+from floodmark.client.cluster.connection import Connection
+from floodmark.client.cluster.coordinator_requests import ask_coordinator
 from floodmark.client.errors import raise_for_code
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode

@@ -13,7 +13,7 @@ import pytest
 from floodmark.metadata.store import StoreUnavailable
 from floodmark.records.record import Record, encode_batch
 from floodmark.storage.errors import DiskFull, LogDirFailure, StorageError, TooManyFiles
-from floodmark.storage.partition_log import PartitionLog
+from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

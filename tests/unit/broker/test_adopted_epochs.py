@@ -9,10 +9,10 @@ import pytest
 from floodmark.broker.adopted_epochs import last_leader_epochs
 from floodmark.records.batch import read_header
 from floodmark.records.record import Record, encode_batch
-from floodmark.storage.leader_epochs import FILE_NAME
+from floodmark.storage.log.leader_epochs import FILE_NAME
+from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.log_dir import FoundPartition
-from floodmark.storage.partition_log import PartitionLog
 from floodmark.testing.memory_files import MemoryFiles
 
 LOG_DIR = Path("/logs")

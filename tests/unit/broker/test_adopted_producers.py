@@ -9,9 +9,9 @@ import pytest
 from floodmark.broker.adopted_producers import last_producer_id
 from floodmark.records.batch import HEADER_BYTES, iter_headers, read_header
 from floodmark.records.record import Record, encode_batch
+from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.log_dir import FoundPartition
-from floodmark.storage.partition_log import PartitionLog
 from floodmark.testing.memory_files import MemoryFiles
 
 LOG_DIR = Path("/logs")

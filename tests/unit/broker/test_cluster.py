@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from floodmark.client.admin import Admin
-from floodmark.client.admin_types import ConfigResource, NewTopic, ResourceType
+from floodmark.client.admin.admin import Admin
+from floodmark.client.admin.admin_types import ConfigResource, NewTopic, ResourceType
 from kit.thread_cluster import IDS, Cluster
 from kit.waiting import wait_for
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from floodmark.cli.up import up
+from floodmark.cli.commands.up import up
 from floodmark.config.broker_config import BrokerConfig
 from floodmark.config.loaders import parse_environment, parse_properties
 from floodmark.config.not_served import refuse_open_doors, without_effect

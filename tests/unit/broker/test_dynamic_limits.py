@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from floodmark.client.admin import Admin
-from floodmark.client.admin_types import ConfigChange, ConfigResource
-from floodmark.client.connection import Connection
+from floodmark.client.admin.admin import Admin
+from floodmark.client.admin.admin_types import ConfigChange, ConfigResource
+from floodmark.client.cluster.connection import Connection
 from floodmark.client.errors import ConnectionFailed
 from floodmark.testing.broker_thread import BrokerThread
 

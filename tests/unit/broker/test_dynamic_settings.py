@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from floodmark.broker.broker import Broker
-from floodmark.client.admin import Admin
-from floodmark.client.admin_types import (
+from floodmark.client.admin.admin import Admin
+from floodmark.client.admin.admin_types import (
     ConfigChange,
     ConfigOperation,
     ConfigResource,

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from floodmark.broker.broker import Broker
 from floodmark.broker.hand_over import HandOver, leads_for_others
-from floodmark.client.admin import Admin
-from floodmark.client.admin_types import NewTopic
+from floodmark.client.admin.admin import Admin
+from floodmark.client.admin.admin_types import NewTopic
 from floodmark.clock import SystemClock
 from floodmark.config import BrokerConfig
 from floodmark.controller.controller import ControllerUnavailable
 from floodmark.metadata.cache import MetadataCache
 from floodmark.metadata.image import BrokerInfo, ImageChange, MetadataImage
+from floodmark.network.server import NetworkServer
 from floodmark.wire.errors import ErrorCode
 from kit.thread_cluster import IDS, Cluster
 from kit.waiting import wait_for
@@ -96,40 +98,42 @@ async def test_it_stops_anyway_when_the_retries_are_over() -> None:
     assert 1 <= asked.times <= 3
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    cluster = Cluster(tmp_path)
-    cluster.wait_until_agreed()
-    yield cluster
-    cluster.close()
-
-
 @pytest.mark.parametrize("is_controller", [False, True])
 async def test_the_others_lead_before_the_broker_is_gone(
-    cluster: Cluster, is_controller: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_controller: bool
 ) -> None:
-    async with Admin(cluster.brokers[1].bootstrap_servers) as admin:
-        await admin.create_topic(NewTopic("t", 6, 3))
-    cluster.wait_until_agreed()
-    first = cluster.controller
-    stopping = first if is_controller else next(i for i in IDS if i != first)
-    broker = cluster.brokers[stopping].broker
     led_at_the_end: list[bool] = []
-    close = broker.network.stop_accepting
+    stop_accepting = NetworkServer.stop_accepting
 
-    def stop_accepting() -> None:
-        led_at_the_end.append(leads_for_others(broker.metadata.image, stopping))
-        close()
+    def noted(network: NetworkServer) -> None:
+        led_at_the_end.extend(
+            leads_for_others(broker.metadata.image, broker_id)
+            for broker_id, broker in brokers.items()
+            if broker.network is network
+        )
+        stop_accepting(network)
 
-    broker.network.stop_accepting = stop_accepting  # type: ignore[method-assign]
-    cluster.brokers[stopping].stop()
-    assert led_at_the_end == [False]
-    cluster.wait_until_agreed()
-    partitions = cluster.image(cluster.controller).topics["t"].partitions
-    assert all(p.leader in cluster.running and stopping not in p.isr for p in partitions)
-    cluster.brokers[stopping].start()
-    cluster.wait_until_agreed()
-    assert cluster.image(cluster.controller).is_active(stopping)
+    monkeypatch.setattr(NetworkServer, "stop_accepting", noted)
+    brokers: dict[int, Broker] = {}
+    cluster = Cluster(tmp_path)
+    try:
+        cluster.wait_until_agreed()
+        async with Admin(cluster.brokers[1].bootstrap_servers) as admin:
+            await admin.create_topic(NewTopic("t", 6, 3))
+        cluster.wait_until_agreed()
+        brokers.update((i, cluster.brokers[i].broker) for i in IDS)
+        first = cluster.controller
+        stopping = first if is_controller else next(i for i in IDS if i != first)
+        cluster.brokers[stopping].stop()
+        assert led_at_the_end == [False]
+        cluster.wait_until_agreed()
+        partitions = cluster.image(cluster.controller).topics["t"].partitions
+        assert all(p.leader in cluster.running and stopping not in p.isr for p in partitions)
+        cluster.brokers[stopping].start()
+        cluster.wait_until_agreed()
+        assert cluster.image(cluster.controller).is_active(stopping)
+    finally:
+        cluster.close()
 
 
 async def test_leaders_come_back_to_a_broker_that_was_stopped(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from floodmark.coordinators.ports import CoordinatorError
 from floodmark.storage.errors import DiskFull
-from floodmark.storage.partition_log import PartitionLog
+from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
 

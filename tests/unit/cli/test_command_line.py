@@ -118,7 +118,7 @@ def test_interruption_is_quiet(
         _work.close()  # type: ignore[attr-defined]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("floodmark.cli.topic.run_client", interrupted)
+    monkeypatch.setattr("floodmark.cli.commands.topic.run_client", interrupted)
     assert run(["topic", "list"]) == 130
     captured = capsys.readouterr()
     # click ends the line on which the terminal echoed ^C.

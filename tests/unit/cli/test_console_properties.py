@@ -5,7 +5,7 @@ import pytest
 
 from floodmark.cli.console_properties import ConsoleReader, console_formatter
 from floodmark.cli.record_json import Outgoing
-from floodmark.client.view import TopicPartition
+from floodmark.client.cluster.view import TopicPartition
 from floodmark.records.record import Record
 
 T3 = TopicPartition("t", 3)

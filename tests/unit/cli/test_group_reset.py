@@ -2,11 +2,11 @@
 
 import pytest
 
+from floodmark.cli.commands.group_reset import parse_duration_ms, read_rows
 from floodmark.cli.errors import CliError
-from floodmark.cli.group_reset import parse_duration_ms, read_rows
 from floodmark.cli.main import run
 from floodmark.cli.times import parse_datetime_ms
-from floodmark.client.view import TopicPartition
+from floodmark.client.cluster.view import TopicPartition
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 
 from floodmark.cli.reading import ReadPlan, read
 from floodmark.cli.start_at import Origin, StartAt
-from floodmark.client.consumer import Consumer
-from floodmark.client.producer import Producer
-from floodmark.client.view import TopicPartition
+from floodmark.client.cluster.view import TopicPartition
+from floodmark.client.consumer.consumer import Consumer
+from floodmark.client.producer.producer import Producer
 from floodmark.testing.broker_thread import BrokerThread
 
 BEFORE, MEANWHILE = 10, 50

@@ -31,7 +31,7 @@ def test_a_member_of_a_group_follows_with_or_without_from_beginning(
     async def noted(_address: str, _settings: Any, plan: Any, _formatter: Any) -> None:
         plans.append(plan)
 
-    monkeypatch.setattr("floodmark.cli.consume._consume", noted)
+    monkeypatch.setattr("floodmark.cli.commands.consume._consume", noted)
     assert run(["consume", "t", "--group", "g", *start]) == 0
     assert plans[0].follow
 

@@ -14,7 +14,7 @@ from floodmark.cli.lines import read_pieces
 from floodmark.cli.record_json import record_from_json, record_to_json, record_to_kcat_json
 from floodmark.cli.sending import LineParser
 from floodmark.cli.start_at import Origin, StartAt, parse_offset, parse_time
-from floodmark.client.view import TopicPartition
+from floodmark.client.cluster.view import TopicPartition
 from floodmark.records.record import Record
 
 T3 = TopicPartition("t", 3)

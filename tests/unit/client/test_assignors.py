@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from floodmark.client.assignors import CooperativeStickyAssignor, Member, RangeAssignor
-from floodmark.client.group_protocol import (
+from floodmark.client.cluster.view import TopicPartition
+from floodmark.client.consumer.assignors import CooperativeStickyAssignor, Member, RangeAssignor
+from floodmark.client.consumer.group_protocol import (
     encode_assignment,
     encode_subscription,
     read_assignment,
     read_member,
 )
-from floodmark.client.view import TopicPartition
 
 
 def member(name: str, *topics: str, **changes: object) -> Member:

@@ -4,8 +4,8 @@ import asyncio
 import socket
 from pathlib import Path
 
-from floodmark.client.consumer import Consumer
-from floodmark.client.producer import Producer
+from floodmark.client.consumer.consumer import Consumer
+from floodmark.client.producer.producer import Producer
 from floodmark.client.settings import ConsumerSettings, ProducerSettings
 from floodmark.testing.broker_thread import BrokerThread
 

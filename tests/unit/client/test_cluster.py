@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from floodmark.client.cluster import Cluster, CoordinatorType
+from floodmark.client.cluster.cluster import Cluster, CoordinatorType
+from floodmark.client.cluster.view import TopicPartition
 from floodmark.client.errors import ClientClosed, ConnectionFailed, KafkaError, RequestTimedOut
 from floodmark.client.settings import ClientSettings
-from floodmark.client.view import TopicPartition
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from floodmark.client.connection import Connection, ConnectionOptions
+from floodmark.client.cluster.connection import Connection, ConnectionOptions
 from floodmark.client.errors import ConnectionFailed, RequestTimedOut, UnsupportedApi
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.messages.api_versions import ApiVersionsRequest

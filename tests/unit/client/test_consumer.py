@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from floodmark.client.consumer import Consumer
+from floodmark.client.cluster.view import TopicPartition
+from floodmark.client.consumer.consumer import Consumer
 from floodmark.client.errors import KafkaError
 from floodmark.client.settings import ConsumerSettings
-from floodmark.client.view import TopicPartition
 from floodmark.records.record import Record, encode_batch
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.errors import ErrorCode

@@ -2,8 +2,8 @@
 
 import pytest
 
+from floodmark.client.consumer.fetched_records import FetchedRecords
 from floodmark.client.errors import KafkaError
-from floodmark.client.fetched import FetchedRecords
 from floodmark.records.compression import Compression
 from floodmark.records.control import ControlType, EndTransactionMarker, encode_marker
 from floodmark.records.record import Record, encode_batch

@@ -5,15 +5,15 @@ from collections.abc import AsyncIterator, Collection
 
 import pytest
 
-from floodmark.client.admin import Admin
-from floodmark.client.cluster import Cluster
-from floodmark.client.consumer import Consumer
+from floodmark.client.admin.admin import Admin
+from floodmark.client.cluster.cluster import Cluster
+from floodmark.client.cluster.view import TopicPartition
+from floodmark.client.consumer.consumer import Consumer
+from floodmark.client.consumer.group import RebalanceListener
+from floodmark.client.consumer.group_offsets import OffsetAndMetadata
 from floodmark.client.errors import KafkaError
-from floodmark.client.group import RebalanceListener
-from floodmark.client.group_offsets import OffsetAndMetadata
-from floodmark.client.producer import Producer
+from floodmark.client.producer.producer import Producer
 from floodmark.client.settings import ConsumerSettings, SettingsError
-from floodmark.client.view import TopicPartition
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from floodmark.client.partitioner import StickyPartitioner, murmur2, partition_for_key
+from floodmark.client.producer.partitioner import StickyPartitioner, murmur2, partition_for_key
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from floodmark.client.producer import Producer
+from floodmark.client.producer.producer import Producer
 from floodmark.records.record import decode_records
 from floodmark.wire.api_keys import ApiKey
 from kit.partition_leader import Leader, quick

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from floodmark.client.connection import Address, ConnectionOptions
-from floodmark.client.pool import ConnectionPool
+from floodmark.client.cluster.connection import Address, ConnectionOptions
+from floodmark.client.cluster.pool import ConnectionPool
 
 KEY = (Address("127.0.0.1", 1), "")
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from floodmark.client.errors import ClientClosed, KafkaError, RequestTimedOut
-from floodmark.client.producer import Producer
+from floodmark.client.producer.producer import Producer
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.errors import ErrorCode
 from kit.partition_leader import Leader, quick, send_numbers

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from floodmark.client.batch import Delivery
-from floodmark.client.connection import Connection
+from floodmark.client.cluster.connection import Connection
 from floodmark.client.errors import ConnectionFailed, KafkaError, RequestTimedOut
-from floodmark.client.producer import Producer
+from floodmark.client.producer.batch import Delivery
+from floodmark.client.producer.producer import Producer
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.errors import ErrorCode
 from kit.partition_leader import Leader, quick, send_numbers

@@ -5,8 +5,8 @@ import random
 import pytest
 
 import floodmark.client
-from floodmark.client.backoff import Backoff
-from floodmark.client.cluster import parse_servers
+from floodmark.client.cluster.backoff import Backoff
+from floodmark.client.cluster.cluster import parse_servers
 from floodmark.client.settings import (
     ClientSettings,
     ConsumerSettings,

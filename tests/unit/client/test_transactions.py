@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from floodmark.client.admin import Admin
-from floodmark.client.consumer import Consumer
+from floodmark.client.admin.admin import Admin
+from floodmark.client.admin.features import UpgradeType
+from floodmark.client.cluster.view import TopicPartition
+from floodmark.client.consumer.consumer import Consumer
+from floodmark.client.consumer.group_offsets import GroupMetadata, OffsetAndMetadata
 from floodmark.client.errors import KafkaError, RequestTimedOut
-from floodmark.client.features import UpgradeType
-from floodmark.client.group_offsets import GroupMetadata, OffsetAndMetadata
-from floodmark.client.producer import Producer
+from floodmark.client.producer.producer import Producer
 from floodmark.client.settings import ConsumerSettings, ProducerSettings, SettingsError
-from floodmark.client.view import TopicPartition
 from floodmark.coordinators.transactions.listing import TransactionFilter
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode

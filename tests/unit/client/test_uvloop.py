@@ -4,7 +4,7 @@ import asyncio
 
 import uvloop
 
-from floodmark.client.connection import Connection
+from floodmark.client.cluster.connection import Connection
 from floodmark.testing import Broker
 
 

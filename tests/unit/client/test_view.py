@@ -2,8 +2,8 @@
 
 import uuid
 
-from floodmark.client.connection import Address
-from floodmark.client.view import NO_LEADER, Broker, ClusterView, TopicPartition
+from floodmark.client.cluster.connection import Address
+from floodmark.client.cluster.view import NO_LEADER, Broker, ClusterView, TopicPartition
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.metadata import (
     MetadataResponse,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from floodmark.client.consumer import Consumer
+from floodmark.client.consumer.consumer import Consumer
 from floodmark.client.settings import ConsumerSettings
 from floodmark.observability import lag
 from floodmark.testing.broker_thread import BrokerThread

@@ -11,10 +11,10 @@ import pytest
 from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
-from floodmark.client.admin import Admin
-from floodmark.client.consumer import Consumer
-from floodmark.client.producer import Producer as FloodmarkProducer
-from floodmark.client.view import TopicPartition
+from floodmark.client.admin.admin import Admin
+from floodmark.client.cluster.view import TopicPartition
+from floodmark.client.consumer.consumer import Consumer
+from floodmark.client.producer.producer import Producer as FloodmarkProducer
 from floodmark.observability.http import MetricsServer, serve_metrics
 from floodmark.testing.broker_thread import BrokerThread
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from floodmark.cli.pipeline import NewLines, pipeline
-from floodmark.pipeline.checkpoints import held, open_checkpoint, read_checkpoint
+from floodmark.cli.commands.pipeline import NewLines, pipeline
+from floodmark.pipeline.authoring.checkpoints import held, open_checkpoint, read_checkpoint
+from floodmark.pipeline.authoring.progress import Follower, OutputProgress
 from floodmark.pipeline.errors import PipelineError
-from floodmark.pipeline.progress import Follower, OutputProgress
-from floodmark.pipeline.session import spark_session
+from floodmark.pipeline.spark.session import spark_session
 
 
 def test_a_batch_is_printed_though_an_idle_report_had_its_number() -> None:
@@ -100,7 +100,7 @@ def test_a_second_run_is_refused_at_once_and_leaves_the_brokers_address_alone(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr("floodmark.pipeline.session.spark_session", no_spark)
+    monkeypatch.setattr("floodmark.pipeline.spark.session.spark_session", no_spark)
     assert CliRunner().invoke(pipeline, ["new", "p"]).exit_code == 0
     running = open_checkpoint(tmp_path / "c", "p", "first:1")
     arguments = ["run", "p", "--checkpoint", str(running.folder), "--bootstrap-server", "second:1"]

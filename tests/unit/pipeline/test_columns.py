@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from floodmark.pipeline.columns import RowBuilder, unpack
-from floodmark.pipeline.visible import VisibleBatches
+from floodmark.pipeline.datasource.columns import RowBuilder, unpack
+from floodmark.pipeline.datasource.visible_batches import VisibleBatches
 from floodmark.records.batch import TimestampType, iter_headers, read_header
 from floodmark.records.compression import Compression
 from floodmark.records.control import ControlType, EndTransactionMarker, encode_marker

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark import cloudpickle
 
-from floodmark.pipeline.checkpoints import (
+from floodmark.pipeline.authoring.checkpoints import (
     IDENTITY_FILE,
     find_checkpoints,
     held,
@@ -19,11 +19,11 @@ from floodmark.pipeline.checkpoints import (
     open_checkpoint,
     read_checkpoint,
 )
+from floodmark.pipeline.authoring.loading import load_pipeline, load_settings
+from floodmark.pipeline.authoring.progress import OutputProgress
+from floodmark.pipeline.authoring.template import write_template
 from floodmark.pipeline.errors import PipelineError
-from floodmark.pipeline.java import java_home
-from floodmark.pipeline.loading import load_pipeline, load_settings
-from floodmark.pipeline.progress import OutputProgress
-from floodmark.pipeline.template import write_template
+from floodmark.pipeline.spark.java import java_home
 
 HEAD = "from floodmark.pipeline import Pipeline\npipeline = Pipeline('p')\n"
 

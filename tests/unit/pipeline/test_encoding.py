@@ -5,8 +5,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from floodmark.client.partitioner import partition_for_key
-from floodmark.pipeline.encoding import (
+from floodmark.client.producer.partitioner import partition_for_key
+from floodmark.pipeline.datasource.encoding import (
     Piece,
     ProducerStamp,
     Rows,
@@ -16,8 +16,8 @@ from floodmark.pipeline.encoding import (
     header_bytes,
     row_ends,
 )
-from floodmark.pipeline.partitioning import partitions_of_keys, spread
-from floodmark.pipeline.writing import Run, by_partition, portions
+from floodmark.pipeline.datasource.partitioning import partitions_of_keys, spread
+from floodmark.pipeline.datasource.writing import Run, by_partition, portions
 from floodmark.records.batch import read_header
 from floodmark.records.compression import Compression
 from floodmark.records.record import Record, decode_records, encode_batch

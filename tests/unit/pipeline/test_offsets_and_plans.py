@@ -6,15 +6,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from floodmark.client.cluster.view import TopicPartition
 from floodmark.client.offsets import OffsetSpec
-from floodmark.client.view import TopicPartition
+from floodmark.pipeline.authoring.tables import location
+from floodmark.pipeline.datasource.batch_marks import Mark, Repeatable, check_plan, is_written
+from floodmark.pipeline.datasource.offsets import from_document, to_document
+from floodmark.pipeline.datasource.options import (
+    parse_duration_ms,
+    parse_read_options,
+    parse_write_options,
+)
+from floodmark.pipeline.datasource.planning import (
+    OffsetRange,
+    check_order,
+    limit_evenly,
+    split_ranges,
+)
 from floodmark.pipeline.errors import ExactlyOnceError, OptionError, root_cause, short_text
-from floodmark.pipeline.java import parse_major_version
-from floodmark.pipeline.marks import Mark, Repeatable, check_plan, is_written
-from floodmark.pipeline.offsets import from_document, to_document
-from floodmark.pipeline.options import parse_duration_ms, parse_read_options, parse_write_options
-from floodmark.pipeline.planning import OffsetRange, check_order, limit_evenly, split_ranges
-from floodmark.pipeline.tables import location
+from floodmark.pipeline.spark.java import parse_major_version
 
 BASE = {"kafka.bootstrap.servers": "h:1", "subscribe": "a,b"}
 P0, P1 = TopicPartition("a", 0), TopicPartition("a", 1)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from floodmark.pipeline import registration
-from floodmark.pipeline.source import FloodmarkSource
+from floodmark.pipeline.datasource.source import FloodmarkSource
+from floodmark.pipeline.spark import registration
 
 
 class FakeSession:

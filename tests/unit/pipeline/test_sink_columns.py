@@ -13,12 +13,12 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from floodmark.pipeline.encoding import header_bytes
+from floodmark.pipeline.datasource.encoding import header_bytes
+from floodmark.pipeline.datasource.header_columns import header_column
+from floodmark.pipeline.datasource.options import parse_write_options
+from floodmark.pipeline.datasource.sink import check_columns, check_no_other_columns
+from floodmark.pipeline.datasource.source import FloodmarkSource, row_schema
 from floodmark.pipeline.errors import OptionError, PipelineError
-from floodmark.pipeline.header_columns import header_column
-from floodmark.pipeline.options import parse_write_options
-from floodmark.pipeline.sink import check_columns, check_no_other_columns
-from floodmark.pipeline.source import FloodmarkSource, row_schema
 from floodmark.records.errors import CorruptRecord
 
 TO_TOPIC = parse_write_options({"kafka.bootstrap.servers": "h:1", "topic": "t"})

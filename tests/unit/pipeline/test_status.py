@@ -3,8 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from floodmark.pipeline.checkpoints import Checkpoint
-from floodmark.pipeline.status import status_of
+from floodmark.pipeline.authoring.checkpoints import Checkpoint
+from floodmark.pipeline.authoring.status import status_of
 from kit.process import free_port
 
 

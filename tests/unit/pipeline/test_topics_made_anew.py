@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from floodmark.client.view import TopicPartition
+from floodmark.client.cluster.view import TopicPartition
+from floodmark.pipeline.datasource.options import parse_read_options
+from floodmark.pipeline.datasource.source import _StreamDriver
 from floodmark.pipeline.errors import DataLossError, PipelineError
-from floodmark.pipeline.options import parse_read_options
-from floodmark.pipeline.source import _StreamDriver
 
 
 class PlannerOfOneTopic:
@@ -37,7 +37,7 @@ class PlannerOfOneTopic:
 def driver(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[_StreamDriver]:
-    monkeypatch.setattr("floodmark.pipeline.source.Planner", PlannerOfOneTopic)
+    monkeypatch.setattr("floodmark.pipeline.datasource.source.Planner", PlannerOfOneTopic)
     options = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}
     options["failOnDataLoss"] = request.param
     driver = _StreamDriver(parse_read_options(options, streaming=True))
@@ -64,7 +64,7 @@ Starts = Callable[..., _StreamDriver]
 @pytest.fixture
 def starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Starts]:
     """A query that is started with the same checkpoint again and again."""
-    monkeypatch.setattr("floodmark.pipeline.source.Planner", PlannerOfOneTopic)
+    monkeypatch.setattr("floodmark.pipeline.datasource.source.Planner", PlannerOfOneTopic)
     drivers = []
 
     def start(topic_id: uuid.UUID, **options: str) -> _StreamDriver:

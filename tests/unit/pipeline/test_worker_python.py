@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from floodmark.pipeline.worker_python import worker_python
+from floodmark.pipeline.spark.worker_python import worker_python
 
 SHOW_PATH = "import os, sys; print(os.environ['PYTHONPATH'], sys.executable, sys.argv[1])"
 

@@ -12,8 +12,8 @@ from floodmark.records.validation import ProduceRules
 from floodmark.replication.follower import FollowerFetch
 from floodmark.replication.partition import Leadership, Partition
 from floodmark.replication.replica import ACKS_ALL, Divergence, Replica
+from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_config import LogConfig
-from floodmark.storage.partition_log import PartitionLog
 from floodmark.testing.memory_files import MemoryFiles
 from floodmark.wire.errors import ErrorCode
 

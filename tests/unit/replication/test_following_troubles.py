@@ -13,9 +13,9 @@ from floodmark.records.batch import HEADER_BYTES
 from floodmark.replication.fetch_sessions import FetchTarget
 from floodmark.replication.fetching import FetchLimits
 from floodmark.replication.replica import Isolation
+from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.log_manager import LogManager
-from floodmark.storage.partition_log import PartitionLog
 from floodmark.wire.errors import ErrorCode
 from kit.replica_cluster import TOPIC, ReplicaCluster
 from kit.waiting import eventually

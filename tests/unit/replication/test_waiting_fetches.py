@@ -18,8 +18,8 @@ from floodmark.replication.fetching import FetchLimits
 from floodmark.replication.partition import Leadership, Partition
 from floodmark.replication.replica import Isolation, ReadOutcome, Replica
 from floodmark.replication.replica_manager import ReplicaManager
+from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_config import LogConfig
-from floodmark.storage.partition_log import PartitionLog
 from floodmark.testing.memory_files import MemoryFiles
 from floodmark.testing.virtual_clock import VirtualClock
 from floodmark.wire.errors import ErrorCode

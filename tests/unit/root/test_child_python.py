@@ -13,9 +13,9 @@ import pytest
 
 import floodmark
 from floodmark.child_python import child_python
-from floodmark.cli.demo_broker import demo_broker
+from floodmark.cli.commands.demo_broker import demo_broker
 from floodmark.clock import SystemClock
-from floodmark.storage.cleaner import CleanerSettings, LogCleaner
+from floodmark.storage.compaction.cleaner import CleanerSettings, LogCleaner
 from floodmark.storage.files import RealFiles
 from kit.compaction import CompactionBench
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from floodmark.client import NewTopic, Producer
-from floodmark.client.admin import Admin
+from floodmark.client.admin.admin import Admin
 from floodmark.service.consumer import Consumer
 from floodmark.service.errors import ConfigError, ServiceError
 from floodmark.service.hessian import loads

@@ -5,9 +5,9 @@ from pathlib import Path
 from floodmark.records.batch import read_header
 from floodmark.records.control import ControlType, EndTransactionMarker, encode_marker
 from floodmark.records.record import Record, encode_batch
+from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_config import LogConfig
-from floodmark.storage.partition_log import PartitionLog
-from floodmark.storage.producer_state import AppendOrigin
+from floodmark.storage.producers.producer_state import AppendOrigin
 from floodmark.testing.memory_files import MemoryFiles
 
 ABORTS = 500

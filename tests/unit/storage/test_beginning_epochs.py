@@ -10,9 +10,9 @@ from floodmark.records.validation import ProduceRules
 from floodmark.replication.partition import Leadership, Partition
 from floodmark.replication.replica import ACKS_ALL, Replica
 from floodmark.storage.checkpoints import read_pairs
-from floodmark.storage.leader_epochs import FILE_NAME
+from floodmark.storage.log.leader_epochs import FILE_NAME
+from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_config import LogConfig
-from floodmark.storage.partition_log import PartitionLog
 from floodmark.testing.memory_files import MemoryFiles
 from floodmark.wire.errors import ErrorCode
 

@@ -11,10 +11,10 @@ import pytest
 from floodmark.records.batch import read_header
 from floodmark.records.control import ControlType, EndTransactionMarker, encode_marker
 from floodmark.records.record import Record, encode_batch
+from floodmark.storage.indexes.transaction_index import ENTRY_BYTES
+from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_config import LogConfig
-from floodmark.storage.partition_log import PartitionLog
-from floodmark.storage.producer_state import AppendOrigin
-from floodmark.storage.transaction_index import ENTRY_BYTES
+from floodmark.storage.producers.producer_state import AppendOrigin
 from floodmark.testing.memory_files import MemoryFiles
 
 NOW_MS = 1_700_000_000_000

@@ -9,9 +9,9 @@ from uuid import uuid4
 from floodmark.records.batch import read_header
 from floodmark.records.record import Record, encode_batch
 from floodmark.storage import checkpoints
+from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.log_manager import LogManager
-from floodmark.storage.partition_log import PartitionLog
 from floodmark.testing.memory_files import MemoryFiles
 
 NOW_MS = 1_700_000_000_000

@@ -11,14 +11,14 @@ import pytest
 
 from floodmark.clock import SystemClock
 from floodmark.storage import checkpoints
-from floodmark.storage.cleanable import Cleanable
-from floodmark.storage.cleaner import (
+from floodmark.storage.compaction.cleanable import Cleanable
+from floodmark.storage.compaction.cleaner import (
     MAX_REST_ROUNDS,
     CleanerSettings,
     CleaningFailed,
     LogCleaner,
 )
-from floodmark.storage.compaction_worker import throttle
+from floodmark.storage.compaction.compaction_worker import throttle
 from floodmark.storage.files import RealFiles
 from floodmark.testing.virtual_clock import VirtualClock
 from kit.compaction import CompactionBench
@@ -248,7 +248,7 @@ async def test_the_process_ends_with_its_broker_in_the_middle_of_a_job(kit: Kit)
 def test_the_cleaner_keeps_to_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = VirtualClock()
     monkeypatch.setattr(
-        "floodmark.storage.compaction_worker.sleep",
+        "floodmark.storage.compaction.compaction_worker.sleep",
         lambda seconds: clock.advance(round(seconds * 1000)),
     )
     pace = throttle(1000, clock)

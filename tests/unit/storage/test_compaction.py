@@ -11,13 +11,13 @@ from floodmark.records.batch import HEADER_BYTES, BatchHeader
 from floodmark.records.compression import Compression
 from floodmark.records.errors import CorruptRecord
 from floodmark.records.record import Record
-from floodmark.storage.cleanable import examine
-from floodmark.storage.compaction import CleanedGroup, compact
+from floodmark.storage.compaction.cleanable import examine
+from floodmark.storage.compaction.compaction import CleanedGroup, compact
+from floodmark.storage.compaction.key_offsets import KeyOffsets
 from floodmark.storage.errors import OutOfOrderSequence
 from floodmark.storage.files import RealFiles
-from floodmark.storage.key_offsets import KeyOffsets
+from floodmark.storage.log.segment import Segment
 from floodmark.storage.log_config import log_config_from
-from floodmark.storage.segment import Segment
 from floodmark.testing.memory_files import MemoryFiles
 from kit.compaction import CompactionBench, swap
 

@@ -13,9 +13,9 @@ from floodmark.records.control import ControlType, EndTransactionMarker, encode_
 from floodmark.records.errors import CorruptRecord
 from floodmark.records.record import Record, decode_records, encode_batch
 from floodmark.storage.errors import DiskFull, LogClosed, LogDirFailure, UnsupportedLogFormat
+from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_config import LogConfig
-from floodmark.storage.partition_log import PartitionLog
-from floodmark.storage.producer_state import AppendOrigin
+from floodmark.storage.producers.producer_state import AppendOrigin
 from floodmark.testing.memory_files import MemoryFiles
 
 NOW_MS = 1_700_000_000_000

@@ -11,9 +11,9 @@ from floodmark.records.compression import Compression
 from floodmark.records.control import ControlType, EndTransactionMarker, encode_marker
 from floodmark.records.record import Record, encode_batch
 from floodmark.storage.files import RealFiles
+from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_config import LogConfig
-from floodmark.storage.partition_log import PartitionLog
-from floodmark.storage.producer_state import AppendOrigin
+from floodmark.storage.producers.producer_state import AppendOrigin
 from kit.jars import KAFKA_3, KAFKA_4
 from kit.kafka_tools import dump_segments, verify_segments
 from kit.tools import require_tool

@@ -11,10 +11,10 @@ import pytest
 from floodmark.records.batch import read_header
 from floodmark.records.record import Record, encode_batch
 from floodmark.steps import finish
+from floodmark.storage.log.partition_log import PartitionLog
+from floodmark.storage.log.segment import Segment
 from floodmark.storage.log_config import LogConfig
-from floodmark.storage.partition_log import PartitionLog
 from floodmark.storage.retention import segments_due
-from floodmark.storage.segment import Segment
 from floodmark.testing.memory_files import MemoryFiles
 
 NOW_MS = 1_700_000_000_000

@@ -9,9 +9,9 @@ import pytest
 
 from floodmark.records.batch import iter_headers, read_header
 from floodmark.records.record import Record, encode_batch
+from floodmark.storage.log.partition_log import PartitionLog
+from floodmark.storage.log.verification import DamagedBatch
 from floodmark.storage.log_config import LogConfig
-from floodmark.storage.partition_log import PartitionLog
-from floodmark.storage.verification import DamagedBatch
 from floodmark.testing.memory_files import MemoryFile, MemoryFiles
 
 NOW_MS = 1_700_000_000_000

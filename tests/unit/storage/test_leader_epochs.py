@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from floodmark.storage.leader_epochs import LeaderEpochs
+from floodmark.storage.log.leader_epochs import LeaderEpochs
 from floodmark.testing.memory_files import MemoryFiles
 
 DIRECTORY = Path("/logs/t-0")

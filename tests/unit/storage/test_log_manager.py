@@ -23,10 +23,10 @@ from floodmark.storage.errors import (
     StorageError,
 )
 from floodmark.storage.files import RealFiles
+from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.log_dir import LOCK_FILE
 from floodmark.storage.log_manager import LogManager
-from floodmark.storage.partition_log import PartitionLog
 
 NOW_MS = 1_700_000_000_000
 TOPIC_ID = UUID("12345678-1234-4234-8234-123456789abc")

@@ -11,8 +11,8 @@ from floodmark.records.batch import HEADER_BYTES, iter_headers, read_header
 from floodmark.records.record import Record, decode_records, encode_batch
 from floodmark.steps import finish
 from floodmark.storage.errors import OffsetOutOfRange, OffsetsOutOfOrder, StorageError
+from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_config import LogConfig, log_config_from, produce_rules_from
-from floodmark.storage.partition_log import PartitionLog
 from floodmark.testing.memory_files import MemoryFiles
 from kit.retention import apply_retention
 

@@ -18,9 +18,9 @@ from floodmark.storage.checkpoints import (
 )
 from floodmark.storage.errors import DiskFull, StorageError
 from floodmark.storage.files import Buffer
+from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.log_manager import LogManager
-from floodmark.storage.partition_log import PartitionLog
 from floodmark.testing.memory_files import MemoryFiles
 
 NOW_MS = 1_700_000_000_000

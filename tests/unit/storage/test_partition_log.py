@@ -10,8 +10,8 @@ from floodmark.records.batch import iter_headers, read_header
 from floodmark.records.record import Record, decode_records, encode_batch
 from floodmark.storage.errors import OffsetOutOfRange
 from floodmark.storage.files import RealFiles
+from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_config import LogConfig
-from floodmark.storage.partition_log import PartitionLog
 
 NOW_MS = 1_700_000_000_000
 

@@ -17,15 +17,15 @@ from floodmark.storage.errors import (
     InvalidTransactionState,
     OutOfOrderSequence,
 )
+from floodmark.storage.indexes.transaction_index import AbortedTransaction
+from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_config import LogConfig
-from floodmark.storage.partition_log import PartitionLog
-from floodmark.storage.producer_snapshot import (
+from floodmark.storage.producers.producer_snapshot import (
     CorruptSnapshot,
     decode_snapshot,
     encode_snapshot,
 )
-from floodmark.storage.producer_state import AppendOrigin
-from floodmark.storage.transaction_index import AbortedTransaction
+from floodmark.storage.producers.producer_state import AppendOrigin
 from floodmark.testing.memory_files import MemoryFiles
 from kit.retention import apply_retention
 

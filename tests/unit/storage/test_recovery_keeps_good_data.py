@@ -9,11 +9,11 @@ import pytest
 
 from floodmark.records.batch import HEADER_BYTES, iter_headers, read_header
 from floodmark.records.record import Record, encode_batch
-from floodmark.storage import recovery
 from floodmark.storage.errors import LogDirFailure
-from floodmark.storage.leader_epochs import FILE_NAME
+from floodmark.storage.log.leader_epochs import FILE_NAME
+from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_config import LogConfig
-from floodmark.storage.partition_log import PartitionLog
+from floodmark.storage.recovery import recovery
 from floodmark.testing.memory_files import MemoryFiles
 
 NOW_MS = 1_700_000_000_000

@@ -10,9 +10,9 @@ import pytest
 from floodmark.records.batch import read_header
 from floodmark.records.record import Record, encode_batch
 from floodmark.storage.checkpoints import read_topic_id, write_topic_id
+from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.log_manager import LogManager
-from floodmark.storage.partition_log import PartitionLog
 from floodmark.testing.memory_files import MemoryFiles
 
 NOW_MS = 1_700_000_000_000

@@ -14,10 +14,10 @@ from floodmark.storage.errors import (
     InvalidTransactionState,
     OutOfOrderSequence,
 )
+from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_config import LogConfig
-from floodmark.storage.partition_log import PartitionLog
-from floodmark.storage.producer_state import AppendOrigin
-from floodmark.storage.transaction_guards import Guard, Unguarded
+from floodmark.storage.producers.producer_state import AppendOrigin
+from floodmark.storage.producers.transaction_guards import Guard, Unguarded
 from floodmark.testing.memory_files import MemoryFiles
 
 NOW_MS = 1_700_000_000_000

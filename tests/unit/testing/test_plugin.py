@@ -73,7 +73,7 @@ def test_topics_are_made_with_partitions_and_settings(floodmark: Broker) -> None
 
 
 async def test_it_serves_asyncio_tests_too(floodmark: Broker) -> None:
-    from floodmark.client.admin import Admin
+    from floodmark.client.admin.admin import Admin
 
     async with Admin(floodmark.bootstrap_servers) as admin:
         assert await admin.list_topics() == []

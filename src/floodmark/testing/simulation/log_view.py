@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from floodmark.invariant import InvariantViolation, invariant
 from floodmark.records.batch import BatchHeader, iter_headers
-from floodmark.storage.partition_log import PartitionLog
+from floodmark.storage.log.partition_log import PartitionLog
 
 Sequence = tuple[int, int, int]
 

@@ -12,7 +12,7 @@ from floodmark.controller.isr import IsrAnswer, IsrProposal
 from floodmark.metadata.image import PartitionImage
 from floodmark.replication.fetching import ReplicaKey
 from floodmark.replication.follower import FollowerAnswer, FollowerFetch
-from floodmark.storage.transaction_index import AbortedTransaction
+from floodmark.storage.indexes.transaction_index import AbortedTransaction
 from floodmark.wire.errors import ErrorCode
 
 STORE = 0

@@ -1,0 +1,37 @@
+"""ConsumerGroupHeartbeat (key 68), versions 0 and 1: the one request of the new consumer protocol.
+
+Joining, staying, giving up partitions, getting others, leaving (KIP-848). Member epoch 0 joins, -1
+leaves, -2 says that a static member will be back.
+
+- v1 subscriptions by pattern (RE2), and the client makes the member id
+"""
+
+from __future__ import annotations
+
+from floodmark.apis.access import Access, Needs, group
+from floodmark.apis.authorizer import Operation, ResourceKind
+from floodmark.apis.context import RequestContext
+from floodmark.apis.group_requests import client_of, serves_consumer_protocol
+from floodmark.promise import Promise
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+ACCESS = Access(
+    needs=(
+        group(Operation.READ),
+        Needs(
+            operation=Operation.DESCRIBE, kind=ResourceKind.TOPIC, names="subscribed_topic_names"
+        ),
+    )
+)
+
+
+def handle(
+    context: RequestContext, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse | Promise[ConsumerGroupHeartbeatResponse]:
+    if not serves_consumer_protocol(context):
+        return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    return context.services.groups.consumer_group_heartbeat(client_of(context), request)

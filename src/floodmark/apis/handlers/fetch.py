@@ -1,0 +1,303 @@
+"""Fetch (key 1), versions 4 to 18: read from several partitions, waiting for data if asked to.
+
+- v4 isolation level, aborted transactions; v5 log start offset; v7 incremental sessions (KIP-227)
+- v9 leader epoch fencing; v11 the reader's rack; v12 flexible, diverging epoch
+- v13 topics by id; v15 the replica's epoch; v16 node endpoints; v17 folder id; v18 high watermark
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import groupby
+from typing import NamedTuple, TypeAlias
+
+from floodmark.apis.access import Access
+from floodmark.apis.authorizer import THE_CLUSTER, Guard, Operation, Resource, ResourceKind
+from floodmark.apis.context import RequestContext
+from floodmark.apis.fetch_answer import Form, form_of
+from floodmark.network.transfer import Answer
+from floodmark.promise import Promise
+from floodmark.replication.fetch_sessions import FetchPlan, FetchTarget, PartitionKey, Topic
+from floodmark.replication.fetching import FetchLimits, ReplicaKey
+from floodmark.replication.partition import UNKNOWN_BROKER_EPOCH
+from floodmark.replication.replica import (
+    ISOLATIONS,
+    NO_OFFSET,
+    NO_REPLICA,
+    Isolation,
+    ReadOutcome,
+)
+from floodmark.storage.indexes.transaction_index import AbortedTransaction as AbortedInLog
+from floodmark.wire.errors import NO_ERROR, ErrorCode
+from floodmark.wire.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
+
+RACK_SINCE = 11
+CURRENT_LEADER_SINCE = 12
+DIVERGING_EPOCH_SINCE = 12
+TOPIC_IDS_SINCE = 13
+REPLICA_STATE_SINCE = 15
+MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+"""The errors that come with the current leader (KIP-951)."""
+
+NOT_ALLOWED = ReadOutcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+ACCESS = Access(inside=("READ on each TOPIC; for replicas, CLUSTER_ACTION on CLUSTER",))
+
+
+_Targets: TypeAlias = list[tuple[ReplicaKey | None, FetchTarget]]
+
+
+class _Read(NamedTuple):
+    """A fetch under way: how it is planned, and the partitions in the order of its outcomes."""
+
+    plan: FetchPlan
+    targets: _Targets
+    is_follower: bool
+    names_aborted: bool
+    denied: _Targets
+    """Partitions that the reader may not read, which are answered so."""
+    form: Form | None = None
+    """Of the answer to a fetch of one partition that waits."""
+
+
+Fetched: TypeAlias = FetchResponse | Answer
+
+
+def handle(context: RequestContext, request: FetchRequest) -> Fetched | Promise[Fetched]:
+    if request.isolation_level not in ISOLATIONS:
+        return _refused(context, request)
+    plan = _plan(context, request)
+    if plan.error_code is not NO_ERROR:
+        return FetchResponse(error_code=plan.error_code)
+    limits = _limits(context, request)
+    targets = _with_keys(context, plan.targets)
+    is_follower = limits.replica_id >= 0
+    denied: _Targets = []
+    if context.guard is not None:
+        targets, denied = _sorted(context.guard, targets, is_follower)
+    names_aborted = limits.isolation is Isolation.READ_COMMITTED and not is_follower
+    read = _Read(plan, targets, is_follower, names_aborted, denied)
+    outcomes = context.services.replicas.fetch(targets, limits)
+    if isinstance(outcomes, list):
+        return _answer(context, read, outcomes)
+    if len(targets) == 1:
+        # Now, while nobody waits for us.
+        read = read._replace(form=_form(context, read, targets[0][1]))
+    return outcomes.map(partial(_answer, context, read))
+
+
+def _sorted(guard: Guard, targets: _Targets, is_follower: bool) -> tuple[_Targets, _Targets]:
+    """What may be read, and what may not. Asked about the whole session each time, so that it ends
+    with the permission. Topics whose id is unknown are answered as such."""
+    if is_follower:
+        is_allowed = guard.allows(Operation.CLUSTER_ACTION, THE_CLUSTER)
+        return (targets, []) if is_allowed else ([], targets)
+    names = {key[0] for key, _ in targets if key is not None}
+    allowed = {
+        name for name in names if guard.allows(Operation.READ, Resource(ResourceKind.TOPIC, name))
+    }
+    readable: _Targets = []
+    denied: _Targets = []
+    for key, target in targets:
+        is_allowed = key is None or key[0] in allowed
+        (readable if is_allowed else denied).append((key, target))
+    return readable, denied
+
+
+def _form(context: RequestContext, read: _Read, target: FetchTarget) -> Form | None:
+    return form_of(
+        context, read.plan.session_id, target.topic, target.partition, read.names_aborted
+    )
+
+
+def _refused(context: RequestContext, request: FetchRequest) -> FetchResponse:
+    """Of a request that means nothing. Old answers have no room for an error but in partitions."""
+    error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+    responses = [
+        FetchableTopicResponse(
+            topic=topic.topic,
+            partitions=[
+                PartitionData(
+                    partition_index=partition.partition,
+                    error_code=error_code,
+                    high_watermark=NO_OFFSET,
+                    records=b"",
+                )
+                for partition in topic.partitions
+            ],
+        )
+        for topic in request.topics
+        if context.api_version < TOPIC_IDS_SINCE
+    ]
+    return FetchResponse(error_code=error_code, session_id=request.session_id, responses=responses)
+
+
+def _plan(context: RequestContext, request: FetchRequest) -> FetchPlan:
+    uses_topic_ids = context.api_version >= TOPIC_IDS_SINCE
+    targets = _wanted(request, uses_topic_ids)
+    forgotten: list[PartitionKey] = [
+        (topic.topic_id if uses_topic_ids else topic.topic, partition)
+        for topic in request.forgotten_topics_data
+        for partition in topic.partitions
+    ]
+    plan = context.services.fetch_sessions.plan(
+        request.session_id,
+        request.session_epoch,
+        targets,
+        forgotten,
+        uses_topic_ids=uses_topic_ids,
+        now_ms=context.services.clock.monotonic_ms(),
+    )
+    if context.api_version < DIVERGING_EPOCH_SINCE:
+        # A session may have begun in a version that could be told where the logs part.
+        for target in plan.targets:
+            target.last_fetched_epoch = -1
+    return plan
+
+
+def _wanted(request: FetchRequest, uses_topic_ids: bool) -> list[FetchTarget]:
+    """Each partition once: as in Kafka, the last entry of those that name it counts."""
+    targets = [
+        FetchTarget(
+            topic.topic_id if uses_topic_ids else topic.topic,
+            partition.partition,
+            partition.fetch_offset,
+            partition.partition_max_bytes,
+            partition.current_leader_epoch,
+            partition.last_fetched_epoch,
+            partition.log_start_offset,
+            partition.high_watermark,
+        )
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+    if len(targets) <= 1:
+        return targets
+    return list({target.key: target for target in targets}.values())
+
+
+def _with_keys(
+    context: RequestContext, targets: list[FetchTarget]
+) -> list[tuple[ReplicaKey | None, FetchTarget]]:
+    """Each with the name of its topic, which is looked up once for neighbours."""
+    keyed: list[tuple[ReplicaKey | None, FetchTarget]] = []
+    topic: Topic | None = None
+    name: str | None = None
+    for target in targets:
+        if target.topic is not topic:
+            topic = target.topic
+            name = topic if isinstance(topic, str) else context.services.topic_name(topic)
+        keyed.append((None if name is None else (name, target.partition), target))
+    return keyed
+
+
+def _limits(context: RequestContext, request: FetchRequest) -> FetchLimits:
+    replica_id, replica_epoch = request.replica_id, UNKNOWN_BROKER_EPOCH
+    if context.api_version >= REPLICA_STATE_SINCE:
+        state = request.replica_state
+        replica_id, replica_epoch = state.replica_id, state.replica_epoch
+    max_bytes = min(request.max_bytes, context.services.fetch_max_bytes)
+    return FetchLimits(
+        min(request.min_bytes, max_bytes),
+        max_bytes,
+        request.max_wait_ms,
+        ISOLATIONS[request.isolation_level],
+        replica_id,
+        replica_epoch,
+        context.api_version < RACK_SINCE,
+        request.rack_id,
+    )
+
+
+def _answer(context: RequestContext, read: _Read, outcomes: list[ReadOutcome]) -> Fetched:
+    plan = read.plan
+    told: list[tuple[ReplicaKey | None, FetchTarget, ReadOutcome]] = []
+    served = []
+    replicas = context.services.replicas
+    for (key, target), outcome in zip(read.targets, outcomes, strict=True):
+        if outcome.records is not None:
+            served.append(target)
+            replica = None if key is None else replicas.find(key)
+            if replica is not None and not read.is_follower:
+                replica.bytes_out += outcome.records.size_bytes
+        if plan.session is not None and not _is_news(target, outcome) and plan.is_incremental:
+            continue
+        told.append((key, target, outcome))
+    told += [(key, target, NOT_ALLOWED) for key, target in read.denied]
+    plan.sent(served)
+    if len(told) == 1 and told[0][2].records is not None:
+        _, target, outcome = told[0]
+        form = read.form or _form(context, read, target)
+        answer = None if form is None else form.filled_in(outcome)
+        if answer is not None:
+            return answer
+    responses = []
+    for topic, of_topic in groupby(told, key=lambda one: one[1].topic):
+        response = _topic_response(topic)
+        response.partitions = [
+            _partition_data(context, key, target.partition, outcome)
+            for key, target, outcome in of_topic
+        ]
+        responses.append(response)
+    return FetchResponse(session_id=plan.session_id, responses=responses)
+
+
+def _is_news(target: FetchTarget, outcome: ReadOutcome) -> bool:
+    return target.is_news(
+        error=outcome.error_code is not NO_ERROR
+        or outcome.divergence is not None
+        or outcome.preferred_read_replica != NO_REPLICA,
+        has_records=outcome.records is not None,
+        high_watermark=outcome.high_watermark,
+        log_start_offset=outcome.log_start_offset,
+        last_stable_offset=outcome.last_stable_offset,
+    )
+
+
+def _names_leader(context: RequestContext, error_code: ErrorCode) -> bool:
+    return error_code in MOVED and context.api_version >= CURRENT_LEADER_SINCE
+
+
+def _topic_response(topic: Topic) -> FetchableTopicResponse:
+    if isinstance(topic, str):
+        return FetchableTopicResponse(topic=topic, partitions=[])
+    return FetchableTopicResponse(topic_id=topic, partitions=[])
+
+
+def _aborted(found: list[AbortedInLog]) -> list[AbortedTransaction]:
+    return [
+        AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
+        for one in found
+    ]
+
+
+def _partition_data(
+    context: RequestContext, key: ReplicaKey | None, partition: int, outcome: ReadOutcome
+) -> PartitionData:
+    data = PartitionData(
+        partition_index=partition,
+        error_code=outcome.error_code,
+        high_watermark=outcome.high_watermark,
+        last_stable_offset=outcome.last_stable_offset,
+        log_start_offset=outcome.log_start_offset,
+        # Zero bytes, not null: some clients take null for an error.
+        records=b"" if outcome.records is None else outcome.records,
+        aborted_transactions=None if outcome.aborted is None else _aborted(outcome.aborted),
+        preferred_read_replica=outcome.preferred_read_replica,
+    )
+    if outcome.divergence is not None:
+        data.diverging_epoch = EpochEndOffset(
+            epoch=outcome.divergence.leader_epoch, end_offset=outcome.divergence.end_offset
+        )
+    if key is not None and _names_leader(context, outcome.error_code):
+        leader_id, leader_epoch = context.services.leader(*key)
+        data.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
+    return data

@@ -1,0 +1,91 @@
+"""WriteTxnMarkers (key 27), versions 1 and 2: end transactions in partitions we lead.
+
+Sent by transaction coordinators, and by tools that abort a hanging transaction.
+
+- v2 the transaction version: under version 2 a marker must carry a newer epoch than the records
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from floodmark.apis.access import Access, Needs
+from floodmark.apis.authorizer import Operation
+from floodmark.apis.context import RequestContext
+from floodmark.apis.deferred import Deferred
+from floodmark.coordinators.transactions.ports import Marker
+from floodmark.promise import Promise
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+ACCESS = Access(needs=(Needs(operation=Operation.ALTER, or_operation=Operation.CLUSTER_ACTION),))
+
+
+def handle(
+    context: RequestContext, request: WriteTxnMarkersRequest
+) -> Deferred[WriteTxnMarkersResponse]:
+    transactions = context.services.transactions
+    waiting: list[tuple[WritableTxnMarkerPartitionResult, Promise[ErrorCode]]] = []
+    results = []
+    for entry in request.markers:
+        marker = _marker(entry)
+        result = _empty_result(entry)
+        for topic, partition in _partitions(result):
+            outcome = transactions.append_marker(topic, partition.partition_index, marker)
+            if isinstance(outcome, Promise):
+                waiting.append((partition, outcome))
+            else:
+                partition.error_code = outcome
+        results.append(result)
+    response = WriteTxnMarkersResponse(markers=results)
+    return _wait(response, waiting) if waiting else response
+
+
+async def _wait(
+    response: WriteTxnMarkersResponse,
+    waiting: list[tuple[WritableTxnMarkerPartitionResult, Promise[ErrorCode]]],
+) -> WriteTxnMarkersResponse:
+    for partition, outcome in waiting:
+        partition.error_code = await outcome
+    return response
+
+
+def _marker(entry: WritableTxnMarker) -> Marker:
+    return Marker(
+        entry.producer_id,
+        entry.producer_epoch,
+        entry.transaction_result,
+        entry.coordinator_epoch,
+        entry.transaction_version,
+    )
+
+
+def _empty_result(entry: WritableTxnMarker) -> WritableTxnMarkerResult:
+    return WritableTxnMarkerResult(
+        producer_id=entry.producer_id,
+        topics=[
+            WritableTxnMarkerTopicResult(
+                name=topic.name,
+                partitions=[
+                    WritableTxnMarkerPartitionResult(partition_index=index)
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in entry.topics
+        ],
+    )
+
+
+def _partitions(
+    result: WritableTxnMarkerResult,
+) -> Iterator[tuple[str, WritableTxnMarkerPartitionResult]]:
+    for topic in result.topics:
+        for partition in topic.partitions:
+            yield topic.name, partition

@@ -1,0 +1,66 @@
+"""The JSON file of kafka-delete-records:
+`{"partitions": [{"topic": "t", "partition": 0, "offset": 3}], "version": 1}`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from floodmark.cli.errors import CliError
+from floodmark.client.cluster.view import TopicPartition
+from floodmark.config.suggestions import did_you_mean
+
+_VERSION = 1
+_OF_FILE = ("partitions", "version")
+_OF_PARTITION = ("topic", "partition", "offset")
+_SHAPE = '{"partitions": [{"topic": "orders", "partition": 0, "offset": 1000}], "version": 1}'
+
+
+def read_deletions(path: Path) -> dict[TopicPartition, int]:
+    """Up to which offset the records of each partition go; -1 for all of them."""
+    try:
+        return _deletions(json.loads(path.read_text(encoding="utf-8")))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise _unusable(path, f"it is not JSON: {error}") from error
+    except ValueError as error:
+        raise _unusable(path, str(error)) from error
+
+
+def _unusable(path: Path, why: str) -> CliError:
+    return CliError(f"{path} cannot be used", why=why, hint=f"write {_SHAPE}")
+
+
+def _deletions(document: Any) -> dict[TopicPartition, int]:
+    _check_fields(document, _OF_FILE, "the file")
+    if document.get("version", _VERSION) != _VERSION:
+        raise ValueError(f"its version is {document['version']}, known is {_VERSION}")
+    rows = document.get("partitions")
+    if not isinstance(rows, list) or not rows:
+        raise ValueError("it names no partition")
+    found: dict[TopicPartition, int] = {}
+    for row in rows:
+        _check_fields(row, _OF_PARTITION, "a partition")
+        if not isinstance(row.get("topic"), str):
+            raise ValueError(f"{json.dumps(row)} has no topic")
+        partition = TopicPartition(row["topic"], _whole_number(row, "partition", 0))
+        if partition in found:
+            raise ValueError(f"it names {partition} twice")
+        found[partition] = _whole_number(row, "offset", -1)
+    return found
+
+
+def _check_fields(document: Any, known: tuple[str, ...], what: str) -> None:
+    if not isinstance(document, dict):
+        raise ValueError(f"{what} is not a JSON object")
+    for name in document:
+        if name not in known:
+            raise ValueError(f"{what} has a field {name}{did_you_mean(name, known)}")
+
+
+def _whole_number(row: dict[str, Any], name: str, lowest: int) -> int:
+    number = row.get(name)
+    if not isinstance(number, int) or isinstance(number, bool) or number < lowest:
+        raise ValueError(f"{json.dumps(row)} has no {name} that is a number from {lowest} up")
+    return number

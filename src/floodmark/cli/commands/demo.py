@@ -1,0 +1,173 @@
+"""`floodmark demo`: a broker, a stream of orders, a pipeline on Spark and its results, all here.
+
+Runs examples/shop as it stands. Ends by itself within two minutes and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from floodmark.cli.commands.demo_broker import demo_broker
+from floodmark.cli.commands.demo_shop import Shop
+from floodmark.cli.commands.pipeline import stopped_by_signals, told
+from floodmark.cli.errors import CliError
+from floodmark.cli.help import Command
+from floodmark.cli.output import print_table
+from floodmark.clock import SystemClock
+from floodmark.pipeline.spark.session import check_machine
+
+if TYPE_CHECKING:
+    from floodmark.pipeline.authoring.declarations import Pipeline
+    from floodmark.pipeline.authoring.progress import OutputProgress
+    from floodmark.pipeline.authoring.runner import Runner
+
+# The whole must stay below two minutes, Spark's start and end included.
+LATEST_END_MS = 90_000
+
+
+@click.command(cls=Command, examples=["floodmark demo", "floodmark demo --keep"])
+@click.option("--seconds", default=15, show_default=True, help="How long orders come in.")
+@click.option("--keep", is_flag=True, help="Go on until Ctrl-C, and keep the data.")
+def demo(seconds: int, keep: bool) -> None:
+    """See a broker and a pipeline at work: windowed revenue, a join, and dead letters."""
+    clock = SystemClock()
+    started_ms = clock.monotonic_ms()
+    with told():
+        check_machine()
+    with told(), _folder(keep) as folder, demo_broker(folder) as bootstrap:
+        _say(f"a broker is up at {bootstrap}, its data is in {folder}")
+        with Shop(bootstrap) as shop:
+            _say("topics orders and products are made; a product table is written")
+            _run(folder, bootstrap, shop, seconds, keep, started_ms)
+    took = (clock.monotonic_ms() - started_ms) / 1000
+    _say(f"done in {took:.0f} s; the broker and Spark are stopped")
+
+
+def _run(
+    folder: Path, bootstrap: str, shop: Shop, seconds: int, keep: bool, started_ms: float
+) -> None:
+    from floodmark.pipeline.authoring.checkpoints import open_checkpoint
+    from floodmark.pipeline.authoring.loading import load_pipeline
+    from floodmark.pipeline.authoring.runner import Runner
+    from floodmark.pipeline.spark.session import spark_session
+
+    example = shop_folder()
+    pipeline = load_pipeline(example, overrides={"tables": str(folder / "tables")})
+    _say(f"Spark starts; the pipeline is {example}/pipeline.py")
+    with spark_session(pipeline.name, shuffle_partitions=1, is_short=True) as spark:
+        checkpoint = open_checkpoint(folder / "checkpoint", pipeline.name, bootstrap)
+        runner = Runner(spark, pipeline, bootstrap_server=bootstrap, checkpoint=checkpoint)
+        shop.open_for(None if keep else seconds)
+        watcher = _Watcher(runner, shop, None if keep else started_ms + LATEST_END_MS)
+        with stopped_by_signals(runner):
+            runner.run(show=watcher.see)
+        shop.close()
+        archived = spark.read.parquet(str(folder / "tables" / "orders")).count()
+    _show_results(shop, archived)
+    _call_table(pipeline, bootstrap)
+
+
+def _call_table(pipeline: Pipeline, bootstrap: str) -> None:
+    """The revenue topic as a service, called by our own consumer."""
+    try:
+        rows = asyncio.run(_served_rows(pipeline, bootstrap))
+    except ModuleNotFoundError as error:
+        _say(f"not shown: the revenue table as a Dubbo service, which needs {error.name}")
+        return
+    click.echo()
+    _say("the topic revenue as a Dubbo service; scan(null, 10) through our consumer says:")
+    print_table(
+        ["CATEGORY", "SINCE", "REVENUE", "ORDERS"],
+        [[row.category or "-", row.since, row.revenue, row.orders] for row in rows],
+    )
+
+
+async def _served_rows(pipeline: Pipeline, bootstrap: str) -> list[Any]:
+    from floodmark.cli.commands.service import tables_of
+    from floodmark.service.consumer import Consumer
+
+    (table,) = tables_of(pipeline)
+    async with table.serve(bootstrap, port=-1) as served, Consumer() as consumer:
+        url = f"dubbo://127.0.0.1:{served.export.urls[0].port}/{table.interface}"
+        reference = await consumer.reference(served.interface, url=url, timeout_ms=10_000)
+        found: list[Any] = await reference.call(served.interface.methods["scan"], [None, 10])
+        return found
+
+
+class _Watcher:
+    """Prints each batch, and ends the pipeline when all orders are through or the time is over."""
+
+    def __init__(self, runner: Runner, shop: Shop, latest_end_ms: float | None) -> None:
+        self._runner = runner
+        self._shop = shop
+        self._latest_end_ms = latest_end_ms
+        self._clock = SystemClock()
+        self._seen: dict[str, int | None] = {}
+
+    def see(self, outputs: list[OutputProgress]) -> None:
+        for item in outputs:
+            if item.batch is not None and self._seen.get(item.name) != item.batch and item.rows_in:
+                self._seen[item.name] = item.batch
+                click.echo(f"  {item.line()}")
+        if self._latest_end_ms is None:
+            return
+        caught_up = all(item.position >= self._shop.sent for item in outputs)
+        late = self._clock.monotonic_ms() > self._latest_end_ms
+        if late or (self._shop.has_closed and caught_up):
+            self._runner.stop()
+
+
+def _show_results(shop: Shop, archived: int) -> None:
+    click.echo()
+    _say(f"{shop.sent} orders were sent, {shop.spoiled} of them spoiled on purpose")
+    latest: dict[tuple[str, str], tuple[float, int]] = {}
+    for record in shop.read("revenue"):
+        row = json.loads(record.value or b"{}")
+        category = (record.key or b"-").decode()
+        latest[category, row["since"]] = (row.get("revenue", 0.0), row["orders"])
+    print_table(
+        ["CATEGORY", "SINCE", "REVENUE", "ORDERS"],
+        [[c, since, f"{r:,.2f}", n] for (c, since), (r, n) in sorted(latest.items())][-12:],
+    )
+    click.echo()
+    _say(f"{archived} orders are in the Parquet table")
+    letters = shop.read("orders-dead")
+    _say(f"{len(letters)} dead letters; the first of them:")
+    for record in letters[:1]:
+        click.echo(f"  {(record.value or b'').decode()}")
+        for name, value in record.headers:
+            click.echo(f"    {name}: {(value or b'').decode()}")
+
+
+def shop_folder() -> Path:
+    """The example in a checkout, or the copy that the wheel carries."""
+    import floodmark
+
+    package = Path(floodmark.__file__).parent
+    for folder in (package / "examples" / "shop", package.parent.parent / "examples" / "shop"):
+        if folder.exists():
+            return folder
+    raise CliError("the example pipeline is not part of this installation")
+
+
+@contextmanager
+def _folder(keep: bool) -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="floodmark-demo-"))
+    try:
+        yield folder
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _say(text: str) -> None:
+    click.echo(click.style("* ", fg="cyan") + text)

@@ -1,0 +1,129 @@
+"""`floodmark up --brokers N`: a cluster on this machine, one process per broker.
+
+Called by cli/commands/up.py. Starts each broker as if somebody had typed
+`floodmark up --broker-id I --cluster-dir ...`, says where they listen, and stops them all in order.
+Reports a broker that ends by itself or is killed; the others go on.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from floodmark.child_python import child_python
+from floodmark.cli.errors import CliError
+
+READY = "floodmark listens on"
+STOP_TIMEOUT_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlan:
+    """`passed_on` are the options that all brokers share."""
+
+    brokers: int
+    host: str
+    first_port: int
+    data_dir: Path
+    passed_on: Sequence[str]
+
+    def options(self, broker_id: int) -> list[str]:
+        return [
+            *("--broker-id", str(broker_id)),
+            *("--cluster-dir", str(self.data_dir / "cluster")),
+            *("--data-dir", str(self.data_dir / f"broker-{broker_id}")),
+            *("--host", self.host, "--port", str(self.port(broker_id))),
+            *self.passed_on,
+        ]
+
+    def port(self, broker_id: int) -> int:
+        """0 stays 0: each broker picks a free one."""
+        return self.first_port and self.first_port + broker_id - 1
+
+
+def run_cluster(plan: ClusterPlan) -> int:
+    cluster = _Processes(plan)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, cluster.stop)
+    try:
+        addresses = cluster.wait_until_ready()
+        _say_ready(plan, addresses)
+        return cluster.wait()
+    finally:
+        cluster.stop()
+        cluster.wait()
+
+
+class _Processes:
+    def __init__(self, plan: ClusterPlan) -> None:
+        self._plan = plan
+        self._is_stopping = False
+        self._processes = {
+            broker_id: subprocess.Popen(
+                child_python("floodmark", "up", *plan.options(broker_id)),
+                stdout=subprocess.PIPE,
+                text=True,
+                # Ctrl-C in the terminal is ours to pass on, in order.
+                start_new_session=True,
+            )
+            for broker_id in range(1, plan.brokers + 1)
+        }
+
+    def wait_until_ready(self) -> list[str]:
+        return [self._address(broker_id) for broker_id in self._processes]
+
+    def _address(self, broker_id: int) -> str:
+        process = self._processes[broker_id]
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith(READY):
+                # What else it has to say is for a broker alone.
+                threading.Thread(target=process.stdout.read, daemon=True).start()
+                return line.removeprefix(READY).partition(",")[0].strip()
+        raise CliError(
+            f"broker {broker_id} did not start",
+            why="its messages are above",
+            hint="mend what is named there; the others are stopped",
+        )
+
+    def wait(self) -> int:
+        """Until all have ended; the highest exit code."""
+        waiting = dict(self._processes)
+        codes = [0]
+        while waiting:
+            for broker_id, process in list(waiting.items()):
+                try:
+                    code = process.wait(0.2)
+                except subprocess.TimeoutExpired:
+                    continue
+                del waiting[broker_id]
+                codes.append(abs(code) if self._is_stopping else 0)
+                if not self._is_stopping:
+                    self._tell_of_end(broker_id, code, is_last=not waiting)
+        return max(codes)
+
+    def stop(self, _number: int = 0, _frame: FrameType | None = None) -> None:
+        self._is_stopping = True
+        for process in self._processes.values():
+            if process.poll() is None:
+                process.terminate()
+
+    def _tell_of_end(self, broker_id: int, code: int, *, is_last: bool) -> None:
+        command = " ".join(["floodmark", "up", *self._plan.options(broker_id)])
+        rest = "none is left" if is_last else "the others go on"
+        click.echo(f"broker {broker_id} has ended ({code}), {rest}. To start it again: {command}")
+
+
+def _say_ready(plan: ClusterPlan, addresses: Sequence[str]) -> None:
+    servers = ",".join(addresses)
+    click.echo(f"a cluster of {plan.brokers} brokers listens on {servers}, data in {plan.data_dir}")
+    click.echo(f"  a topic with a replica on each:  floodmark topic create t -r 3 -b {servers}")
+    click.echo(f"  send records:                    floodmark produce t -b {servers}")
+    click.echo("  stop: Ctrl-C")

@@ -1,0 +1,390 @@
+"""The cluster as a client sees it: bootstrap, metadata, connections, coordinators, and the one
+retry policy.
+
+Producer, consumer and admin share it. `request` goes to a broker by role (any, a node, the
+controller, a leader); `retry` runs an attempt until it succeeds, fails for good or the time is
+over, with fresh metadata where that helps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from enum import IntEnum
+from typing import Any, Protocol, Self, TypeVar
+
+from floodmark.client.cluster.backoff import Backoff
+from floodmark.client.cluster.connection import Address, Connection, ConnectionOptions
+from floodmark.client.cluster.pool import ConnectionPool
+from floodmark.client.cluster.view import NO_LEADER, Broker, ClusterView, TopicPartition
+from floodmark.client.errors import (
+    ClientClosed,
+    ConnectionFailed,
+    KafkaError,
+    RequestTimedOut,
+    raise_for_code,
+)
+from floodmark.client.settings import ClientSettings
+from floodmark.client.unsupported_settings import refuse_unsupported
+from floodmark.clock import Clock, SystemClock
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from floodmark.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+
+T = TypeVar("T")
+
+DEFAULT_PORT = 9092
+CONCURRENT_TRANSACTIONS_DELAY_MS = 20
+
+
+def software_version() -> str:
+    """Our own version, which brokers show beside the client's name (KIP-511)."""
+    # Imported here because it costs more than all the rest of this module.
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        # None, whatever its type says, where the metadata of the package is damaged.
+        return version("floodmark") or "unknown"
+    except PackageNotFoundError:
+        return "unknown"
+
+
+class NamedLeader(Protocol):
+    """The leader in the answer to a produce or a fetch."""
+
+    @property
+    def leader_id(self) -> int: ...
+    @property
+    def leader_epoch(self) -> int: ...
+
+
+class NamedEndpoint(Protocol):
+    """A broker in such an answer."""
+
+    @property
+    def node_id(self) -> int: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+    @property
+    def rack(self) -> str | None: ...
+
+
+class CoordinatorType(IntEnum):
+    GROUP = 0
+    TRANSACTION = 1
+
+
+def parse_servers(servers: str | Iterable[str]) -> list[Address]:
+    """`host:port,host:port` or a list of such; IPv6 hosts stand in brackets."""
+    items = servers.split(",") if isinstance(servers, str) else list(servers)
+    addresses = [_parse_server(item.strip()) for item in items if item.strip()]
+    if not addresses:
+        raise ValueError("no bootstrap server is given: name at least one as host:port")
+    return addresses
+
+
+def _parse_server(text: str) -> Address:
+    protocol, separator, rest = text.rpartition("://")
+    if separator:
+        # Listeners are written so. Java's client ignores the protocol; we must not, if it asks for
+        # more than we do.
+        refuse_unsupported({"security.protocol": protocol})
+        text = rest
+    host, separator, port = text.rpartition(":")
+    if not separator or (host.count(":") and not host.endswith("]")):
+        host, port = text, str(DEFAULT_PORT)
+    if not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError(f"{text} is not a server address: write host:port")
+    return Address(host.removeprefix("[").removesuffix("]"), int(port))
+
+
+class Cluster:
+    """Open it with `async with` or by the first request; `close` ends all its connections."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str],
+        settings: ClientSettings | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self.settings = settings or ClientSettings()
+        self.clock: Clock = clock or SystemClock()
+        self.view = ClusterView()
+        self.backoff = Backoff(self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms)
+        self._bootstrap = parse_servers(bootstrap_servers)
+        self._pool = ConnectionPool(
+            ConnectionOptions(
+                client_id=self.settings.client_id,
+                software_version=software_version(),
+                connect_timeout_ms=self.settings.socket_connection_setup_timeout_ms,
+                request_timeout_ms=self.settings.request_timeout_ms,
+            ),
+            max_idle_ms=self.settings.connections_max_idle_ms,
+        )
+        self._wanted: set[str] = set()
+        self._wants_all = False
+        self._refreshed_ms: float | None = None
+        self._refresh_lock = asyncio.Lock()
+        self._refreshes_begun = 0
+        self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        await self.connect()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    async def connect(self) -> None:
+        """Reach the cluster once, so that a wrong address shows at once and not with the first
+        request.
+        """
+        if self._refreshed_ms is None:
+            await self.refresh()
+
+    async def close(self) -> None:
+        self._closed = True
+        await self._pool.close()
+
+    # --- metadata ---
+
+    async def refresh(self) -> ClusterView:
+        """Ask for the brokers and the wanted topics; callers that come together share one
+        request.
+        """
+        seen = self._refreshes_begun
+        async with self._refresh_lock:
+            # One that began before this call may not know the topics that are wanted by now.
+            if self._refreshes_begun == seen:
+                self._refreshes_begun += 1
+                if self._wants_all:
+                    await self._load(None, auto_create=False)
+                else:
+                    topics = [MetadataRequestTopic(name=name) for name in sorted(self._wanted)]
+                    await self._load(topics, auto_create=self.settings.allow_auto_create_topics)
+        return self.view
+
+    async def refresh_all_topics(self) -> ClusterView:
+        """The picture of every topic, once; for admin."""
+        async with self._refresh_lock:
+            await self._load(None, auto_create=False)
+        return self.view
+
+    async def topics_of(
+        self, names: Iterable[str], *, timeout_ms: float | None = None
+    ) -> ClusterView:
+        """A view that knows these topics and is not too old; raises when one does not exist."""
+        wanted = set(names)
+
+        async def attempt() -> ClusterView:
+            if (
+                not wanted <= self._wanted
+                or not wanted <= self.view.topics.keys()
+                or self.is_old(self.clock.monotonic_ms())
+            ):
+                self._wanted |= wanted
+                await self.refresh()
+            for name in wanted - self.view.topics.keys():
+                self._raise_missing(name)
+            return self.view
+
+        try:
+            return await self.retry(attempt, timeout_ms=timeout_ms, what="metadata")
+        except KafkaError:
+            # Otherwise every later refresh would ask for what does not exist.
+            self._wanted -= wanted - self.view.topics.keys()
+            raise
+
+    def leader_of(self, partition: TopicPartition) -> int:
+        """The leader's node id as last heard; an error that is worth a retry while there is
+        none.
+        """
+        found = self.view.partition(partition)
+        if found is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition} does not exist")
+        if found.leader == NO_LEADER or found.leader not in self.view.brokers:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader now")
+        return found.leader
+
+    def want_topics(self, names: Iterable[str]) -> None:
+        """Ask for these topics with every refresh, whether they exist or not."""
+        self._wanted |= set(names)
+
+    def want_all_topics(self) -> None:
+        """Ask for every topic with every refresh; for subscriptions by pattern."""
+        self._wants_all = True
+
+    def forget_topics(self, names: Iterable[str]) -> None:
+        """Stop asking for these topics with every refresh."""
+        self._wanted -= set(names)
+
+    def learn_leader(
+        self, partition: TopicPartition, leader: NamedLeader, endpoints: Iterable[NamedEndpoint]
+    ) -> None:
+        """What a refusal says of the true leader and where it is, if it does (KIP-951)."""
+        if leader.leader_id < 0:
+            return
+        at = next((node for node in endpoints if node.node_id == leader.leader_id), None)
+        broker = None if at is None else Broker(at.node_id, Address(at.host, at.port), at.rack)
+        self.view = self.view.with_leader(partition, leader.leader_id, leader.leader_epoch, broker)
+
+    def is_old(self, now_ms: float) -> bool:
+        """Whether `metadata.max.age.ms` has gone by since the last refresh."""
+        if self._refreshed_ms is None:
+            return True
+        return now_ms - self._refreshed_ms > self.settings.metadata_max_age_ms
+
+    # --- requests ---
+
+    async def request(
+        self, message: Any, *, timeout_ms: float | None = None, max_version: int | None = None
+    ) -> Any:
+        """Ask any broker."""
+        connection = await self.any_connection()
+        return await connection.request(message, timeout_ms=timeout_ms, max_version=max_version)
+
+    async def connection_to(self, node_id: int, purpose: str = "") -> Connection:
+        if node_id not in self.view.brokers:
+            await self.refresh()
+        broker = self.view.brokers.get(node_id)
+        if broker is None:
+            raise KafkaError(
+                ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node_id} is not in the cluster now"
+            )
+        return await self._pool.get(broker.address, purpose)
+
+    def open_connection_to(self, node_id: int, purpose: str = "") -> Connection | None:
+        """The connection to this broker if it is open now: for requests that must leave in order,
+        which a wait for the connection would not keep.
+        """
+        broker = self.view.brokers.get(node_id)
+        return None if broker is None else self._pool.find(broker.address, purpose)
+
+    async def controller_connection(self) -> Connection:
+        if self.view.controller_id == NO_LEADER:
+            await self.refresh()
+        if self.view.controller_id == NO_LEADER:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "the cluster has no controller now")
+        return await self.connection_to(self.view.controller_id)
+
+    async def coordinator_connection(
+        self, kind: CoordinatorType, key: str, purpose: str = ""
+    ) -> Connection:
+        node_id = self._coordinators.get((kind, key))
+        if node_id is None:
+            node_id = await self._find_coordinator(kind, key)
+            self._coordinators[kind, key] = node_id
+        return await self.connection_to(node_id, f"coordinator-{kind.name}{purpose}")
+
+    def forget_coordinator(self, kind: CoordinatorType, key: str) -> None:
+        """After NOT_COORDINATOR or a lost connection: look again next time."""
+        self._coordinators.pop((kind, key), None)
+
+    def broker_at(self, address: Address) -> Broker | None:
+        return next((b for b in self.view.brokers.values() if b.address == address), None)
+
+    async def any_connection(self) -> Connection:
+        """A live connection if there is one, else known brokers, else the bootstrap servers
+        again.
+        """
+        live = self._pool.live()
+        if live:
+            return min(live, key=lambda connection: connection.in_flight)
+        known = [broker.address for broker in self.view.brokers.values()]
+        random.shuffle(known)
+        failures: list[str] = []
+        for address in dict.fromkeys([*known, *self._bootstrap]):
+            try:
+                return await self._pool.get(address)
+            except KafkaError as error:
+                failures.append(error.text)
+        raise ConnectionFailed("no broker can be reached: " + "; ".join(failures))
+
+    async def retry(
+        self,
+        attempt: Callable[[], Awaitable[T]],
+        *,
+        timeout_ms: float | None = None,
+        what: str = "the request",
+    ) -> T:
+        """Run until it succeeds, fails for good, or `default.api.timeout.ms` (or timeout_ms) is
+        over.
+        """
+        budget_ms = self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        deadline_ms = self.clock.monotonic_ms() + budget_ms
+        failures = 0
+        while True:
+            try:
+                return await attempt()
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+                failures += 1
+                delay_ms = self.delay_ms(error, failures)
+                if self.clock.monotonic_ms() + delay_ms > deadline_ms:
+                    if isinstance(error, ConnectionFailed):
+                        raise
+                    raise RequestTimedOut(
+                        f"{what} did not succeed in {budget_ms:.0f} ms, last error: {error}"
+                    ) from error
+                await asyncio.sleep(delay_ms / 1000)
+                await self._recover_from(error)
+
+    def delay_ms(self, error: KafkaError, failures: int) -> float:
+        """The pause before what failed this often in a row is tried again."""
+        if error.code is ErrorCode.CONCURRENT_TRANSACTIONS:
+            # The coordinator is only busy to end the transaction before, a matter of milliseconds.
+            return min(CONCURRENT_TRANSACTIONS_DELAY_MS, self.settings.retry_backoff_ms)
+        return self.backoff.delay_ms(failures)
+
+    # --- inside ---
+
+    async def _recover_from(self, error: KafkaError) -> None:
+        """Fresh metadata where the error says that ours is stale; that it fails too is found by the
+        next attempt.
+        """
+        if self._closed:
+            raise ClientClosed("the client is closed")
+        if error.stale_metadata and self._refreshed_ms is not None:
+            try:
+                await self.refresh()
+            except KafkaError as refresh_error:
+                if not refresh_error.retriable:
+                    raise
+
+    async def _load(self, topics: list[MetadataRequestTopic] | None, *, auto_create: bool) -> None:
+        message = MetadataRequest(topics=topics, allow_auto_topic_creation=auto_create)
+        response: MetadataResponse = await self.request(message)
+        raise_for_code(response.error_code, "the broker could not give metadata")
+        self.view = self.view.merge(response, complete=topics is None)
+        self._refreshed_ms = self.clock.monotonic_ms()
+
+    def _raise_missing(self, name: str) -> None:
+        code = self.view.topic_errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise KafkaError(code, f"topic {name} does not exist")
+        raise KafkaError(code, f"topic {name}: {KafkaError(code).text}")
+
+    async def _find_coordinator(self, kind: CoordinatorType, key: str) -> int:
+        connection = await self.any_connection()
+        # The batched form came with version 4; filling both lets the encoder drop what a version
+        # lacks.
+        batched = connection.version_for(FindCoordinatorRequest) >= 4
+        message = FindCoordinatorRequest(
+            key="" if batched else key, key_type=kind, coordinator_keys=[key] if batched else []
+        )
+        response: FindCoordinatorResponse = await connection.request(message)
+        answer = response.coordinators[0] if batched else response
+        raise_for_code(answer.error_code, answer.error_message)
+        if answer.node_id not in self.view.brokers:
+            await self.refresh()
+        return answer.node_id

@@ -1,0 +1,266 @@
+"""One TCP connection to a broker: requests out, responses back, many at a time.
+
+Called by `cluster.py`, and by brokers that talk to each other. `await connection.request(message)`
+picks the highest version that both sides know, as ApiVersions told when the connection was opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from floodmark.client.cluster.frames import FrameReceiver
+from floodmark.client.errors import (
+    ConnectionFailed,
+    KafkaError,
+    RequestTimedOut,
+    UnsupportedApi,
+    raise_for_code,
+)
+from floodmark.wire.api_keys import ApiKey
+from floodmark.wire.compiler import decode, encode_parts
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.headers import (
+    RequestHeader,
+    decode_response_header,
+    encode_request_header,
+    response_header_version,
+)
+from floodmark.wire.messages import response_class
+from floodmark.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from floodmark.wire.schema import WireError, schema_of
+
+SOFTWARE_NAME = "floodmark-python"
+# Far above fetch.max.bytes, so only a peer that is not a Kafka broker meets it.
+MAX_FRAME_BYTES = 512 * 1024 * 1024
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionOptions:
+    client_id: str = "floodmark"
+    software_version: str = "unknown"
+    connect_timeout_ms: float = 10_000
+    request_timeout_ms: float = 30_000
+    max_frame_bytes: int = MAX_FRAME_BYTES
+
+
+class Connection:
+    """Use `Connection.open`; it is ready for requests when it returns."""
+
+    def __init__(self, address: Address, options: ConnectionOptions) -> None:
+        self.address = address
+        self._options = options
+        self._receiver = FrameReceiver(options.max_frame_bytes, self._on_frame, self._on_lost)
+        self._waiting: dict[int, asyncio.Future[memoryview]] = {}
+        self._correlation_id = 0
+        self._lost: KafkaError | None = None
+        self.versions: dict[int, tuple[int, int]] = {}
+        self.finalized_features: dict[str, int] = {}
+        loop = asyncio.get_running_loop()
+        self._loop = loop
+        self.last_used = loop.time()
+
+    @classmethod
+    async def open(
+        cls, host: str, port: int, options: ConnectionOptions | None = None
+    ) -> Connection:
+        connection = cls(Address(host, port), options or ConnectionOptions())
+        await connection._connect()
+        try:
+            await connection._negotiate()
+        except BaseException:
+            connection.abort()
+            raise
+        return connection
+
+    @property
+    def is_open(self) -> bool:
+        return self._lost is None
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._waiting)
+
+    def supports(self, api_key: ApiKey, version: int = 0) -> bool:
+        """Whether the broker serves this API at this version or a later one."""
+        return api_key in self.versions and self.versions[api_key][1] >= version
+
+    async def request(
+        self, message: Any, *, timeout_ms: float | None = None, max_version: int | None = None
+    ) -> Any:
+        """Send and wait for the answer, an instance of the message's response class."""
+        schema = schema_of(type(message))
+        assert schema.api_key is not None
+        version = self.version_for(type(message), max_version)
+        frame = await self._exchange(message, schema.api_key, version, timeout_ms)
+        return self._decode(frame, schema.api_key, version)
+
+    async def send(self, message: Any, *, max_version: int | None = None) -> None:
+        """Send what is never answered: a produce with acks=0."""
+        version = self.version_for(type(message), max_version)
+        self._write(message, version)
+        await self._receiver.writable()
+
+    def version_for(self, message_class: type, max_version: int | None = None) -> int:
+        schema = schema_of(message_class)
+        assert schema.api_key is not None
+        ours_lowest, ours_highest = schema.versions
+        if max_version is not None:
+            ours_highest = min(ours_highest, max_version)
+        if schema.api_key not in self.versions:
+            raise UnsupportedApi(f"the broker at {self.address} does not serve {schema.name}")
+        lowest, highest = self.versions[schema.api_key]
+        version = min(ours_highest, highest)
+        if version < max(ours_lowest, lowest):
+            raise UnsupportedApi(
+                f"the broker at {self.address} serves {schema.name} "
+                f"versions {lowest} to {highest}, this client needs {ours_lowest} to {ours_highest}"
+            )
+        return version
+
+    async def close(self) -> None:
+        """Close in order; whoever still waits for an answer gets ConnectionFailed."""
+        if self._lost is None:
+            self._receiver.transport.close()
+            self._on_lost(None)
+        # The transport frees its socket in a callback that is already scheduled.
+        await asyncio.sleep(0)
+
+    def abort(self) -> None:
+        if self._lost is None:
+            self._receiver.transport.abort()
+            self._on_lost(None)
+
+    async def _connect(self) -> None:
+        timeout_ms = self._options.connect_timeout_ms
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._loop.create_connection(
+                    lambda: self._receiver, self.address.host, self.address.port
+                )
+        except TimeoutError:
+            raise ConnectionFailed(
+                f"no connection to {self.address} within {timeout_ms:.0f} ms"
+            ) from None
+        except OSError as error:
+            # asyncio puts a text of its own before the system's, which says it better; names that
+            # cannot be resolved have negative numbers.
+            number = error.errno or 0
+            reason = os.strerror(number) if number > 0 else error.strerror or str(error)
+            raise ConnectionFailed(f"cannot connect to {self.address}: {reason}") from error
+
+    async def _negotiate(self) -> None:
+        """Ask for ApiVersions at our highest version; a broker that lacks it answers error 35 in
+        the v0 form with its own range (KIP-511), and is asked again.
+        """
+        version = schema_of(ApiVersionsRequest).versions[1]
+        response = await self._api_versions(version)
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            ranges = {key.api_key: key.max_version for key in response.api_keys}
+            version = min(version, ranges.get(ApiKey.API_VERSIONS, 0))
+            response = await self._api_versions(version)
+        raise_for_code(response.error_code, f"{self.address} refused ApiVersions")
+        self.versions = {
+            key.api_key: (key.min_version, key.max_version) for key in response.api_keys
+        }
+        self.finalized_features = {
+            feature.name: feature.max_version_level for feature in response.finalized_features
+        }
+
+    async def _api_versions(self, version: int) -> ApiVersionsResponse:
+        message = ApiVersionsRequest(
+            client_software_name=SOFTWARE_NAME,
+            client_software_version=self._options.software_version,
+        )
+        try:
+            frame = await self._exchange(message, ApiKey.API_VERSIONS, version, None)
+        except ConnectionFailed as error:
+            raise ConnectionFailed(
+                f"{self.address} accepted the connection but did not answer as a Kafka broker does "
+                f"({error.text}): is it a Kafka port, and a plaintext one?"
+            ) from error
+        # The response header is always v0 here, so the error code stands behind the correlation id.
+        refused = int.from_bytes(frame[4:6], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION
+        response: ApiVersionsResponse = self._decode(
+            frame, ApiKey.API_VERSIONS, 0 if refused else version
+        )
+        return response
+
+    async def _exchange(
+        self, message: Any, api_key: ApiKey, version: int, timeout_ms: float | None
+    ) -> memoryview:
+        timeout_ms = self._options.request_timeout_ms if timeout_ms is None else timeout_ms
+        correlation_id = self._write(message, version)
+        future: asyncio.Future[memoryview] = self._loop.create_future()
+        self._waiting[correlation_id] = future
+        timer = self._loop.call_later(timeout_ms / 1000, self._time_out, api_key, timeout_ms)
+        try:
+            return await future
+        finally:
+            timer.cancel()
+
+    def _write(self, message: Any, version: int) -> int:
+        if self._lost is not None:
+            raise self._lost
+        schema = schema_of(type(message))
+        assert schema.api_key is not None
+        self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        parts: list[Any] = [
+            b"",
+            encode_request_header(
+                RequestHeader(schema.api_key, version, correlation_id, self._options.client_id)
+            ),
+        ]
+        encode_parts(message, version, parts)
+        parts[0] = sum(map(len, parts)).to_bytes(4, "big")
+        self._receiver.transport.write(b"".join(parts))
+        self.last_used = self._loop.time()
+        return correlation_id
+
+    def _decode(self, frame: memoryview, api_key: ApiKey, version: int) -> Any:
+        try:
+            _, offset = decode_response_header(frame, response_header_version(api_key, version))
+            return decode(response_class(api_key), frame, version, offset)
+        except WireError as error:
+            self.abort()
+            raise ConnectionFailed(
+                f"{self.address} sent a {api_key.name} answer that makes no sense: {error}"
+            ) from error
+
+    def _time_out(self, api_key: ApiKey, timeout_ms: float) -> None:
+        # Answers come in order, so whatever waits behind this one would wait as well: start anew.
+        self._receiver.transport.abort()
+        self._fail(
+            RequestTimedOut(f"{self.address} did not answer {api_key.name} in {timeout_ms:.0f} ms")
+        )
+
+    def _on_frame(self, frame: memoryview) -> None:
+        correlation_id = int.from_bytes(frame[:4], "big", signed=True)
+        future = self._waiting.pop(correlation_id, None)
+        if future is None:
+            self._receiver.transport.abort()
+            self._fail(ConnectionFailed(f"{self.address} answered a request that was not made"))
+        elif not future.done():
+            future.set_result(frame)
+
+    def _on_lost(self, error: Exception | None) -> None:
+        reason = f": {error}" if error is not None else ""
+        self._fail(ConnectionFailed(f"the connection to {self.address} ended{reason}"))
+
+    def _fail(self, error: KafkaError) -> None:
+        if self._lost is None:
+            self._lost = error
+        waiting, self._waiting = self._waiting, {}
+        for future in waiting.values():
+            if not future.done():
+                future.set_exception(error)

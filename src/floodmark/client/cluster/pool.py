@@ -1,0 +1,73 @@
+"""Connections to brokers by node id, opened when first needed, one attempt at a time.
+
+Belongs to `cluster.py`. A broker may have several connections by purpose: a fetch that waits long
+must not stand in the way of a commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from floodmark.client.cluster.connection import Address, Connection, ConnectionOptions
+from floodmark.client.errors import ClientClosed
+
+
+class ConnectionPool:
+    def __init__(self, options: ConnectionOptions, *, max_idle_ms: float) -> None:
+        self._options = options
+        self._max_idle_ms = max_idle_ms
+        self._open: dict[tuple[Address, str], Connection] = {}
+        self._locks: dict[tuple[Address, str], asyncio.Lock] = {}
+        self._closed = False
+
+    async def get(self, address: Address, purpose: str = "") -> Connection:
+        """The open connection to this address, or a new one.
+
+        Callers that wait for the same new connection get it in no particular order.
+        """
+        if self._closed:
+            raise ClientClosed("the client is closed")
+        connection = self.find(address, purpose)
+        if connection is not None:
+            return connection
+        key = (address, purpose)
+        lock = self._locks.setdefault(key, asyncio.Lock())
+        async with lock:
+            connection = self.find(address, purpose)
+            if connection is None:
+                connection = await Connection.open(address.host, address.port, self._options)
+                await self._keep(key, connection)
+            return connection
+
+    def find(self, address: Address, purpose: str = "") -> Connection | None:
+        """The open connection to this address, if there is one now."""
+        connection = self._open.get((address, purpose))
+        return connection if connection is not None and connection.is_open else None
+
+    def live(self) -> list[Connection]:
+        return [connection for connection in self._open.values() if connection.is_open]
+
+    async def close(self) -> None:
+        self._closed = True
+        for connection in list(self._open.values()):
+            await connection.close()
+        self._open.clear()
+
+    async def _keep(self, key: tuple[Address, str], connection: Connection) -> None:
+        if self._closed:
+            await connection.close()
+            raise ClientClosed("the client was closed while it connected")
+        await self._drop_idle()
+        self._open[key] = connection
+
+    async def _drop_idle(self) -> None:
+        """Leave before the broker would hang up: done when a connection is added, which bounds
+        their number.
+        """
+        oldest = asyncio.get_running_loop().time() - self._max_idle_ms / 1000
+        for key, connection in list(self._open.items()):
+            idle = connection.in_flight == 0 and connection.last_used < oldest
+            if (idle or not connection.is_open) and self._open.get(key) is connection:
+                # Taken out before the wait: another task may put a new one there meanwhile.
+                del self._open[key]
+                await connection.close()

@@ -1,0 +1,366 @@
+"""The consumer: partitions from its group or assigned by hand, positions, polls, commits.
+
+For users, the CLI and pipelines. `prefetcher.py` fetches ahead in the background and `poll` hands
+out what has arrived; with a subscription `group.py` takes part in the group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple, Self
+
+from floodmark.client.cluster.cluster import Cluster
+from floodmark.client.cluster.view import TopicPartition
+from floodmark.client.consumer.committing import Committer
+from floodmark.client.consumer.group import ConsumerGroup, RebalanceListener, Subscription
+from floodmark.client.consumer.group_offsets import (
+    GroupMetadata,
+    OffsetAndMetadata,
+    Offsets,
+    committed_offsets,
+)
+from floodmark.client.consumer.prefetcher import AssignedPartition, Fetcher
+from floodmark.client.errors import ClientClosed, KafkaError
+from floodmark.client.offsets import OffsetSpec
+from floodmark.client.settings import ConsumerSettings
+from floodmark.records.record import Header, Record
+from floodmark.wire.errors import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+# How long a consumer tries to commit and to leave its group in order; less when it was cancelled.
+CLOSE_TIMEOUT_MS = 30_000
+HURRIED_CLOSE_MS = 1_000
+
+
+class ConsumerRecord(NamedTuple):
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[Header]
+
+
+class Consumer:
+    """Use it with `async with Consumer("127.0.0.1:9092") as consumer`."""
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str] | Cluster,
+        settings: ConsumerSettings | None = None,
+    ) -> None:
+        self.settings = settings or ConsumerSettings()
+        self._owns_cluster = not isinstance(bootstrap, Cluster)
+        self.cluster = (
+            bootstrap if isinstance(bootstrap, Cluster) else Cluster(bootstrap, self.settings)
+        )
+        has_group = self.settings.group_id is not None
+        self._fetcher = Fetcher(
+            self.cluster, self.settings, self._committed_positions if has_group else None
+        )
+        self._group: ConsumerGroup | None = None
+        self._committer: Committer | None = None
+        # Of partitions of which a poll gave more than an iteration has handed out: up to where they
+        # count as read, and what is to be handed out next.
+        self._unread: dict[TopicPartition, int] = {}
+        self._resume: dict[TopicPartition, int] = {}
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        await self.cluster.connect()
+        return self
+
+    async def __aexit__(self, exc_type: type[BaseException] | None, *exc_info: object) -> None:
+        # Whoever is cancelled wants to leave, not to wait for a broker that may be gone.
+        cancelled = exc_type is not None and issubclass(exc_type, asyncio.CancelledError)
+        await self.close(timeout_ms=HURRIED_CLOSE_MS if cancelled else CLOSE_TIMEOUT_MS)
+
+    async def close(self, *, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
+        """Commit (if that is automatic), leave the group at once, and stop."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._leave()
+        except TimeoutError:
+            logger.warning("the consumer was closed without a last commit: nobody answered in time")
+        finally:
+            await self._fetcher.stop()
+            if self._owns_cluster:
+                await self.cluster.close()
+
+    async def _leave(self) -> None:
+        if self._committer is not None:
+            await self._committer.finish()
+        if self._group is not None:
+            await self._group.close()
+        elif self._committer is not None:
+            await self._committer.commit_before_leaving()
+
+    # --- the group ---
+
+    async def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        listener: RebalanceListener | None = None,
+    ) -> None:
+        """Read these topics, or all whose whole name matches the pattern, together with the other
+        members of the group. Polls do the rest.
+        """
+        names = [topics] if isinstance(topics, str) else list(topics)
+        if bool(names) == (pattern is not None):
+            raise ValueError("subscribe either to topics or to a pattern")
+        subscription = Subscription(names, None if pattern is None else re.compile(pattern))
+        if self._group is not None:
+            self._group.resubscribe(subscription, listener)
+            return
+        if self._fetcher.assigned:
+            raise ValueError("partitions were assigned by hand: assign none before you subscribe")
+        committer = self._required_committer()
+        await self.cluster.connect()
+        self._group = ConsumerGroup(
+            self.cluster,
+            self.settings,
+            self._fetcher,
+            subscription=subscription,
+            listener=listener,
+            before_revocation=committer.commit_before_leaving,
+        )
+
+    async def unsubscribe(self) -> None:
+        """Leave the group, or give up the partitions assigned by hand."""
+        if self._group is not None:
+            await self._group.close()
+            self._group = None
+        self._forget_iteration()
+        self._fetcher.assign([])
+
+    @property
+    def group_metadata(self) -> GroupMetadata:
+        """Who this consumer is in its group, for `send_offsets_to_transaction`."""
+        if self._group is not None:
+            return self._group.membership.metadata
+        return GroupMetadata(self._required_group_id())
+
+    async def commit(self, offsets: Offsets | None = None) -> None:
+        """Store these offsets for the group, or the positions of all assigned partitions."""
+        await self._required_committer().commit(offsets)
+
+    def commit_nowait(self, offsets: Offsets | None = None) -> asyncio.Task[None]:
+        """The same without waiting; a failure is logged, and raised by awaiting the task."""
+        return self._required_committer().commit_nowait(offsets)
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What the group has committed; nothing for partitions where it has not."""
+        return await committed_offsets(
+            self.cluster, self._required_group_id(), list(partitions), require_stable=True
+        )
+
+    def _required_group_id(self) -> str:
+        if self.settings.group_id is None:
+            raise ValueError("the consumer has no group.id: set one to subscribe and to commit")
+        return self.settings.group_id
+
+    def _required_committer(self) -> Committer:
+        self._required_group_id()
+        if self._committer is None:
+            self._committer = Committer(
+                self.cluster,
+                self.settings,
+                group=lambda: self.group_metadata,
+                positions=self._consumed,
+                on_refused=self._commit_refused,
+            )
+        return self._committer
+
+    def _commit_refused(self, error: KafkaError) -> None:
+        if self._group is not None:
+            self._group.refused(error)
+
+    def _consumed(self) -> dict[TopicPartition, int]:
+        """Up to where records were handed out."""
+        positions = {p: s.position for p, s in self._fetcher.assigned.items()}
+        return {
+            partition: self._unread.get(partition, position)
+            for partition, position in positions.items()
+            if position is not None
+        }
+
+    async def _committed_positions(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        return {p: item.offset for p, item in (await self.committed(partitions)).items()}
+
+    # --- assignment and positions ---
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        return list(self._fetcher.assigned)
+
+    async def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions from now on; those that stay keep their position."""
+        if self._group is not None:
+            raise ValueError("the group assigns the partitions: unsubscribe before you assign")
+        wanted = list(partitions)
+        view = await self.cluster.topics_of({partition.topic for partition in wanted})
+        for partition in wanted:
+            if view.partition(partition) is None:
+                raise KafkaError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition} does not exist"
+                )
+        self._take_back()
+        self._fetcher.assign(wanted)
+        if self.settings.group_id is not None:
+            self._required_committer()
+
+    async def partitions_of(self, topic: str) -> list[TopicPartition]:
+        view = await self.cluster.topics_of([topic])
+        return [TopicPartition(topic, index) for index in sorted(view.topics[topic].partitions)]
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        if offset < 0:
+            raise ValueError(f"an offset is not negative, {offset} was given")
+        self._go_to(partition, position=offset)
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        for partition in partitions or self.assignment:
+            self._go_to(partition, target=OffsetSpec.EARLIEST)
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        for partition in partitions or self.assignment:
+            self._go_to(partition, target=OffsetSpec.LATEST)
+
+    def seek_to_timestamp(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
+        """The first record at or after this time, or the end when there is none."""
+        for partition in partitions or self.assignment:
+            self._go_to(partition, target=timestamp_ms)
+
+    async def position(self, partition: TopicPartition) -> int:
+        """The offset of the next record that a poll would give."""
+        state = self._state(partition)
+        if state.position is None:
+            await self._fetcher.find_positions()
+        assert state.position is not None
+        return state.position
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        for partition in partitions:
+            self._state(partition).paused = True
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        for partition in partitions:
+            self._state(partition).paused = False
+
+    def high_watermark(self, partition: TopicPartition) -> int | None:
+        """As the last fetch said; None before the first."""
+        return self._state(partition).high_watermark
+
+    def lag(self, partition: TopicPartition) -> int | None:
+        """How many offsets lie between the position and the end that this consumer may see."""
+        state = self._state(partition)
+        end = state.last_stable_offset if self.settings.read_committed else state.high_watermark
+        if end is None or state.position is None:
+            return None
+        return max(0, end - state.position)
+
+    async def beginning_offsets(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        return await self._fetcher.offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return await self._fetcher.offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """The first offset at or after each time; -1 where there is none."""
+        return await self._fetcher.offsets(timestamps)
+
+    # --- polling ---
+
+    async def poll(
+        self, timeout_ms: float = 500, *, max_records: int | None = None
+    ) -> dict[TopicPartition, list[Record]]:
+        """Records by partition as soon as there are some; nothing when the time is over."""
+        self._take_back()
+        limit = max_records or self.settings.max_poll_records
+        deadline_ms = self.cluster.clock.monotonic_ms() + timeout_ms
+        while True:
+            self._check()
+            self._fetcher.arrived.clear()
+            if self._committer is not None:
+                self._committer.commit_if_due(self.cluster.clock.monotonic_ms())
+            if self._group is not None:
+                await self._group.poll()
+            self._fetcher.prepare()
+            # Nothing is awaited between taking and returning: who cancels a poll loses no records.
+            taken = self._fetcher.take(limit)
+            look_again_ms = self._fetcher.start_fetches()
+            if taken:
+                return taken
+            if deadline_ms <= self.cluster.clock.monotonic_ms():
+                # Whoever polls without waiting lets the fetches go on at least.
+                await asyncio.sleep(0)
+                return {}
+            await self._fetcher.wait(min(deadline_ms, look_again_ms))
+
+    async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+        """Every record as it comes, without end.
+
+        A record counts as read, for commits, when the next one is asked for.
+        """
+        while True:
+            polled = await self.poll()
+            self._unread = {partition: records[0].offset for partition, records in polled.items()}
+            self._resume = dict(self._unread)
+            for partition, records in polled.items():
+                for offset, timestamp, key, value, headers in records:
+                    if partition not in self._resume:
+                        # A seek, or a poll beside this loop: the rest comes from elsewhere.
+                        break
+                    self._resume[partition] = offset + 1
+                    yield ConsumerRecord(*partition, offset, timestamp, key, value, headers)
+                    if partition in self._unread:
+                        self._unread[partition] = offset + 1
+                self._unread.pop(partition, None)
+                self._resume.pop(partition, None)
+
+    def _take_back(self) -> None:
+        """What an iteration was given and left behind, by `break` for example, comes again."""
+        for partition, offset in self._resume.items():
+            if partition in self._fetcher.assigned:
+                self._fetcher.assigned[partition].go_to(position=offset)
+        self._forget_iteration()
+
+    def _forget_iteration(self) -> None:
+        self._unread.clear()
+        self._resume.clear()
+
+    def _check(self) -> None:
+        if self._closed:
+            raise ClientClosed("the consumer is closed")
+        self._fetcher.raise_error()
+
+    def _go_to(
+        self, partition: TopicPartition, *, position: int | None = None, target: int | None = None
+    ) -> None:
+        self._unread.pop(partition, None)
+        self._resume.pop(partition, None)
+        self._state(partition).go_to(position=position, target=target)
+
+    def _state(self, partition: TopicPartition) -> AssignedPartition:
+        state = self._fetcher.assigned.get(partition)
+        if state is None:
+            raise ValueError(f"{partition} is not assigned to this consumer")
+        return state

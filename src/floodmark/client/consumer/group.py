@@ -1,0 +1,290 @@
+"""A consumer's part in its group: the subscription, rebalances, heartbeats, and who hears of them.
+
+Belongs to `consumer.py`. Joining runs in the background, but partitions change hands only inside a
+poll, where the listener is called. Heartbeats run apart from polling; a consumer that polls too
+seldom leaves the group by itself, so that others can go on with its partitions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+
+from floodmark.client.cluster.cluster import Cluster
+from floodmark.client.cluster.view import ClusterView, TopicPartition
+from floodmark.client.consumer.membership import DROPPED_CODES, REBALANCE, Joined, Membership
+from floodmark.client.consumer.prefetcher import Fetcher
+from floodmark.client.errors import KafkaError
+from floodmark.client.settings import ConsumerSettings
+from floodmark.wire.errors import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+# How often to look for a subscribed topic that does not exist yet.
+MISSING_TOPIC_RETRY_MS = 1_000
+
+
+class RebalanceListener:
+    """Told of partitions that come and go, inside `poll` or `close`; override what you need."""
+
+    async def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        """These are still this consumer's, but not for long: the place to commit."""
+
+    async def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
+        """These are this consumer's from now on: the place to seek."""
+
+    async def on_partitions_lost(self, partitions: Collection[TopicPartition]) -> None:
+        """These may belong to another consumer already: a commit would be refused."""
+        await self.on_partitions_revoked(partitions)
+
+
+class Subscription:
+    """Topics by name, or all whose whole name matches a pattern."""
+
+    def __init__(self, topics: Iterable[str] = (), pattern: re.Pattern[str] | None = None) -> None:
+        self.names = frozenset(topics)
+        self.pattern = pattern
+
+    def topics(self, view: ClusterView, *, exclude_internal: bool) -> frozenset[str]:
+        if self.pattern is None:
+            return self.names
+        return frozenset(
+            topic.name
+            for topic in view.topics.values()
+            if self.pattern.fullmatch(topic.name) and not (exclude_internal and topic.is_internal)
+        )
+
+
+class ConsumerGroup:
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: ConsumerSettings,
+        fetcher: Fetcher,
+        *,
+        subscription: Subscription,
+        listener: RebalanceListener | None,
+        before_revocation: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.membership = Membership(cluster, settings)
+        self._cluster = cluster
+        self._settings = settings
+        self._fetcher = fetcher
+        self._listener = listener or RebalanceListener()
+        self._before_revocation = before_revocation
+        self._subscription = subscription
+        self._topics: frozenset[str] = frozenset()
+        self._seen_view: ClusterView | None = None
+        self._partition_counts: Mapping[str, int] | None = None
+        self._looked_for_missing_ms = 0.0
+        self._needs_join = True
+        self._is_lost = False
+        self._joining: asyncio.Task[Joined] | None = None
+        self._error: KafkaError | None = None
+        self._polled_ms = cluster.clock.monotonic_ms()
+        if subscription.pattern is not None:
+            cluster.want_all_topics()
+        cluster.want_topics(subscription.names)
+        fetcher.stale = True
+        self._heart = asyncio.create_task(self._beat(), name="floodmark-heartbeat")
+
+    def resubscribe(self, subscription: Subscription, listener: RebalanceListener | None) -> None:
+        """Other topics from now on; the group rebalances with the next poll."""
+        self._subscription = subscription
+        self._listener = listener or RebalanceListener()
+        self._seen_view = None
+        if subscription.pattern is not None:
+            self._cluster.want_all_topics()
+        self._cluster.want_topics(subscription.names)
+        self._fetcher.stale = True
+
+    async def poll(self) -> None:
+        """Do what is due for the group; called by every poll of the consumer."""
+        self._polled_ms = self._cluster.clock.monotonic_ms()
+        if self._heart.done():
+            # It never ends by itself: show why it did.
+            self._heart.result()
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        if self._is_lost:
+            await self._give_up_lost()
+        self._follow_topics()
+        if self._joining is not None and self._joining.done():
+            joining, self._joining = self._joining, None
+            if joining.exception() is not None:
+                # The poll raises it; whoever polls again wants to try again.
+                self._needs_join = True
+            await self._settle(joining.result())
+        if self._needs_join and self._joining is None:
+            await self._start_join()
+
+    def refused(self, error: KafkaError) -> None:
+        """The coordinator answered a heartbeat or a commit with an error."""
+        if self._joining is not None:
+            # Meant for what this member was before; the join tells what it is now.
+            return
+        if error.code is REBALANCE:
+            self._needs_join = True
+        elif error.code in DROPPED_CODES:
+            self._lose(error)
+        elif error.code is ErrorCode.FENCED_INSTANCE_ID:
+            self._lose(error)
+            self._error = error
+        self._fetcher.arrived.set()
+
+    async def close(self) -> None:
+        """Hand over the partitions and leave."""
+        tasks = [self._heart, *([self._joining] if self._joining is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        owned = self._owned
+        if self._is_lost:
+            await self._give_up_lost()
+        elif owned:
+            await self._before_revocation()
+            await self._listener.on_partitions_revoked(owned)
+        self._fetcher.assign([])
+        await self.membership.leave("the consumer was closed or unsubscribed")
+
+    # --- rebalances ---
+
+    @property
+    def _owned(self) -> list[TopicPartition]:
+        return sorted(self._fetcher.assigned)
+
+    async def _start_join(self) -> None:
+        """An eager member gives up everything before it joins, a cooperative one nothing that it
+        may keep.
+        """
+        if not self._topics:
+            return
+        owned = self._owned
+        revoked = owned
+        if self.membership.is_cooperative:
+            revoked = [p for p in owned if p.topic not in self._topics]
+        if owned:
+            await self._before_revocation()
+        if self._is_lost:
+            return
+        if revoked:
+            await self._listener.on_partitions_revoked(revoked)
+            self._fetcher.assign([p for p in owned if p not in set(revoked)])
+        self._needs_join = False
+        self._joining = asyncio.create_task(
+            self.membership.join(self._topics, self._owned), name="floodmark-join"
+        )
+        self._joining.add_done_callback(lambda _: self._fetcher.arrived.set())
+
+    async def _settle(self, joined: Joined) -> None:
+        """The group has agreed: give up and take over what it says."""
+        if joined.lost_ownership:
+            await self._give_up_lost()
+        owned = set(self._fetcher.assigned)
+        revoked, added = owned - joined.assigned, joined.assigned - owned
+        self._partition_counts = joined.partition_counts
+        if revoked:
+            await self._before_revocation()
+            await self._listener.on_partitions_revoked(sorted(revoked))
+            # Whoever waits for these gets them when this member has said that it gave them up.
+            self._needs_join = True
+        self._cluster.want_topics({p.topic for p in joined.assigned})
+        self._fetcher.assign(
+            [p for p in self._fetcher.assigned if p not in revoked] + sorted(added)
+        )
+        logger.info(
+            "group %s, generation %d: %d partitions for %s",
+            self.membership.group_id,
+            self.membership.generation_id,
+            len(joined.assigned),
+            self.membership.member_id,
+        )
+        await self._listener.on_partitions_assigned(sorted(added))
+
+    def _lose(self, error: KafkaError) -> None:
+        self.membership.drop(error)
+        self._is_lost = True
+        self._needs_join = True
+
+    async def _give_up_lost(self) -> None:
+        self._is_lost = False
+        owned = self._owned
+        self._fetcher.assign([])
+        if owned:
+            await self._listener.on_partitions_lost(owned)
+
+    def _follow_topics(self) -> None:
+        """Topics that appear or grow lead to a rebalance."""
+        view = self._cluster.view
+        if view is not self._seen_view:
+            self._seen_view = view
+            topics = self._subscription.topics(
+                view, exclude_internal=self._settings.exclude_internal_topics
+            )
+            if topics != self._topics:
+                self._topics = topics
+                self._needs_join = True
+            elif self._has_grown(view):
+                self._partition_counts = None
+                self._needs_join = True
+        missing = not self._topics or not self._topics <= view.topics.keys()
+        if missing and self._polled_ms > self._looked_for_missing_ms + MISSING_TOPIC_RETRY_MS:
+            self._looked_for_missing_ms = self._polled_ms
+            self._fetcher.stale = True
+
+    def _has_grown(self, view: ClusterView) -> bool:
+        """Only the leader knows what the assignment was based on."""
+        counts = self._partition_counts
+        if counts is None:
+            return False
+        return any(view.partition_count(topic) != count for topic, count in counts.items())
+
+    # --- heartbeats ---
+
+    async def _beat(self) -> None:
+        pause_ms: float = self._settings.heartbeat_interval_ms
+        failures = 0
+        while True:
+            await asyncio.sleep(pause_ms / 1000)
+            pause_ms = self._settings.heartbeat_interval_ms
+            if not self.membership.has_joined or self._joining is not None:
+                continue
+            if await self._left_for_want_of_polls():
+                continue
+            generation_id = self.membership.generation_id
+            try:
+                await self.membership.heartbeat()
+                failures = 0
+            except KafkaError as error:
+                if error.retriable:
+                    failures += 1
+                    pause_ms = min(pause_ms, self._cluster.delay_ms(error, failures))
+                elif generation_id == self.membership.generation_id and self._joining is None:
+                    self._heart_refused(error)
+
+    def _heart_refused(self, error: KafkaError) -> None:
+        if error.code in DROPPED_CODES or error.code is REBALANCE:
+            self.refused(error)
+        else:
+            self._lose(error)
+            self._error = error
+            self._fetcher.arrived.set()
+
+    async def _left_for_want_of_polls(self) -> bool:
+        limit_ms = self._settings.max_poll_interval_ms
+        if self._cluster.clock.monotonic_ms() - self._polled_ms <= limit_ms:
+            return False
+        logger.warning(
+            "group %s is left: more than max.poll.interval.ms (%d) went by since the last poll; "
+            "poll more often, take fewer records at a time (max.poll.records) or raise it",
+            self.membership.group_id,
+            limit_ms,
+        )
+        membership_left = self.membership.leave("max.poll.interval.ms is over")
+        self._is_lost = True
+        self._needs_join = True
+        await membership_left
+        return True

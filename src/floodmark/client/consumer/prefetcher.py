@@ -1,0 +1,317 @@
+"""The partitions that a consumer reads: positions, what was fetched ahead, the fetches under way.
+
+Belongs to `consumer.py`. Each leader has at most one long-polling fetch under way, in the
+background.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+
+from floodmark.client.cluster.cluster import Cluster
+from floodmark.client.cluster.view import TopicPartition
+from floodmark.client.consumer.fetch_requests import PartitionAnswer, fetch
+from floodmark.client.consumer.fetched_records import FetchedRecords
+from floodmark.client.errors import KafkaError
+from floodmark.client.offsets import OffsetSpec, offsets_or_raise
+from floodmark.client.settings import ConsumerSettings
+from floodmark.records.record import Record
+from floodmark.wire.errors import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+Committed = Callable[[Collection[TopicPartition]], Awaitable[Mapping[TopicPartition, int]]]
+
+
+class AssignedPartition:
+    """What the consumer knows of one assigned partition."""
+
+    __slots__ = (
+        "failures",
+        "fetched",
+        "fetching",
+        "high_watermark",
+        "is_fresh",
+        "last_stable_offset",
+        "paused",
+        "position",
+        "retry_at_ms",
+        "target",
+    )
+
+    def __init__(self) -> None:
+        self.position: int | None = None
+        # Nobody has said yet where to begin: what the group committed counts, if there is any.
+        self.is_fresh = True
+        # Where to go while there is no position: a timestamp or an OffsetSpec, None for the reset
+        # policy.
+        self.target: int | None = None
+        self.fetched: FetchedRecords | None = None
+        self.fetching = False
+        self.paused = False
+        self.high_watermark: int | None = None
+        self.last_stable_offset: int | None = None
+        self.failures = 0
+        self.retry_at_ms = 0.0
+
+    def go_to(self, *, position: int | None = None, target: int | None = None) -> None:
+        self.is_fresh = False
+        self.position = position
+        self.target = target
+        self.fetched = None
+
+
+class Fetcher:
+    def __init__(
+        self, cluster: Cluster, settings: ConsumerSettings, committed: Committed | None
+    ) -> None:
+        """`committed` gives the offsets that the group, if there is one, has committed."""
+        self.assigned: dict[TopicPartition, AssignedPartition] = {}
+        # Set whenever a poll has a reason to look again.
+        self.arrived = asyncio.Event()
+        self.stale = False
+        self._cluster = cluster
+        self._settings = settings
+        self._committed = committed
+        self._fetches: dict[int, asyncio.Task[None]] = {}
+        self._preparing: asyncio.Task[None] | None = None
+        self._refresh_failures = 0
+        # Brokers whose last fetch failed: said once, not with every attempt.
+        self._failing: set[int] = set()
+        self._error: KafkaError | None = None
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these from now on; those that stay keep their position."""
+        self.assigned = {p: self.assigned.get(p) or AssignedPartition() for p in partitions}
+
+    def raise_error(self) -> None:
+        """What went wrong for good since the last poll."""
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    async def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The offset of a timestamp or an OffsetSpec in each partition."""
+        listed = await offsets_or_raise(
+            self._cluster, wanted, read_committed=self._settings.read_committed
+        )
+        return {partition: item.offset for partition, item in listed.items()}
+
+    async def wait(self, until_ms: float) -> None:
+        """For a fetch that ends, at most until then."""
+        left_ms = max(0.0, until_ms - self._cluster.clock.monotonic_ms())
+        try:
+            async with asyncio.timeout(left_ms / 1000):
+                await self.arrived.wait()
+        except TimeoutError:
+            return
+
+    def take(self, limit: int) -> dict[TopicPartition, list[Record]]:
+        taken: dict[TopicPartition, list[Record]] = {}
+        for partition, state in list(self.assigned.items()):
+            if limit <= 0:
+                break
+            if state.fetched is None or state.paused:
+                continue
+            fetched = state.fetched
+            try:
+                records = fetched.take(limit)
+            except KafkaError as error:
+                if not taken:
+                    raise _unreadable(partition, fetched.position, error) from error
+                # Those before it go to the end of the line, so that it will be the first.
+                break
+            finally:
+                state.position = fetched.position
+            if fetched.exhausted:
+                state.fetched = None
+            if records:
+                taken[partition] = records
+                limit -= len(records)
+                # The next poll begins with the others, so that none starves.
+                self.assigned[partition] = self.assigned.pop(partition)
+        return taken
+
+    # --- positions ---
+
+    def prepare(self) -> None:
+        """Look for positions and fresh metadata where they are wanting, beside the poll: it has a
+        time limit, and partitions that need nothing must not wait for those that do.
+        """
+        if self._preparing is not None:
+            if not self._preparing.done():
+                return
+            done, self._preparing = self._preparing, None
+            done.result()
+        if self._is_stale or any(state.position is None for state in self.assigned.values()):
+            self._preparing = asyncio.create_task(self._prepare(), name="floodmark-positions")
+            self._preparing.add_done_callback(lambda _: self.arrived.set())
+
+    async def _prepare(self) -> None:
+        await self.find_positions()
+        if self._is_stale:
+            self.stale = False
+            await self._refresh()
+
+    async def find_positions(self) -> None:
+        """Turn committed offsets, seeks to a time or an end, and the policy into positions."""
+        await self._start_at_committed()
+        lost = {p: s for p, s in self.assigned.items() if s.position is None}
+        if not lost:
+            return
+        wanted = {p: self._target(p, s) for p, s in lost.items()}
+        offsets = await self.offsets(wanted)
+        behind_the_end = [partition for partition, offset in offsets.items() if offset < 0]
+        if behind_the_end:
+            offsets |= await self.offsets(dict.fromkeys(behind_the_end, OffsetSpec.LATEST))
+        for partition, state in lost.items():
+            # A seek in the meantime counts more than what was asked before it.
+            if state.position is None and self._target(partition, state) == wanted[partition]:
+                state.go_to(position=offsets[partition])
+
+    async def _start_at_committed(self) -> None:
+        fresh = {p: s for p, s in self.assigned.items() if s.is_fresh}
+        if not fresh:
+            return
+        offsets = {} if self._committed is None else await self._committed(fresh)
+        for partition, state in fresh.items():
+            if state.is_fresh:
+                state.go_to(position=offsets.get(partition))
+
+    def _target(self, partition: TopicPartition, state: AssignedPartition) -> int:
+        if state.target is not None:
+            return state.target
+        policy = self._settings.auto_offset_reset
+        if policy == "none":
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{partition} has no valid position and auto.offset.reset is none: seek first",
+            )
+        return OffsetSpec.EARLIEST if policy == "earliest" else OffsetSpec.LATEST
+
+    # --- fetching ---
+
+    @property
+    def _is_stale(self) -> bool:
+        """A broker said that our metadata is, or it is time to ask again."""
+        return self.stale or self._cluster.is_old(self._cluster.clock.monotonic_ms())
+
+    def start_fetches(self) -> float:
+        """Ask every leader that is not being asked; gives the time at which to try again what
+        pauses after a failure.
+        """
+        now_ms = self._cluster.clock.monotonic_ms()
+        look_again_ms = math.inf
+        by_leader: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
+        for partition, state in self.assigned.items():
+            busy = state.fetching or state.fetched is not None or state.paused
+            if busy or state.position is None:
+                continue
+            if state.retry_at_ms <= now_ms:
+                try:
+                    by_leader[self._cluster.leader_of(partition)][partition] = state.position
+                except KafkaError as error:
+                    self._failed(state, error)
+            if state.retry_at_ms > now_ms:
+                look_again_ms = min(look_again_ms, state.retry_at_ms)
+        for leader, offsets in by_leader.items():
+            if leader not in self._fetches:
+                for partition in offsets:
+                    self.assigned[partition].fetching = True
+                self._fetches[leader] = asyncio.create_task(self._fetch(leader, offsets))
+        return look_again_ms
+
+    async def _refresh(self) -> None:
+        try:
+            await self._cluster.refresh()
+            self._refresh_failures = 0
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            # The next poll asks again, as often as it comes round, but not without a pause.
+            self._refresh_failures += 1
+            await asyncio.sleep(self._cluster.backoff.delay_ms(self._refresh_failures) / 1000)
+
+    async def _fetch(self, leader: int, offsets: Mapping[TopicPartition, int]) -> None:
+        asked = {partition: self.assigned[partition] for partition in offsets}
+        try:
+            connection = await self._cluster.connection_to(leader, "fetch")
+            answers = await fetch(self._cluster, connection, offsets, self._settings)
+            self._failing.discard(leader)
+            for partition, state in asked.items():
+                if partition in answers and state.position == offsets[partition]:
+                    self._received(partition, state, answers[partition])
+        except KafkaError as error:
+            if leader not in self._failing:
+                self._failing.add(leader)
+                logger.warning("broker %d gives no records now: %s", leader, error)
+            for state in asked.values():
+                self._failed(state, error)
+        finally:
+            for state in asked.values():
+                state.fetching = False
+            del self._fetches[leader]
+            self.arrived.set()
+
+    def _received(
+        self, partition: TopicPartition, state: AssignedPartition, answer: PartitionAnswer
+    ) -> None:
+        if answer.error is not None:
+            self._refused(partition, state, answer.error)
+            return
+        state.failures = 0
+        state.high_watermark = answer.high_watermark
+        state.last_stable_offset = answer.last_stable_offset
+        if len(answer.records) and state.position is not None:
+            state.fetched = FetchedRecords(
+                answer.records,
+                state.position,
+                aborted=answer.aborted if self._settings.read_committed else (),
+                check_crcs=self._settings.check_crcs,
+            )
+
+    def _refused(
+        self, partition: TopicPartition, state: AssignedPartition, error: KafkaError
+    ) -> None:
+        if error.code == ErrorCode.CORRUPT_MESSAGE:
+            # A producer may try again, but what is broken on the disk stays so.
+            self._error = _unreadable(partition, state.position, error)
+            self._failed(state, error)
+        elif error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._failed(state, error)
+        elif self._settings.auto_offset_reset == "none":
+            self._error = KafkaError(
+                error.code,
+                f"offset {state.position} of {partition} does not exist (any more) and "
+                "auto.offset.reset is none: seek to an offset that does",
+            )
+        else:
+            state.go_to()
+
+    def _failed(self, state: AssignedPartition, error: KafkaError) -> None:
+        """Worth another try after a pause, or an error for the next poll."""
+        if not error.retriable:
+            self._error = error
+            return
+        state.failures += 1
+        delay_ms = self._cluster.backoff.delay_ms(state.failures)
+        state.retry_at_ms = self._cluster.clock.monotonic_ms() + delay_ms
+        self.stale = self.stale or error.stale_metadata
+
+    async def stop(self) -> None:
+        tasks = [*self._fetches.values(), *([self._preparing] if self._preparing else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _unreadable(partition: TopicPartition, offset: int | None, error: KafkaError) -> KafkaError:
+    return KafkaError(
+        error.code,
+        f"{partition} cannot be read at offset {offset}: {error.text}; "
+        "seek to a later offset to go on without what is broken",
+    )

@@ -1,0 +1,312 @@
+"""The producer: records in, batches out to the leaders, a promise back for each record.
+
+For users, the CLI and pipelines. `send` puts a record into the open batch of its partition's queue;
+`sender.py` runs in the background and takes batches from the queues when they are full or have
+lingered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Self
+
+from floodmark.client.cluster.cluster import Cluster
+from floodmark.client.cluster.view import NO_LEADER, TopicPartition, TopicView
+from floodmark.client.consumer.group_offsets import GroupMetadata, Offsets
+from floodmark.client.errors import ClientClosed, KafkaError, RequestTimedOut
+from floodmark.client.producer.batch import Delivery, RecordMetadata, record_size_bytes
+from floodmark.client.producer.partition_queue import PartitionQueue
+from floodmark.client.producer.partitioner import StickyPartitioner, partition_for_key
+from floodmark.client.producer.payload import (
+    check_partition,
+    check_timestamp,
+    check_topic,
+    checked_headers,
+    payload,
+)
+from floodmark.client.producer.sender import Sender
+from floodmark.client.producer.transactions import Transactions
+from floodmark.client.settings import ProducerSettings
+from floodmark.records.batch import HEADER_BYTES
+from floodmark.records.record import Header, Record
+from floodmark.wire.errors import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+# How long a producer that was cancelled tries to abort its transaction before it leaves.
+HURRIED_ABORT_MS = 1_000
+
+
+class Producer:
+    """Use it with `async with Producer("127.0.0.1:9092") as producer`."""
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str] | Cluster,
+        settings: ProducerSettings | None = None,
+    ) -> None:
+        self.settings = settings or ProducerSettings()
+        self._owns_cluster = not isinstance(bootstrap, Cluster)
+        self.cluster = (
+            bootstrap if isinstance(bootstrap, Cluster) else Cluster(bootstrap, self.settings)
+        )
+        self._sticky = StickyPartitioner()
+        self._queues: dict[TopicPartition, PartitionQueue] = {}
+        self._sender = Sender(self.cluster, self.settings, self._queues)
+        self._topics: set[str] = set()
+        self._used_bytes = 0
+        self._space = asyncio.Event()
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        await self.cluster.connect()
+        return self
+
+    async def __aexit__(self, exc_type: type[BaseException] | None, *exc_info: object) -> None:
+        # Whoever is cancelled wants to leave, not to wait for a broker that may be gone.
+        cancelled = exc_type is not None and issubclass(exc_type, asyncio.CancelledError)
+        await self.close(flush=not cancelled)
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        headers: Iterable[Header] = (),
+        timestamp_ms: int | None = None,
+    ) -> Delivery:
+        """Put a record on its way; waits only for metadata and for room in `buffer.memory`.
+
+            delivery = await producer.send("orders", b"two apples", key=b"ann")
+            ...
+            metadata = await delivery  # partition, offset and timestamp, or a KafkaError
+
+        Keys, values and values of headers are bytes or None: anything else is a TypeError here.
+        With a transactional id the record becomes part of the open transaction.
+        """
+        if self._closed:
+            raise ClientClosed("the producer is closed")
+        key, value = payload("the key", key), payload("the value", value)
+        record_headers = checked_headers(headers) if headers else []
+        if timestamp_ms is not None:
+            check_timestamp(timestamp_ms)
+        if self._sender.transactions is not None:
+            self._sender.transactions.require_open()
+        size_bytes = record_size_bytes(key, value, record_headers)
+        self._check_size(size_bytes)
+        if topic not in self._topics:
+            check_topic(topic)
+            await self.cluster.topics_of([topic], timeout_ms=self.settings.max_block_ms)
+            self._topics.add(topic)
+        if self._used_bytes + size_bytes > self.settings.buffer_memory:
+            await self._wait_for_space(size_bytes)
+        target = self._choose(topic, key, partition, size_bytes)
+        if timestamp_ms is None:
+            timestamp_ms = self.cluster.clock.now_ms()
+        record = Record(0, timestamp_ms, key, value, record_headers)
+        return await self._append(target, record, size_bytes)
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        headers: Iterable[Header] = (),
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        """Send one record and wait until it is acknowledged.
+
+            metadata = await producer.send_and_wait("orders", b"two apples", key=b"ann")
+            print(metadata.partition, metadata.offset)
+
+        Waiting for each record is slow: to send many, use `send` and await the deliveries later.
+        """
+        return await (
+            await self.send(
+                topic,
+                value,
+                key=key,
+                partition=partition,
+                headers=headers,
+                timestamp_ms=timestamp_ms,
+            )
+        )
+
+    async def flush(self) -> None:
+        """Send everything at once and wait until the outcome of all of it is known.
+
+        Failures are not raised here: they belong to the deliveries.
+        """
+        await self._sender.flush()
+
+    # --- transactions ---
+
+    async def init_transactions(self) -> None:
+        """Once, before the first transaction: fences every older producer of this transactional id
+        and ends what it left open.
+        """
+        await self._transactions.initialize()
+
+    def begin_transaction(self) -> None:
+        """What is sent from now on is seen by read_committed readers together, or never."""
+        self._transactions.begin()
+
+    async def send_offsets_to_transaction(
+        self, offsets: Offsets, group: GroupMetadata | str
+    ) -> None:
+        """The group's committed offsets become part of the transaction.
+
+        With the group metadata of a consumer a member that lost its partitions is refused; a bare
+        group id commits for a group without members.
+        """
+        metadata = GroupMetadata(group) if isinstance(group, str) else group
+        await self._transactions.add_offsets(metadata, offsets)
+
+    async def commit_transaction(self) -> None:
+        """Send what is left, then make all of it visible.
+
+        A KafkaError that is retriable leaves the outcome open: call it again. After any other the
+        transaction has to be aborted.
+        """
+        self._transactions.require_committable()
+        await self._sender.flush()
+        self._transactions.begin_commit()
+        await self._transactions.end()
+
+    async def abort_transaction(self, *, timeout_ms: float | None = None) -> None:
+        """Nothing of the transaction is ever seen by read_committed readers."""
+        self._transactions.begin_abort()
+        self._sender.abandon(
+            KafkaError(ErrorCode.TRANSACTION_ABORTABLE, "the transaction was aborted")
+        )
+        await self._sender.flush()
+        await self._transactions.end(timeout_ms=timeout_ms)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """A transaction around a block: committed at its end, aborted when it raises."""
+        self.begin_transaction()
+        try:
+            yield
+            await self.commit_transaction()
+        except Exception:
+            if self._transactions.may_abort:
+                await self.abort_transaction()
+            raise
+
+    @property
+    def _transactions(self) -> Transactions:
+        if self._sender.transactions is None:
+            raise ValueError("the producer has no transactional.id: set one to use transactions")
+        return self._sender.transactions
+
+    async def close(self, *, flush: bool = True) -> None:
+        """Send what is left, then stop; without flush what is left fails.
+
+        An open transaction is aborted.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._sender.transactions is not None:
+                await self._abort_open(self._sender.transactions, patient=flush)
+            if flush:
+                await self._sender.flush()
+        finally:
+            await self._sender.stop()
+            if self._owns_cluster:
+                await self.cluster.close()
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        view = await self.cluster.topics_of([topic], timeout_ms=self.settings.max_block_ms)
+        return sorted(view.topics[topic].partitions)
+
+    async def _abort_open(self, transactions: Transactions, *, patient: bool) -> None:
+        """Readers wait for an open transaction until it times out, so do not leave one behind."""
+        if not transactions.may_abort:
+            return
+        try:
+            await self.abort_transaction(timeout_ms=None if patient else HURRIED_ABORT_MS)
+        except KafkaError as error:
+            logger.warning("the open transaction is left to time out: %s", error)
+
+    async def _append(self, target: TopicPartition, record: Record, size_bytes: int) -> Delivery:
+        queue = self._queues.get(target)
+        if queue is None:
+            queue = self._queues[target] = PartitionQueue(
+                target, batch_size=self.settings.batch_size, idempotent=self.settings.idempotent
+            )
+        delivery, opened = queue.append(record, size_bytes, self.cluster.clock.monotonic_ms())
+        self._used_bytes += size_bytes
+        if opened:
+            batch = queue.batches[-1]
+            batch.on_done(lambda: self._release(batch.size_bytes - HEADER_BYTES))
+            self._sender.wake()
+            # A caller that sends in a tight loop would otherwise keep the sender from running.
+            await asyncio.sleep(0)
+        return delivery
+
+    def _check_size(self, size_bytes: int) -> None:
+        limit = min(self.settings.max_request_size, self.settings.buffer_memory)
+        if size_bytes > limit:
+            raise KafkaError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"the record takes {size_bytes} bytes, more than max.request.size or "
+                f"buffer.memory ({limit}) allows",
+            )
+
+    def _choose(
+        self, topic: str, key: bytes | None, partition: int | None, size_bytes: int
+    ) -> TopicPartition:
+        view = self.cluster.view.topics.get(topic)
+        if view is None:
+            self._topics.discard(topic)
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} is gone")
+        if partition is not None:
+            if partition not in view.partitions:
+                check_partition(partition)
+                raise KafkaError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    f"topic {topic} has no partition {partition}, "
+                    f"only 0 to {len(view.partitions) - 1}",
+                )
+            return TopicPartition(topic, partition)
+        if key is not None:
+            return TopicPartition(topic, partition_for_key(key, len(view.partitions)))
+        return self._choose_sticky(view, size_bytes)
+
+    def _choose_sticky(self, view: TopicView, size_bytes: int) -> TopicPartition:
+        available = [p.partition for p in view.partitions.values() if p.leader != NO_LEADER]
+        candidates = available or list(view.partitions)
+        target = TopicPartition(view.name, self._sticky.current(view.name, candidates))
+        queue = self._queues.get(target)
+        if queue is not None and not queue.has_room(size_bytes):
+            self._sticky.advance(view.name)
+            target = TopicPartition(view.name, self._sticky.current(view.name, candidates))
+        return target
+
+    async def _wait_for_space(self, size_bytes: int) -> None:
+        """Back-pressure: the caller waits while `buffer.memory` is full of what is not yet sent."""
+        try:
+            async with asyncio.timeout(self.settings.max_block_ms / 1000):
+                while self._used_bytes + size_bytes > self.settings.buffer_memory:
+                    self._space.clear()
+                    self._sender.hurry()
+                    await self._space.wait()
+        except TimeoutError:
+            raise RequestTimedOut(
+                f"buffer.memory ({self.settings.buffer_memory} bytes) stayed full for "
+                f"{self.settings.max_block_ms} ms: the brokers take records slower than they come"
+            ) from None
+
+    def _release(self, size_bytes: int) -> None:
+        self._used_bytes -= size_bytes
+        self._space.set()

@@ -1,0 +1,262 @@
+"""The transactions of one producer: its identity, what belongs to the open one, how it ends.
+
+Belongs to `producer.py`, which offers the calls, and to `sender.py`, which asks before it sends a
+batch. Both of Kafka's protocols: in the first a partition is added before its first batch goes out
+and the epoch stays; in the second (KIP-890, finalized feature `transaction.version` 2) the produce
+itself adds it, and every end of a transaction brings a new epoch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from enum import Enum
+
+from floodmark.client.cluster.cluster import Cluster
+from floodmark.client.cluster.view import TopicPartition
+from floodmark.client.consumer.group_offsets import GroupMetadata, Offsets
+from floodmark.client.errors import KafkaError
+from floodmark.client.producer import transaction_requests as requests
+from floodmark.client.producer.partition_queue import ProducerIdentity
+from floodmark.client.settings import ProducerSettings
+from floodmark.wire.errors import ErrorCode
+
+
+class State(Enum):
+    UNINITIALIZED = "not initialized: call init_transactions first"
+    READY = "not open: call begin_transaction first"
+    OPEN = "open"
+    COMMITTING = "being committed"
+    ABORTING = "being aborted"
+    FAILED = "failed: abort it"
+    FENCED = "out of the producer's hands: close the producer"
+
+
+# Everything that may happen, and from where.
+_ALLOWED: dict[State, frozenset[State]] = {
+    State.READY: frozenset({State.UNINITIALIZED, State.COMMITTING, State.ABORTING}),
+    State.OPEN: frozenset({State.READY}),
+    # A commit or an abort whose answer did not come may be asked for again.
+    State.COMMITTING: frozenset({State.OPEN, State.COMMITTING}),
+    State.ABORTING: frozenset({State.OPEN, State.FAILED, State.ABORTING}),
+    State.FAILED: frozenset({State.OPEN, State.COMMITTING}),
+    State.FENCED: frozenset(State),
+}
+
+# After these no transaction of this producer can succeed any more.
+_FATAL_CODES = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.INVALID_TXN_STATE,
+    }
+)
+
+
+class Transactions:
+    def __init__(
+        self, cluster: Cluster, settings: ProducerSettings, on_change: Callable[[], None]
+    ) -> None:
+        """`on_change` is called when batches that had to wait may go, or have to fail."""
+        assert settings.transactional_id is not None
+        self.transactional_id = settings.transactional_id
+        self.identity = ProducerIdentity()
+        self.is_second_protocol = False
+        self.error: KafkaError | None = None
+        self._cluster = cluster
+        self._settings = settings
+        self._on_change = on_change
+        self._state = State.UNINITIALIZED
+        self._partitions: set[TopicPartition] = set()
+        self._unadded: set[TopicPartition] = set()
+        self._adding: asyncio.Task[None] | None = None
+        self._groups: set[str] = set()
+        # Numbers were used that the log may lack, or the coordinator may know more than we do: only
+        # a new epoch makes both agree again.
+        self._must_renumber = False
+
+    # --- the producer's calls ---
+
+    async def initialize(self) -> None:
+        """Get id and epoch; ends what an earlier producer of this transactional id left open."""
+        self._require(State.READY)
+        await self._ask_for_identity(ProducerIdentity())
+        self._state = State.READY
+
+    def begin(self) -> None:
+        self._move(State.OPEN)
+
+    async def add_offsets(self, group: GroupMetadata, offsets: Offsets) -> None:
+        self.require_open()
+        try:
+            if not self.is_second_protocol and group.group_id not in self._groups:
+                await requests.add_group(
+                    self._cluster, self._settings, self.identity, group.group_id
+                )
+            # Once the second protocol's request is out the group may belong to the transaction.
+            self._groups.add(group.group_id)
+            await requests.commit_group_offsets(
+                self._cluster,
+                self._settings,
+                self.identity,
+                group,
+                offsets,
+                second_protocol=self.is_second_protocol,
+            )
+        except KafkaError as error:
+            self.fail(error)
+            raise self.error or error from error
+
+    def require_open(self) -> None:
+        """Raises unless records and offsets may join the transaction now."""
+        if self.error is not None:
+            raise self.error
+        if self._state is not State.OPEN:
+            raise self._out_of_turn()
+
+    def require_committable(self) -> None:
+        """Raises unless a commit may begin, or be asked for again."""
+        if self.error is not None:
+            raise self.error
+        self._require(State.COMMITTING)
+
+    def begin_commit(self) -> None:
+        self.require_committable()
+        self._move(State.COMMITTING)
+
+    def begin_abort(self) -> None:
+        self._move(State.ABORTING)
+        self._unadded.clear()
+
+    async def end(self, *, timeout_ms: float | None = None) -> None:
+        """Tell the coordinator how it ends; when that fails for want of an answer, call again."""
+        if self.error is not None and self._state is not State.ABORTING:
+            raise self.error
+        if self._adding is not None:
+            await asyncio.wait([self._adding])
+        try:
+            if self._partitions or self._groups:
+                await self._end_at_coordinator(timeout_ms)
+            if self._must_renumber:
+                await self._ask_for_identity(self.identity, timeout_ms)
+        except KafkaError as error:
+            if not error.retriable:
+                self.fail(error)
+            raise
+        self._forget()
+        self._move(State.READY)
+
+    @property
+    def may_abort(self) -> bool:
+        return self._state in _ALLOWED[State.ABORTING]
+
+    async def stop(self) -> None:
+        if self._adding is not None:
+            self._adding.cancel()
+            await asyncio.wait([self._adding])
+
+    # --- the sender's questions ---
+
+    @property
+    def may_retry(self) -> bool:
+        """Whether a batch that was refused is worth another try."""
+        return self._state is State.OPEN
+
+    def may_send(self, partition: TopicPartition) -> bool:
+        """Whether the partition belongs to the transaction; if not it is being added."""
+        if partition in self._partitions:
+            return True
+        if self._state is not State.OPEN:
+            return False
+        if self.is_second_protocol:
+            self._partitions.add(partition)
+            return True
+        self._unadded.add(partition)
+        if self._adding is None:
+            self._adding = asyncio.create_task(self._add_partitions())
+        return False
+
+    def lost(self, error: KafkaError, *, numbered: bool) -> None:
+        """A batch will not be sent (again): the transaction cannot be committed whole."""
+        self._must_renumber = self._must_renumber or numbered
+        self.fail(error)
+
+    def fail(self, error: KafkaError) -> None:
+        """The transaction must be aborted or, if the error is final, the producer closed."""
+        if self._state is State.FENCED:
+            return
+        if error.code in _FATAL_CODES:
+            self._state = State.FENCED
+            self.error = error
+        elif self._state in _ALLOWED[State.FAILED]:
+            self._state = State.FAILED
+            # What was worth a retry before is not any more, and must not look so to callers.
+            self.error = (
+                KafkaError(ErrorCode.TRANSACTION_ABORTABLE, f"abort the transaction: {error}")
+                if error.retriable
+                else error
+            )
+        self._on_change()
+
+    # --- inside ---
+
+    async def _add_partitions(self) -> None:
+        """One request at a time; what is wanted meanwhile goes with the next."""
+        try:
+            while self._unadded:
+                batch = frozenset(self._unadded)
+                self._unadded.clear()
+                await requests.add_partitions(self._cluster, self._settings, self.identity, batch)
+                self._partitions |= batch
+                self._on_change()
+        except KafkaError as error:
+            # Perhaps it was added and only the answer is missing.
+            self._must_renumber = self._must_renumber or error.retriable
+            self.fail(error)
+        finally:
+            self._adding = None
+
+    async def _end_at_coordinator(self, timeout_ms: float | None) -> None:
+        # The cluster may have changed the protocol in the meantime: the next transaction follows.
+        ended, self.is_second_protocol = await requests.end(
+            self._cluster,
+            self._settings,
+            self.identity,
+            committed=self._state is State.COMMITTING,
+            second_protocol=self.is_second_protocol,
+            timeout_ms=timeout_ms,
+        )
+        self._partitions.clear()
+        self._groups.clear()
+        if ended is not None:
+            self.identity = ended
+            self._must_renumber = False
+
+    async def _ask_for_identity(
+        self, current: ProducerIdentity, timeout_ms: float | None = None
+    ) -> None:
+        self.identity, self.is_second_protocol = await requests.init(
+            self._cluster, self._settings, current, timeout_ms=timeout_ms
+        )
+        self._must_renumber = False
+
+    def _forget(self) -> None:
+        self.error = None
+        self._partitions.clear()
+        self._groups.clear()
+
+    def _require(self, target: State) -> None:
+        if self._state is State.FENCED and self.error is not None:
+            raise self.error
+        if self._state not in _ALLOWED[target]:
+            raise self._out_of_turn()
+
+    def _move(self, target: State) -> None:
+        self._require(target)
+        self._state = target
+
+    def _out_of_turn(self) -> RuntimeError:
+        return RuntimeError(f"the transaction of {self.transactional_id!r} is {self._state.value}")

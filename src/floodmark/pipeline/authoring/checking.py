@@ -1,0 +1,101 @@
+"""What is looked at before any query of a pipeline starts; every finding names its line.
+
+Called by `runner.py`, for `floodmark pipeline check` and before every run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from floodmark.client.cluster.cluster import Cluster
+from floodmark.pipeline.authoring.building import Built
+from floodmark.pipeline.authoring.declarations import DeclarationError, Output, Pipeline
+from floodmark.pipeline.authoring.tables import check_batches
+from floodmark.pipeline.datasource.options import parse_write_options
+from floodmark.pipeline.datasource.sink import check_columns, check_no_other_columns
+from floodmark.pipeline.errors import PipelineError, short_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from floodmark.pipeline.authoring.checkpoints import Checkpoint
+
+
+def check_topic_columns(item: Built) -> None:
+    if item.topic is None:
+        return
+    try:
+        check_columns(item.rows.schema, parse_write_options(item.options))
+        check_no_other_columns(item.rows.schema)
+    except PipelineError as error:
+        raise DeclarationError(item.output.place, str(error)) from error
+
+
+def check_streaming(spark: SparkSession, item: Built) -> None:
+    """Whether Spark can run the plan as a stream in the wanted mode, as often as wanted."""
+    jvm: Any = spark.sparkContext._jvm
+    frame: Any = item.rows
+    catalyst = jvm.org.apache.spark.sql.catalyst
+    mode = catalyst.streaming.InternalOutputModes.apply(item.output.output_mode)
+    plan = frame._jdf.queryExecution().analyzed()
+    try:
+        catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(plan, mode)
+        item.rows.writeStream.trigger(processingTime=item.trigger)
+    except (PySparkException, Py4JJavaError) as error:
+        raise DeclarationError(item.output.place, short_text(error)) from error
+
+
+def check_folders(built: Sequence[Built]) -> None:
+    """Every table needs a folder of its own."""
+    owners: dict[str, Output] = {}
+    for item in built:
+        if item.table is None:
+            continue
+        output, other = item.output, owners.setdefault(item.table, item.output)
+        if other is not output:
+            raise DeclarationError(
+                output.place,
+                f"{output.name} and {other.name} ({other.place}) write to one folder, "
+                f"{item.table}, where the batches of one would be taken for those of the other: "
+                "name two",
+            )
+
+
+def check_known_batches(spark: SparkSession, item: Built, checkpoint: Checkpoint) -> None:
+    if item.table is None:
+        return
+    try:
+        check_batches(spark, item.table, checkpoint.last_planned(item.output.name))
+    except PipelineError as error:
+        raise DeclarationError(item.output.place, str(error)) from error
+    except (PySparkException, Py4JJavaError) as error:
+        raise DeclarationError(
+            item.output.place,
+            f"Spark cannot reach the table {item.table}: {short_text(error)}. Correct the path; "
+            "a file system that Spark does not bring needs its jar, by --conf spark.jars.packages",
+        ) from error
+
+
+def check_sources(pipeline: Pipeline, bootstrap_server: str) -> None:
+    """Topics that are read must be there; those that are written are made by the broker."""
+    topics = asyncio.run(_topics_of(bootstrap_server))
+    for source in pipeline.sources.values():
+        # That of another broker is missed when its query starts.
+        is_elsewhere = "kafka.bootstrap.servers" in map(str.lower, source.options)
+        topic = pipeline.text(source.topic, source.place)
+        if topic not in topics and not is_elsewhere:
+            raise DeclarationError(
+                source.place,
+                f"topic {topic} of source {source.name} does not exist: create it with "
+                f"`floodmark topic create {topic}`, or correct the name",
+            )
+
+
+async def _topics_of(bootstrap_server: str) -> set[str]:
+    async with Cluster(bootstrap_server) as cluster:
+        return set((await cluster.refresh_all_topics()).topics)

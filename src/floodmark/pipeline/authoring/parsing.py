@@ -1,0 +1,166 @@
+"""Topic rows to typed columns, and what does not parse to dead letters.
+
+Called by `building.py`. Values are parsed by Spark in its permissive mode: a row it cannot read
+keeps its bytes and goes to the dead-letter topic, or stops the query when there is none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, StringType, StructType
+
+from floodmark.pipeline.authoring.binary_formats import BINARY_FORMATS, PARSED_MARK, with_parsed
+from floodmark.pipeline.authoring.declarations import DeclarationError, Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_PARSED = "_parsed"
+_CORRUPT = "_corrupt_record"
+# Spark reads one JSON document of a text and drops what follows it without a word. So it gets every
+# value inside a document of ours, whose end it finds only behind a document, or behind one with
+# more names and documents after it; those are no value of a list (see `_is_one_document`).
+_FRAMED = "value"
+_END = "end"
+_LISTED = "ARRAY<STRUCT<`_`: STRING>>"
+_PERMISSIVE = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+_METADATA = ("key", "topic", "partition", "offset", "timestamp")
+
+
+def schema_of(source: Source) -> StructType | None:
+    """The declared schema, checked; None for raw rows."""
+    if source.schema is None or isinstance(source.schema, StructType):
+        return source.schema
+    if source.format in BINARY_FORMATS:
+        return None
+    try:
+        schema = StructType.fromDDL(source.schema)
+        assert isinstance(schema, StructType)
+        return schema
+    except (ParseException, AnalysisException) as error:
+        raise DeclarationError(
+            source.place, f"the schema of {source.name} cannot be read: {_first_line(error)}"
+        ) from error
+
+
+def parse(source: Source, rows: DataFrame) -> DataFrame:
+    """The good rows as the author wants them."""
+    if source.format == "raw":
+        return rows
+    parsed = _with_parsed(source, rows)
+    bad = _is_bad(source)
+    if source.dead_letters is not None:
+        parsed = parsed.where(~bad)
+    else:
+        failure = F.raise_error(_complaint(source))
+        parsed = parsed.withColumn(_PARSED, F.when(bad, failure).otherwise(F.col(_PARSED)))
+    metadata = [F.col(name).alias(f"_{name}") for name in _METADATA] if source.metadata else []
+    result = parsed.select(f"{_fields(source)}.*", *metadata)
+    return result.drop(_CORRUPT, PARSED_MARK)
+
+
+def dead_letters(source: Source, rows: DataFrame) -> DataFrame:
+    """The bad rows: key and value as they came, and in headers why and from where."""
+    headers = {
+        "floodmark.error": F.concat(
+            F.lit("the value does not parse as "),
+            F.lit(f"{source.format} with the schema of {source.name}"),
+        ),
+        "floodmark.source": F.lit(source.name),
+        "floodmark.topic": F.col("topic"),
+        "floodmark.partition": F.col("partition").cast("string"),
+        "floodmark.offset": F.col("offset").cast("string"),
+        "floodmark.timestamp": F.unix_millis("timestamp").cast("string"),
+    }
+    entries = [
+        F.struct(F.lit(name).alias("key"), value.cast("binary").alias("value"))
+        for name, value in headers.items()
+    ]
+    bad = _with_parsed(source, rows).where(_is_bad(source))
+    return bad.select("key", "value", F.array(*entries).alias("headers"))
+
+
+def _with_parsed(source: Source, rows: DataFrame) -> DataFrame:
+    """The rows with one more column: a struct with the value's fields and what tells bad ones."""
+    if source.format in BINARY_FORMATS:
+        return with_parsed(source, rows, _PARSED)
+    schema = schema_of(source)
+    assert schema is not None
+    text = F.col("value").cast("string")
+    if source.format == "csv":
+        with_corrupt = StructType([*schema.fields]).add(_CORRUPT, StringType())
+        return rows.withColumn(_PARSED, F.from_csv(text, _ddl(with_corrupt), _PERMISSIVE))
+    framed = F.concat(F.lit('{"' + _FRAMED + '":'), text, F.lit(',"' + _END + '":true}'))
+    frame = StructType().add(_FRAMED, schema).add(_END, BooleanType()).add(_CORRUPT, StringType())
+    return rows.withColumn(_PARSED, F.from_json(framed, frame, _PERMISSIVE))
+
+
+def _fields(source: Source) -> str:
+    """Where the fields of the value are."""
+    return f"{_PARSED}.{_FRAMED}" if source.format == "json" else _PARSED
+
+
+def _is_bad(source: Source) -> Column:
+    nothing = F.col(_fields(source)).isNull()
+    if source.format == "protobuf":
+        return nothing
+    if source.format == "avro":
+        return nothing | F.col(f"{_PARSED}.{PARSED_MARK}").isNull()
+    # Spark puts a sign of its own in the place of bytes that are no text.
+    broken = F.col("value").isNull() | ~F.is_valid_utf8(F.col("value").cast("string"))
+    bad = nothing | broken | F.col(f"{_PARSED}.{_CORRUPT}").isNotNull()
+    for name in _required(source):
+        bad |= F.col(_fields(source)).getField(name).isNull()
+    if source.format == "json":
+        return bad | F.col(f"{_PARSED}.{_END}").isNull() | ~_is_one_document()
+    # Spark makes a row of nulls of nothing, though it refuses rows that lack some column.
+    return bad | (F.length("value") == 0)
+
+
+def _is_one_document() -> Column:
+    """Whether nothing follows the document of a value that was read inside its frame.
+
+    In the frame a comma is followed by a name and a colon, in a list by a value: text that can be
+    read both ways has neither. Reading it a second time is left out for an object in which only the
+    last sign can close it, as in all that hold no others.
+    """
+    text = F.col("value").cast("string")
+    is_closed_once = text.startswith("{") & (F.instr(text, "}") == F.length(text))
+    listed = F.from_json(F.concat(F.lit("["), text, F.lit("]")), _LISTED)
+    return is_closed_once | F.size(listed).eqNullSafe(1)
+
+
+def _required(source: Source) -> list[str]:
+    """The columns that are NOT NULL, about which Spark's parsers do not care."""
+    schema = schema_of(source)
+    return [] if schema is None else [field.name for field in schema.fields if not field.nullable]
+
+
+def _complaint(source: Source) -> Column:
+    advice = (
+        "write the key anew with a good value, or delete it by a tombstone"
+        if source.is_table
+        else "name a topic for such records by dead_letters"
+    )
+    return F.format_string(
+        # The first part is put in by Spark, or the text would be found in plans as well.
+        "%s.PipelineError: the record at offset %d of %s-%d does not "
+        f"parse as {source.format} with the schema of source {source.name} ({source.place}). "
+        f"Correct the schema, or {advice}",
+        F.lit("floodmark.pipeline.errors"),
+        F.col("offset"),
+        F.col("topic"),
+        F.col("partition"),
+    )
+
+
+def _ddl(schema: StructType) -> str:
+    quoted = [(field.name.replace("`", "``"), field.dataType) for field in schema.fields]
+    return ", ".join(f"`{name}` {kind.simpleString()}" for name, kind in quoted)
+
+
+def _first_line(error: Exception) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), "unknown reason")

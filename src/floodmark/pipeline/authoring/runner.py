@@ -1,0 +1,227 @@
+"""Runs a pipeline: a streaming query per output, watched until they end or are told to.
+
+Called by `floodmark pipeline run` and the demo. When one query fails the others are stopped, and
+the failure is told in the words of whoever caused it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from floodmark.client.cluster.cluster import Cluster
+from floodmark.client.consumer.group_offsets import GroupMetadata, commit_offsets
+from floodmark.client.errors import KafkaError
+from floodmark.pipeline.authoring.building import Builder, Built
+from floodmark.pipeline.authoring.checking import (
+    check_folders,
+    check_known_batches,
+    check_sources,
+    check_streaming,
+    check_topic_columns,
+)
+from floodmark.pipeline.authoring.checkpoints import Checkpoint
+from floodmark.pipeline.authoring.declarations import DeclarationError, Pipeline
+from floodmark.pipeline.authoring.progress import OBSERVED, Follower, OutputProgress, offsets_in
+from floodmark.pipeline.datasource.batch_writers import WriteBatch, at_least_once, exactly_once
+from floodmark.pipeline.datasource.offsets import from_document
+from floodmark.pipeline.errors import PipelineError, short_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+POLL_SECONDS = 0.5
+# How long a stop waits for the batch under way; a repeat after the restart is harmless anyway.
+STOP_PATIENCE_SECONDS = 30.0
+# What Spark says when a Python process took too long to start; the checkpoint makes it safe to
+# begin again.
+_STARVED = "Python worker failed to connect back"
+MOST_RESTARTS = 5
+# What Spark says when the state or the sources in a checkpoint are not those of the query.
+_OTHER_CODE = (
+    "sources in the checkpoint offsets",
+    "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
+    "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE",
+    "STREAMING_STATEFUL_OPERATOR_NOT_MATCH",
+)
+
+Show = Callable[[list[OutputProgress]], None]
+
+
+class Runner:
+    def __init__(
+        self,
+        spark: SparkSession,
+        pipeline: Pipeline,
+        *,
+        bootstrap_server: str,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        """Without a checkpoint it can only check; where others may come, the caller holds it."""
+        self._spark = spark
+        self._pipeline = pipeline
+        self._bootstrap_server = bootstrap_server
+        self._checkpoint = checkpoint
+        self._builder = Builder(spark, pipeline, bootstrap_server, checkpoint)
+        self._queries: dict[str, StreamingQuery] = {}
+        self._followers: dict[str, Follower] = {}
+        self._stopping = threading.Event()
+
+    def check(self) -> list[Built]:
+        """Build every plan and ask Spark whether it can run as a stream; nothing is started."""
+        built = self._builder.build_all()
+        for item in built:
+            check_topic_columns(item)
+            check_streaming(self._spark, item)
+            if self._checkpoint is not None:
+                check_known_batches(self._spark, item, self._checkpoint)
+        check_folders(built)
+        check_sources(self._pipeline, self._bootstrap_server)
+        return built
+
+    def run(self, *, once: bool = False, show: Show | None = None) -> None:
+        """Until every query has ended (`once`), one has failed, or `stop` was called."""
+        assert self._checkpoint is not None
+        built = self.check()
+        try:
+            for item in built:
+                self._begin(item, once)
+            self._watch(show, {item.output.name: item for item in built}, once)
+        finally:
+            self._stop_queries()
+        if show is not None:
+            show(self._progress())
+        asyncio.run(self._show_positions())
+
+    def stop(self) -> None:
+        """Ask a running pipeline to end in order; may be called from a signal handler."""
+        self._stopping.set()
+
+    def _progress(self) -> list[OutputProgress]:
+        """Of every output the batches since the last call, at least the last one."""
+        found: list[OutputProgress] = []
+        for name, query in self._queries.items():
+            reports: list[Any] = list(query.recentProgress)
+            follower = self._followers.setdefault(name, Follower(name))
+            found += follower.follow(reports, query.isActive)
+        return found
+
+    def _start(self, item: Built, once: bool) -> StreamingQuery:
+        assert self._checkpoint is not None
+        output = item.output
+        rows = item.rows.observe(OBSERVED, F.count(F.lit(1)).alias("rows"))
+        writer = rows.writeStream.queryName(f"{self._pipeline.name}.{output.name}")
+        writer = writer.outputMode(output.output_mode)
+        writer = writer.option("checkpointLocation", self._checkpoint.of_output(output.name))
+        if once:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=item.trigger)
+        try:
+            return self._to_target(item, writer).start()
+        except (PySparkException, Py4JJavaError) as error:
+            raise DeclarationError(output.place, short_text(error)) from error
+
+    def _to_target(self, item: Built, writer: DataStreamWriter) -> DataStreamWriter:
+        output = item.output
+        if item.topic is not None:
+            return writer.foreachBatch(self._write_batch(item))
+        writer = writer.format(output.spark_format).options(**item.options)
+        if item.table is not None:
+            writer = writer.option("path", item.table)
+        if output.partition_cols:
+            writer = writer.partitionBy(*output.partition_cols)
+        return writer
+
+    def _write_batch(self, item: Built) -> WriteBatch:
+        assert self._checkpoint is not None
+        if item.output.delivery == "at_least_once":
+            return at_least_once(options=item.options)
+        return exactly_once(
+            query=self._checkpoint.query_name(item.output.name),
+            options=item.options,
+            first_exact_batch=item.output.first_exact_batch,
+        )
+
+    def _begin(self, item: Built, once: bool) -> None:
+        """Start a query and wait until its source answers.
+
+        One after another: each needs a new Python process, to which Spark grants ten seconds.
+        """
+        query = self._queries[item.output.name] = self._start(item, once)
+        while query.isActive and query.status["message"] == "Initializing sources":
+            if self._stopping.wait(0.05):
+                return
+
+    def _watch(self, show: Show | None, built: Mapping[str, Built], once: bool) -> None:
+        restarts = dict.fromkeys(built, 0)
+        while not self._stopping.wait(POLL_SECONDS):
+            for name, item in built.items():
+                if self._is_starved(name) and restarts[name] < MOST_RESTARTS:
+                    restarts[name] += 1
+                    self._begin(item, once)
+            self._raise_failures()
+            if show is not None:
+                show(self._progress())
+            if not any(query.isActive for query in self._queries.values()):
+                self._raise_failures()
+                return
+
+    def _is_starved(self, name: str) -> bool:
+        """Whether a query ended only because the machine was too busy to start a process for it."""
+        error = self._queries[name].exception()
+        return error is not None and _STARVED in str(error)
+
+    def _raise_failures(self) -> None:
+        for name, query in self._queries.items():
+            error = query.exception()
+            if error is not None:
+                raise PipelineError(f"{name} has failed: {short_text(error)}{self._advice(error)}")
+
+    def _advice(self, error: PySparkException) -> str:
+        if not any(sign in str(error) for sign in _OTHER_CODE):
+            return ""
+        return (
+            "\nThe checkpoint was made by a pipeline of another shape: undo the change, or begin "
+            f"anew after `floodmark pipeline reset {self._pipeline.name}`"
+        )
+
+    def _stop_queries(self) -> None:
+        """After the batch that is under way, so that as little as possible is repeated."""
+        waited = threading.Event()
+        patience = STOP_PATIENCE_SECONDS
+        for query in self._queries.values():
+            while query.isActive and query.status["isTriggerActive"] and patience > 0:
+                waited.wait(0.1)
+                patience -= 0.1
+            query.stop()
+
+    async def _show_positions(self) -> None:
+        """Spark tells a source of its last batch when the next begins; tools shall see it now."""
+        try:
+            async with Cluster(self._bootstrap_server) as cluster:
+                for name, query in self._queries.items():
+                    offsets = from_document(_end_offsets(query))
+                    if offsets:
+                        group = GroupMetadata(self._builder.group_of(name))
+                        await commit_offsets(cluster, group, offsets)
+        except KafkaError:
+            # The positions are a service to onlookers; the checkpoint is what counts.
+            return
+
+
+def _end_offsets(query: StreamingQuery) -> dict[str, dict[str, int]]:
+    progress: Any = query.lastProgress
+    offsets: dict[str, dict[str, int]] = {}
+    for source in progress["sources"] if progress else ():
+        for topic, partitions in offsets_in(source, "endOffset").items():
+            offsets.setdefault(topic, {}).update(partitions)
+    return offsets

@@ -1,0 +1,270 @@
+"""The options of the data source, under the names that Spark's Kafka connector uses.
+
+Those who read and write parse them once on the driver; the parsed form travels to the workers.
+Option names do not distinguish capitals, as everywhere in Spark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from floodmark.client.cluster.cluster import parse_servers
+from floodmark.client.settings import (
+    ClientSettings,
+    ConsumerSettings,
+    ProducerSettings,
+    SettingsError,
+)
+from floodmark.pipeline.datasource.offsets import OffsetRule, ending_rule, starting_rule
+from floodmark.pipeline.errors import OptionError
+
+MIB = 1024 * 1024
+CLIENT_PREFIX = "kafka."
+DEFAULT_GROUP_PREFIX = "floodmark-spark"
+
+Settings = TypeVar("Settings", bound=ClientSettings)
+
+# Larger than the client's own defaults: a task reads one partition only, and large answers keep
+# the columns long. The patience covers a broker that is away for a minute.
+_READ_DEFAULTS = {
+    "max.partition.fetch.bytes": str(4 * MIB),
+    "isolation.level": "read_committed",
+    "default.api.timeout.ms": "120000",
+    "client.id": "floodmark-spark",
+}
+_WRITE_DEFAULTS = {
+    "batch.size": str(256 * 1024),
+    "delivery.timeout.ms": "180000",
+    "default.api.timeout.ms": "120000",
+    "max.block.ms": "120000",
+    "client.id": "floodmark-spark",
+}
+# What the connector refuses, because the query itself decides it.
+_REFUSED_FOR_READS = {
+    "auto.offset.reset": "use startingOffsets",
+    "enable.auto.commit": "the checkpoint holds the position",
+    "key.deserializer": "keys arrive as bytes, cast them in the query",
+    "value.deserializer": "values arrive as bytes, cast them in the query",
+    "interceptor.classes": "there are no Java classes here",
+}
+_REFUSED_FOR_STREAMS = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
+_REFUSED_FOR_WRITES = {
+    "key.serializer": "keys are written as they are, cast them in the query",
+    "value.serializer": "values are written as they are, cast them in the query",
+    "transactional.id": "this sink writes without transactions; "
+    "floodmark.pipeline.datasource.batch_writers.exactly_once has some of its own",
+}
+
+
+class Options:
+    """Spark's options with lower-case names, and readers that explain what is wrong with them."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._values = {name.lower(): value for name, value in options.items()}
+
+    def text(self, name: str) -> str | None:
+        value = self._values.get(name.lower())
+        return None if value is None else value.strip()
+
+    def path(self, name: str) -> Path | None:
+        text = self.text(name)
+        return None if text is None else Path(text)
+
+    def whole(self, name: str, lowest: int = 1) -> int | None:
+        text = self.text(name)
+        if text is None:
+            return None
+        try:
+            number = int(text)
+        except ValueError:
+            number = lowest - 1
+        if number < lowest:
+            raise OptionError(f"option {name} is {text!r}: it takes a whole number from {lowest}")
+        return number
+
+    def flag(self, name: str, default: bool) -> bool:
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.lower() not in ("true", "false"):
+            raise OptionError(f"option {name} is {text!r}: it takes true or false")
+        return text.lower() == "true"
+
+    def duration_ms(self, name: str, default_ms: int) -> int:
+        text = self.text(name)
+        return default_ms if text is None else parse_duration_ms(name, text)
+
+    def bootstrap_servers(self) -> str:
+        servers = self.text("kafka.bootstrap.servers")
+        if not servers:
+            raise OptionError(
+                "option kafka.bootstrap.servers is missing: name the brokers as host:port"
+            )
+        try:
+            parse_servers(servers)
+        except ValueError as error:
+            raise OptionError(f"option kafka.bootstrap.servers cannot be used: {error}") from error
+        return servers
+
+    def client_properties(
+        self, defaults: Mapping[str, str], refused: Mapping[str, str]
+    ) -> dict[str, str]:
+        """The `kafka.` options as the client's own settings, over our defaults."""
+        given = {
+            name.removeprefix(CLIENT_PREFIX): value
+            for name, value in self._values.items()
+            if name.startswith(CLIENT_PREFIX)
+        }
+        for name, advice in refused.items():
+            if name in given:
+                raise OptionError(f"option kafka.{name} cannot be set here: {advice}")
+        return {**defaults, **given}
+
+
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def parse_duration_ms(name: str, text: str) -> int:
+    """`15m`, `30s`, `500ms`; a bare number is milliseconds, as in Spark."""
+    digits = text.lower().rstrip("abcdefghijklmnopqrstuvwxyz ")
+    unit = text[len(digits) :].strip().lower() or "ms"
+    if not digits.isdigit() or unit not in _UNITS_MS:
+        raise OptionError(f"option {name} is {text!r}: write a duration such as 15m or 30s")
+    return int(digits) * _UNITS_MS[unit]
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """Which topics: exactly one of names, a pattern, or partitions by topic."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    assigned: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.pattern or ",".join(self.topics or self.assigned)
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """Everything that a read needs; made on the driver, pickled to the workers."""
+
+    bootstrap_servers: str
+    subscription: Subscription
+    starting: OffsetRule
+    ending: OffsetRule
+    client: ConsumerSettings
+    group_id: str
+    fail_on_data_loss: bool = True
+    include_headers: bool = False
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = 15 * 60_000
+    topic_ids_file: Path | None = None
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    bootstrap_servers: str
+    topic: str | None
+    client: ProducerSettings
+
+
+def parse_read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
+    given = Options(options)
+    properties = given.client_properties(_READ_DEFAULTS, _REFUSED_FOR_READS)
+    for name in _REFUSED_FOR_STREAMS if streaming else ():
+        if given.text(name) is not None:
+            raise OptionError(
+                f"option {name} is for batch reads: a stream has no end. Leave it out, or use "
+                "spark.read"
+            )
+    subscription = _subscription(given)
+    servers = given.bootstrap_servers()
+    maximum = given.whole("maxOffsetsPerTrigger")
+    minimum = given.whole("minOffsetsPerTrigger")
+    if maximum is not None and minimum is not None and minimum > maximum:
+        raise OptionError(
+            f"minOffsetsPerTrigger ({minimum}) is above maxOffsetsPerTrigger ({maximum}): "
+            "no batch could satisfy both"
+        )
+    return ReadOptions(
+        bootstrap_servers=servers,
+        subscription=subscription,
+        starting=starting_rule(given.text, streaming=streaming),
+        ending=ending_rule(given.text),
+        client=_settings(ConsumerSettings, properties),
+        group_id=properties.get("group.id") or _group_id(given, subscription),
+        fail_on_data_loss=given.flag("failOnDataLoss", True),
+        include_headers=given.flag("includeHeaders", False),
+        min_partitions=given.whole("minPartitions"),
+        max_records_per_partition=given.whole("maxRecordsPerPartition"),
+        max_offsets_per_trigger=maximum,
+        min_offsets_per_trigger=minimum,
+        max_trigger_delay_ms=given.duration_ms("maxTriggerDelay", 15 * 60_000),
+        topic_ids_file=given.path("topicIdsFile"),
+    )
+
+
+def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
+    given = Options(options)
+    properties = given.client_properties(_WRITE_DEFAULTS, _REFUSED_FOR_WRITES)
+    if properties.get("acks", "").strip() == "0":
+        # A task ends when its rows are written, which nobody would tell it.
+        properties["acks"] = "1"
+    return WriteOptions(
+        bootstrap_servers=given.bootstrap_servers(),
+        topic=given.text("topic"),
+        client=_settings(ProducerSettings, properties),
+    )
+
+
+def _settings(kind: type[Settings], properties: Mapping[str, str]) -> Settings:
+    try:
+        settings, _ = kind.from_properties(properties)
+    except SettingsError as error:
+        raise OptionError(f"a kafka. option cannot be used: {error}") from error
+    return settings
+
+
+def _subscription(given: Options) -> Subscription:
+    names = [name for name in ("subscribe", "subscribePattern", "assign") if given.text(name)]
+    if len(names) != 1:
+        what = "none of them is given" if not names else f"{' and '.join(names)} are given"
+        raise OptionError(
+            f"say which topics to read by one of subscribe, subscribePattern and assign: {what}"
+        )
+    text = given.text(names[0]) or ""
+    if names[0] == "subscribe":
+        topics = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+        if not topics:
+            raise OptionError(f"option subscribe is {text!r}: name at least one topic")
+        return Subscription(topics=topics)
+    if names[0] == "subscribePattern":
+        return Subscription(pattern=text)
+    return Subscription(assigned=_assigned(text))
+
+
+def _assigned(text: str) -> dict[str, tuple[int, ...]]:
+    try:
+        return {
+            str(topic): tuple(int(partition) for partition in partitions)
+            for topic, partitions in json.loads(text).items()
+        }
+    except (ValueError, TypeError, AttributeError):
+        raise OptionError(
+            f'option assign is {text!r}: write JSON such as {{"orders": [0, 1]}}'
+        ) from None
+
+
+def _group_id(given: Options, subscription: Subscription) -> str:
+    """The same query gets the same group after a restart, so that its lag stays in one place."""
+    prefix = given.text("groupIdPrefix") or DEFAULT_GROUP_PREFIX
+    name = "".join(c if c.isalnum() or c in "._-" else "-" for c in str(subscription))
+    return f"{prefix}-{name}"[:200]

@@ -1,0 +1,104 @@
+"""What one Spark task does to write its rows: plainly, or exactly once with a mark.
+
+Called in workers by the writers of `sink.py` and `batch_writers.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from floodmark.client.cluster.cluster import Cluster
+from floodmark.pipeline.datasource.batch_marks import (
+    Mark,
+    Repeatable,
+    check_repeat,
+    is_written,
+    mark_partition,
+    read_mark,
+)
+from floodmark.pipeline.datasource.options import WriteOptions
+from floodmark.pipeline.datasource.sending import BatchSender
+from floodmark.pipeline.datasource.writing import TaskWriter
+
+# Long enough for a slow task, below the broker's own limit (transaction.max.timeout.ms).
+TRANSACTION_TIMEOUT_MS = 600_000
+
+
+async def write_rows(options: WriteOptions, iterator: Iterator[pa.RecordBatch]) -> int:
+    """All rows, at least once; gives their number."""
+    async with Cluster(options.bootstrap_servers, options.client) as cluster:
+        sender = BatchSender(cluster, options.client)
+        await sender.begin()
+        writer = TaskWriter(cluster, sender, options, _task_number())
+        rows = 0
+        for batch in iterator:
+            rows += batch.num_rows
+            await writer.write(batch)
+        await writer.flush()
+    return rows
+
+
+async def write_rows_once(
+    options: WriteOptions, repeatable: Repeatable, iterator: Iterator[pa.RecordBatch]
+) -> int:
+    """All rows and the task's mark in one transaction; nothing when the mark is there already."""
+    task = _task_number()
+    group = repeatable.task_group(task)
+    client = dataclasses.replace(
+        options.client, transactional_id=group, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS
+    )
+    assert options.topic is not None
+    async with Cluster(options.bootstrap_servers, client) as cluster:
+        await cluster.topics_of([options.topic])
+        sender = BatchSender(cluster, client)
+        # First the id: it ends an earlier attempt's transaction, so the mark can change no more.
+        await sender.begin()
+        known = await read_mark(cluster, group, options.topic)
+        counter = _Counter(iterator)
+        if known is not None and is_written(known, repeatable, task):
+            # All rows are drawn nevertheless: state stores upstream commit when they are through.
+            for _ in counter:
+                pass
+            check_repeat(known, counter.rows, task)
+            return counter.rows
+        writer = TaskWriter(cluster, sender, options, task)
+        try:
+            for batch in counter:
+                await writer.write(batch)
+            await writer.flush()
+            mark = Mark(repeatable.batch, repeatable.tasks, counter.rows)
+            await sender.add_offset(group, mark_partition(options.topic), mark.to_offset())
+        except BaseException:
+            await _abort_quietly(sender.end(committed=False))
+            raise
+        await sender.end(committed=True)
+        return counter.rows
+
+
+async def _abort_quietly(abort: Coroutine[Any, Any, None]) -> None:
+    """The first error is the one to show; the next attempt ends the transaction as well."""
+    await asyncio.gather(abort, return_exceptions=True)
+
+
+class _Counter:
+    """Passes batches on and counts their rows."""
+
+    def __init__(self, iterator: Iterator[pa.RecordBatch]) -> None:
+        self._iterator = iterator
+        self.rows = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._iterator:
+            self.rows += batch.num_rows
+            yield batch
+
+
+def _task_number() -> int:
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId()

@@ -1,0 +1,223 @@
+"""What of a log is durable, and how it gets there.
+
+Owned by partition_log.py. `fsync` and `sync_names` run in threads while the loop goes on appending,
+rolling and removing; the locks here are what they share, and the loop never waits for them but in a
+truncation.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from floodmark.storage.errors import LogDirFailure, StorageError, TooManyFiles, storage_failure
+from floodmark.storage.files import Files
+from floodmark.storage.log.leader_epochs import LeaderEpochs
+from floodmark.storage.log.log_segments import LogSegments
+from floodmark.storage.log.segment import Segment
+from floodmark.storage.log_config import LogConfig
+
+
+class LogSync:
+    """All below `recovery_point` is on the disk."""
+
+    __slots__ = (
+        "_directory",
+        "_files",
+        "_finished",
+        "_guard",
+        "_in_use",
+        "_leader_epochs",
+        "_name_dirty",
+        "_names_changed",
+        "_names_synced",
+        "_segments",
+        "_truncations",
+        "is_closed",
+        "last_flush_ms",
+        "recovery_point",
+    )
+
+    def __init__(
+        self,
+        files: Files,
+        directory: Path,
+        segments: LogSegments,
+        leader_epochs: LeaderEpochs,
+        recovery_point: int,
+        now_ms: int,
+    ) -> None:
+        self._files = files
+        self._directory = directory
+        self._segments = segments
+        self._leader_epochs = leader_epochs
+        self.recovery_point = recovery_point
+        self.last_flush_ms = now_ms
+        self.is_closed = False
+        # Guards the recovery point against a truncation while fsync runs in its thread.
+        self._guard = threading.Lock()
+        self._truncations = 0
+        # Held while a thread uses files, so that none is closed or renamed under it.
+        self._in_use = threading.Lock()
+        # How often names of segments were made in the folder, and how many of those are durable.
+        self._names_changed = 1
+        self._names_synced = 0
+        # Segments that have rolled and whose indexes are not synced: the recovery point will pass
+        # them, and recovery then trusts what it finds. Changed in place and in single steps, since
+        # the loop adds to it while a thread takes from it.
+        self._finished: list[Segment] = []
+        # The folder's own name, too, is only durable once the folder above is synced.
+        self._name_dirty = True
+
+    # -- what the loop tells
+
+    def segment_added(self) -> None:
+        self._names_changed += 1
+
+    def segment_finished(self, segment: Segment) -> None:
+        self._finished.append(segment)
+
+    def require_names(self) -> None:
+        """Before a roll: the name of a segment before must not be lost while the new one's
+        survives. The broker calls `sync_names` in time, but for logs that roll every second."""
+        if self._names_synced < self._names_changed:
+            self._sync_names(self._names_changed)
+
+    def close_files(self) -> None:
+        """At once, or when the thread is done that uses them: the loop does not wait for a sync."""
+        self.is_closed = True
+        if self._in_use.acquire(blocking=False):
+            try:
+                for segment in self._segments.all:
+                    segment.close_file()
+            finally:
+                self._in_use.release()
+
+    # -- truncation
+
+    @contextmanager
+    def truncating(self) -> Iterator[None]:
+        """No sync runs inside of this."""
+        with self.using_files(), self._guard:
+            yield
+
+    def lower_recovery_point(self, offset: int) -> None:
+        """Before a truncation: nothing from the segment of this offset on counts as synced."""
+        with self._guard:
+            self._truncations += 1
+            slot = self._segments.slot_of(offset)
+            self.recovery_point = min(self.recovery_point, self._segments.base_offsets[slot])
+
+    def truncated(self, log_end_offset: int) -> None:
+        """Inside of `truncating`, when the batches are cut."""
+        self._truncations += 1
+        self.recovery_point = min(self.recovery_point, log_end_offset)
+        self._finished[:] = [old for old in self._finished if old in self._segments.all[:-1]]
+
+    # -- in threads
+
+    @contextmanager
+    def using_files(self) -> Iterator[None]:
+        """For a thread: no file is closed or renamed by others inside of this."""
+        try:
+            with self._in_use:
+                yield
+        finally:
+            if self.is_closed:
+                self.close_files()
+
+    def forget(self, segments: list[Segment]) -> None:
+        """Inside of `using_files`: these have left the log."""
+        for segment in segments:
+            with suppress(ValueError):
+                self._finished.remove(segment)
+
+    def fsync(self, log_end: Callable[[], int], now_ms: int | None) -> int:
+        """Make everything written before this call durable; returns the log end that is."""
+        with self.using_files():
+            # In this order: a truncation that is announced in between keeps the point where it is.
+            truncations = self._truncations
+            log_end_offset = log_end()
+            if self.is_closed:
+                return log_end_offset
+            finished = self._finished.copy()
+            del self._finished[: len(finished)]
+            try:
+                self._sync_all(finished)
+            except OSError as error:
+                if self.is_closed:
+                    # The folder has been renamed meanwhile, to be removed.
+                    return log_end_offset
+                self._finished[:0] = finished
+                raise self._failed(error) from error
+            with self._guard:
+                if truncations == self._truncations and log_end_offset > self.recovery_point:
+                    self.recovery_point = log_end_offset
+            if now_ms is not None:
+                self.last_flush_ms = now_ms
+            return log_end_offset
+
+    def _sync_all(self, finished: list[Segment]) -> None:
+        names_changed = self._names_changed
+        # A copy, because the loop may roll meanwhile.
+        segments = list(self._segments.all)
+        base_offsets = [segment.base_offset for segment in segments]
+        first = max(bisect_right(base_offsets, self.recovery_point) - 1, 0)
+        for segment in segments[first:]:
+            segment.fsync()
+        for segment in finished:
+            segment.fsync_indexes()
+        if self._leader_epochs.fsync() or self._names_synced < names_changed:
+            self._sync_names(names_changed)
+        if self._name_dirty:
+            self._files.fsync_dir(self._directory.parent)
+            self._name_dirty = False
+
+    def sync_names(self) -> None:
+        """Make the names of all segments durable."""
+        with self.using_files():
+            try:
+                if not self.is_closed:
+                    self._sync_names(self._names_changed)
+            except OSError as error:
+                if not self.is_closed:
+                    raise self._failed(error) from error
+
+    def _failed(self, error: OSError) -> StorageError:
+        failure = storage_failure(error, self._directory.parent, "fsync")
+        if error.filename is not None or isinstance(failure, TooManyFiles):
+            # Something could not be opened: no fsync has failed.
+            return failure
+        # After a failed fsync the kernel may have dropped the pages: nothing can be promised about
+        # this folder until it is recovered from what is on the disk.
+        return LogDirFailure(self._directory.parent, f"fsync: {error}")
+
+    def _sync_names(self, names_changed: int) -> None:
+        self._files.fsync_dir(self._directory)
+        self._names_synced = max(self._names_synced, names_changed)
+
+    # -- when
+
+    def flush_due(self, log_end_offset: int, config: LogConfig, now_ms: int) -> bool:
+        """Whether flush.messages or flush.ms asks for an fsync, or a finished segment waits for
+        one."""
+        pending = log_end_offset - self.recovery_point
+        return pending > 0 and (
+            pending >= config.flush_messages
+            or now_ms - self.last_flush_ms >= config.flush_ms
+            or self.recovery_point < self._segments.active.base_offset
+        )
+
+    def names_due(self, config: LogConfig, now_ms: int) -> bool:
+        """Whether the active segment may soon be full and its name is not durable yet: the next
+        roll would have to wait for that."""
+        if self._names_synced == self._names_changed:
+            return False
+        active = self._segments.active
+        return (
+            active.size_bytes > config.segment_bytes // 4
+            or now_ms - active.created_ms > config.segment_ms // 2
+        )

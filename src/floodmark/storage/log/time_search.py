@@ -1,0 +1,126 @@
+"""Finds records by their timestamps, in steps: a batch may have to be unpacked for it.
+
+Called by partition_log.py. The time index and the headers lead to the batch; only there records are
+looked at, without keeping any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from floodmark.records.batch import NO_TIMESTAMP, BatchHeader
+from floodmark.records.errors import DecompressionTooLarge
+from floodmark.records.scan import LEAST_MS, scan_records
+from floodmark.steps import Steps
+from floodmark.storage.log.segment import Segment
+
+_HEADERS_OF_A_STEP: Final = 64
+
+
+class TimestampedOffset(NamedTuple):
+    """A record found by time."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+def find_timestamp(
+    segments: Iterable[Segment], timestamp: int, first_offset: int
+) -> Steps[TimestampedOffset | None]:
+    """The first record at or after first_offset whose timestamp is not below this one."""
+    for segment in segments:
+        if segment.largest_timestamp >= timestamp:
+            found = yield from _first_since(segment, timestamp, first_offset)
+            if found is not None:
+                return found
+    return None
+
+
+def find_largest_timestamp(
+    segments: Iterable[Segment], first_offset: int
+) -> Steps[TimestampedOffset | None]:
+    """Of the first record that has it, among those at or after first_offset."""
+    largest: TimestampedOffset | None = None
+    # Of those with the same the earlier one stays in front.
+    for segment in sorted(segments, key=lambda one: one.largest_timestamp, reverse=True):
+        timestamp = segment.largest_timestamp
+        if largest is not None and timestamp <= largest.timestamp:
+            break
+        found = yield from _first_since(segment, timestamp, first_offset)
+        if found is None:
+            # It was that of a record which DeleteRecords has taken.
+            timestamp = yield from _largest_since(segment, first_offset)
+            if largest is None or timestamp > largest.timestamp:
+                found = yield from _first_since(segment, timestamp, first_offset)
+        largest = found or largest
+    return largest
+
+
+def _largest_since(segment: Segment, first_offset: int) -> Steps[int]:
+    """Of the records that DeleteRecords has left at the end of a segment."""
+    largest = NO_TIMESTAMP
+    start = segment.position_of(first_offset)
+    for number, (position, header) in enumerate(segment.headers(start, segment.size_bytes)):
+        timestamp = header.max_timestamp
+        if timestamp > largest and header.base_offset < first_offset:
+            timestamp = yield from _largest_in(segment, position, header, first_offset)
+        elif number % _HEADERS_OF_A_STEP == 0:
+            yield None
+        largest = max(largest, timestamp)
+    return largest
+
+
+def _largest_in(
+    segment: Segment, position: int, header: BatchHeader, first_offset: int
+) -> Steps[int]:
+    largest = NO_TIMESTAMP
+    batch = segment.file.pread(header.size_bytes, position)
+    try:
+        # No time is allowed: all of them are told.
+        for noted in scan_records(batch, header, latest_ms=LEAST_MS - 1):
+            for record in noted:
+                if header.base_offset + record.offset_delta >= first_offset:
+                    largest = max(largest, record.timestamp)
+            yield None
+    except DecompressionTooLarge:
+        return header.max_timestamp
+    return largest
+
+
+def _first_since(
+    segment: Segment, timestamp: int, first_offset: int
+) -> Steps[TimestampedOffset | None]:
+    """By the time index, and among records only in the batch that must have it."""
+    segment.load_indexes()
+    scan_from = max(segment.time_index.lookup(timestamp), first_offset)
+    start = segment.offset_index.lookup(scan_from)
+    for number, (position, header) in enumerate(segment.headers(start, segment.size_bytes)):
+        if header.max_timestamp >= timestamp and header.last_offset >= first_offset:
+            found = yield from _first_in(segment, position, header, timestamp, first_offset)
+            if found is not None:
+                return found
+        elif number % _HEADERS_OF_A_STEP == 0:
+            yield None
+    return None
+
+
+def _first_in(
+    segment: Segment, position: int, header: BatchHeader, timestamp: int, first_offset: int
+) -> Steps[TimestampedOffset | None]:
+    batch = segment.file.pread(header.size_bytes, position)
+    try:
+        for noted in scan_records(batch, header, latest_ms=timestamp - 1):
+            for record in noted:
+                offset = header.base_offset + record.offset_delta
+                if offset >= first_offset:
+                    return TimestampedOffset(
+                        record.timestamp, offset, header.partition_leader_epoch
+                    )
+            yield None
+    except DecompressionTooLarge:
+        # Not looked into any further. A reader who begins with the batch misses nothing.
+        begin = max(header.base_offset, first_offset)
+        return TimestampedOffset(header.max_timestamp, begin, header.partition_leader_epoch)
+    return None

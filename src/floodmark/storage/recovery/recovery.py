@@ -1,0 +1,381 @@
+"""Opening a partition's folder, after a clean stop or after any other.
+
+After an unclean stop every batch from the segment of the recovery point on is checked; the log is
+cut before the first one that is broken or missing, and indexes, leader epochs and producer state
+are made anew. Called by PartitionLog.open.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from floodmark.records.batch import NO_TIMESTAMP
+from floodmark.records.record import encode_batch
+from floodmark.storage.files import Files
+from floodmark.storage.indexes.index_file import CorruptIndex
+from floodmark.storage.indexes.offset_index import MAX_RELATIVE_OFFSET
+from floodmark.storage.log.leader_epochs import LeaderEpochs
+from floodmark.storage.log.log_segments import introduce
+from floodmark.storage.log.segment import Segment
+from floodmark.storage.log.verification import DamagedBatch
+from floodmark.storage.log_config import LogConfig
+from floodmark.storage.producers.producer_replay import rebuild_producers
+from floodmark.storage.producers.producer_snapshot import snapshot_offsets, snapshot_path
+from floodmark.storage.producers.producer_state import ProducerState
+from floodmark.storage.recovery import transaction_index_rebuild as broken_aborts
+from floodmark.storage.recovery.segment_files import (
+    base_offsets_in,
+    remove_leftovers,
+    tell_of_lost_segments,
+)
+from floodmark.storage.recovery.segment_recovery import recover_segment, refuse_old_format
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class LoadedLog:
+    """What a folder held, ready to be a PartitionLog."""
+
+    segments: list[Segment]
+    producers: ProducerState
+    leader_epochs: LeaderEpochs
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+
+
+def load_log(
+    files: Files,
+    directory: Path,
+    config: LogConfig,
+    *,
+    now_ms: int,
+    clean: bool,
+    recovery_point: int,
+    log_start_offset: int,
+    producer_expiration_ms: int,
+) -> LoadedLog:
+    """Read a folder, make it whole, and tell where the log starts and ends."""
+    remove_leftovers(files, directory, config)
+    opening = _Opening(
+        files,
+        directory,
+        config,
+        now_ms,
+        clean=clean,
+        recovery_point=recovery_point,
+        log_start_offset=log_start_offset,
+        producers=ProducerState(producer_expiration_ms),
+    )
+    opening.check_batches()
+    opening.find_end()
+    opening.replace_lost_end()
+    opening.settle_bounds()
+    opening.settle_epochs()
+    return opening.finish()
+
+
+class _Opening:
+    """A log on its way from its files to `LoadedLog`; the steps are taken in the order in which
+    they stand here."""
+
+    def __init__(
+        self,
+        files: Files,
+        directory: Path,
+        config: LogConfig,
+        now_ms: int,
+        *,
+        clean: bool,
+        recovery_point: int,
+        log_start_offset: int,
+        producers: ProducerState,
+    ) -> None:
+        self._files = files
+        self._directory = directory
+        self._config = config
+        self._now_ms = now_ms
+        self._segments = _load_segments(files, directory, config)
+        self._aborts_known = not broken_aborts.are_aside(files, directory)
+        self._clean = clean and self._aborts_known
+        self._recovery_point = recovery_point
+        self._start_offset = self._believable(log_start_offset)
+        self._producers = producers
+        self._leader_epochs = LeaderEpochs(files, directory)
+        self._epochs_known = self._leader_epochs.load()
+        self._end_offset = self._start_offset
+        self._end_is_damaged = False
+        # Where a batch without records stands for the end of the log, which is lost.
+        self._lost_from: int | None = None
+        introduce(self._segments, self._leader_epochs)
+
+    def _believable(self, log_start_offset: int) -> int:
+        """After a clean stop the recovery point is the log's end, and no log begins behind that."""
+        if not self._clean or not 0 < self._recovery_point < log_start_offset:
+            return log_start_offset
+        logger.error(
+            "%s: the checkpoint says that it begins at %d, but it ends at %d: all of it is kept",
+            self._directory.name,
+            log_start_offset,
+            self._recovery_point,
+        )
+        return 0
+
+    def check_batches(self) -> None:
+        if not self._clean:
+            checked_from = self._recovery_point if self._aborts_known else 0
+            self._recover(checked_from, self._recovery_point)
+        if not self._aborts_known:
+            broken_aborts.made_anew(self._files, self._directory, self._segments)
+
+    def find_end(self) -> None:
+        segments = self._segments
+        if not segments:
+            return
+        if self._clean and self._recovery_point > segments[-1].base_offset:
+            # A clean stop has left the end of the log there.
+            segments[-1].offset_limit = self._recovery_point
+        try:
+            self._end_offset = segments[-1].next_offset()
+        except DamagedBatch as damage:
+            refuse_old_format(segments[-1], damage.position)
+            if damage.offset < self._recovery_point:
+                logger.error("%s", damage)
+                self._end_offset = damage.offset
+                self._end_is_damaged = True
+                return
+            logger.warning("%s: recovering the last segment: %s", self._directory.name, damage)
+            within = segments[-1].base_offset + 1
+            self._recover(within, max(within, self._recovery_point))
+            self._end_offset = segments[-1].next_offset()
+
+    def replace_lost_end(self) -> None:
+        """All below the recovery point was on the disk as it should be: so the log reached up to
+        there, though the way is not known. An offset that was given to a record is never given to
+        another."""
+        lost_from = self._end_offset
+        if lost_from >= self._recovery_point:
+            return
+        logger.error(
+            "%s: the offsets from %d up to %d are lost or damaged on the disk",
+            self._directory.name,
+            lost_from,
+            self._recovery_point,
+        )
+        segments = self._segments
+        self._end_offset = first_offset = self._recovery_point
+        is_short = self._recovery_point - lost_from <= MAX_RELATIVE_OFFSET
+        if segments and is_short and not self._end_is_damaged:
+            self._lost_from = first_offset = lost_from
+            if segments[-1].base_offset == lost_from:
+                # Its file is there, and empty.
+                _drop(segments, len(segments) - 1)
+        self._add_segment(first_offset)
+        introduce(segments, self._leader_epochs)
+
+    def settle_bounds(self) -> None:
+        segments = self._segments
+        if segments and self._end_offset < self._start_offset:
+            # DeleteRecords went further than what is left of the log.
+            logger.warning(
+                "%s: the log ends at %d and began at %d: it begins there again, empty",
+                self._directory.name,
+                self._end_offset,
+                self._start_offset,
+            )
+            _drop(segments, 0)
+        if not segments:
+            self._add_segment(self._start_offset)
+            self._end_offset = self._start_offset
+        self._start_offset = max(self._start_offset, segments[0].base_offset)
+        self._end_offset = max(self._end_offset, segments[-1].base_offset)
+        segments[-1].offset_limit = self._end_offset
+
+    def settle_epochs(self) -> None:
+        if not self._epochs_known:
+            self._leader_epochs = _epochs_from_log(self._files, self._directory, self._segments)
+            introduce(self._segments, self._leader_epochs)
+        # In one step: half a list would be taken for a whole one at the next start.
+        self._leader_epochs.write()
+        self._leader_epochs.truncate_from_end(self._end_offset)
+        self._leader_epochs.truncate_from_start(self._start_offset)
+        if self._lost_from is not None:
+            leader_epoch = self._leader_epochs.epoch_for(self._lost_from)
+            _lead_over(self._segments[-1], self._lost_from, self._end_offset, leader_epoch)
+            self._files.fsync_dir(self._directory)
+
+    def finish(self) -> LoadedLog:
+        _remove_stray_snapshots(self._files, self._directory, self._segments, self._end_offset)
+        self._rebuild_producers(self._segments, self._start_offset, self._end_offset)
+        for segment in self._segments[:-1]:
+            segment.settle_indexes()
+        self._segments[-1].load_indexes()
+        return LoadedLog(
+            self._segments,
+            self._producers,
+            self._leader_epochs,
+            self._start_offset,
+            self._end_offset,
+            self._end_offset if self._clean else min(self._recovery_point, self._end_offset),
+        )
+
+    def _add_segment(self, first_offset: int) -> None:
+        self._segments.append(
+            Segment.create(self._files, self._directory, first_offset, self._config, self._now_ms)
+        )
+
+    def _rebuild_producers(
+        self, segments: list[Segment], first_offset: int, end_offset: int
+    ) -> None:
+        rebuild_producers(
+            self._files,
+            self._directory,
+            segments,
+            self._producers,
+            first_offset=first_offset,
+            end_offset=end_offset,
+            now_ms=self._now_ms,
+        )
+
+    def _recover(self, checked_from: int, recovery_point: int) -> None:
+        """Check the segments that reach above `checked_from`; cut the log at the first fault above
+        the recovery point.
+
+        One that ends right there is checked, too: its indexes may have been finished after the last
+        sync.
+        """
+        segments = self._segments
+        if not segments:
+            return
+        first = max(
+            (slot for slot, segment in enumerate(segments) if segment.base_offset < checked_from),
+            default=0,
+        )
+        start_offset = segments[first].base_offset
+        known_epochs = self._leader_epochs.copy()
+        # After a truncation the disk may keep the new epochs and the old batches: what is about to
+        # be checked says itself which epochs wrote it, or a follower would claim to agree with its
+        # leader.
+        self._leader_epochs.forget_from(start_offset)
+        for offset in snapshot_offsets(self._files, self._directory):
+            if offset > start_offset:
+                # It covers what is about to be checked, and may have survived what it describes.
+                self._files.remove(snapshot_path(self._directory, offset))
+        self._rebuild_producers(segments[:first], segments[0].base_offset, start_offset)
+        for slot in range(first, len(segments)):
+            is_whole = self._recover_segment(segments[slot], known_epochs, recovery_point)
+            if not is_whole or self._is_hole_behind(slot, recovery_point):
+                if slot + 1 < len(segments):
+                    logger.warning(
+                        "%s: dropping the segments after offset %d",
+                        self._directory.name,
+                        self._next_offset(segments[slot]),
+                    )
+                _drop(segments, slot + 1)
+                break
+        for segment in segments[first:-1]:
+            # The next sync of the log moves the recovery point past them.
+            segment.fsync_indexes()
+
+    def _recover_segment(
+        self, segment: Segment, known_epochs: LeaderEpochs, recovery_point: int
+    ) -> bool:
+        segment.leader_epochs = known_epochs
+        is_whole = recover_segment(
+            segment,
+            self._producers,
+            self._leader_epochs,
+            recovery_point,
+            holes_at_end=self._config.is_compacted,
+        )
+        segment.leader_epochs = self._leader_epochs
+        return is_whole
+
+    def _next_offset(self, recovered: Segment) -> int:
+        return max(self._producers.end_offset, recovered.base_offset)
+
+    def _is_hole_behind(self, slot: int, recovery_point: int) -> bool:
+        """Whether batches are missing before the next segment because they never reached the disk.
+
+        Below the recovery point all of them did: a gap there is the work of retention or
+        compaction.
+        """
+        if slot + 1 == len(self._segments):
+            return False
+        offset_limit = self._segments[slot + 1].base_offset
+        end_offset = self._next_offset(self._segments[slot])
+        return end_offset != offset_limit and offset_limit > recovery_point
+
+
+def _load_segments(files: Files, directory: Path, config: LogConfig) -> list[Segment]:
+    if not config.is_compacted:
+        tell_of_lost_segments(files, directory)
+    base_offsets = base_offsets_in(files, directory)
+    try:
+        segments = [Segment.load(files, directory, offset, config) for offset in base_offsets]
+    except CorruptIndex:
+        broken_aborts.put_aside(files, directory, base_offsets)
+        segments = [Segment.load(files, directory, offset, config) for offset in base_offsets]
+    for segment in segments[:-1]:
+        if segment.size_bytes == 0 and not config.is_compacted:
+            logger.error("%s has lost its records: the file is empty", segment.path)
+    return segments
+
+
+def _drop(segments: list[Segment], keep: int) -> None:
+    for segment in segments[keep:]:
+        segment.close_file()
+        segment.remove_files()
+    del segments[keep:]
+
+
+def _lead_over(segment: Segment, lost_from: int, end_offset: int, leader_epoch: int) -> None:
+    """Put a batch without records where the end of the log is lost, as compaction leaves them:
+    without one, who reads up to the end would wait there until the next append.
+
+    It is synced, because the end of the log is known by it from now on.
+    """
+    last_offset = end_offset - 1
+    batch = encode_batch(
+        [], base_offset=lost_from, last_offset=last_offset, leader_epoch=leader_epoch
+    )
+    segment.append(batch, lost_from, last_offset, NO_TIMESTAMP, len(batch))
+    segment.fsync()
+
+
+def _epochs_from_log(files: Files, directory: Path, segments: list[Segment]) -> LeaderEpochs:
+    """The epoch file is missing or broken: every epoch that wrote something stands in the
+    headers."""
+    found = LeaderEpochs(files, directory)
+    for segment in segments:
+        # There is no list to check against before this one is complete.
+        segment.leader_epochs = None
+        place: tuple[int, int] | None = (0, segment.base_offset)
+        while place is not None:
+            place = _collect_epochs(segment, *place, found)
+    return found
+
+
+def _collect_epochs(
+    segment: Segment, position: int, base_offset: int, found: LeaderEpochs
+) -> tuple[int, int] | None:
+    """Where to go on behind a damaged batch, which has no part in it."""
+    try:
+        for _, header in segment.headers(position, segment.size_bytes, base_offset):
+            found.begin(header.partition_leader_epoch, header.base_offset)
+    except DamagedBatch as damage:
+        return damage.after
+    return None
+
+
+def _remove_stray_snapshots(
+    files: Files, directory: Path, segments: list[Segment], log_end_offset: int
+) -> None:
+    """Keep the snapshots that lie at the start of a segment or at the end of the log."""
+    wanted = {segment.base_offset for segment in segments} | {log_end_offset}
+    for offset in snapshot_offsets(files, directory):
+        if offset not in wanted:
+            files.remove(snapshot_path(directory, offset))
