@@ -43,7 +43,6 @@ RESTLESS = {"move_leader": 160, "cut_link": 60}
 HASTY = {"move_leader": 160, "repeat": 250, "drop": 30}
 ECHOING = {"repeat": 400, "drop": 80}
 STORMY = {"lose_power": 80, "expire_live": 60, "stop": 30, "move_leader": 60}
-BLACKOUTS = {"lose_power": 120, "repeat": 200, "drop": 30, "kill": 10}
 LEADERLESS = {"crash_controller": 60, "expire_live": 60, "lose_answer": 30, "move_leader": 100}
 # Nobody looks at brokers for long.
 BLIND = {"look_at_brokers": 30, "elect_controller": 20, "lose_power": 100, "stop": 150}
@@ -289,7 +288,7 @@ def test_kip_903_a_replica_that_joins_by_the_fetches_of_an_earlier_life_is_caugh
         return self.proposal
 
     monkeypatch.setattr(Partition, "_propose", without_epochs)
-    assert "committed" in caught(weather=BLACKOUTS, first=5)
+    assert "committed" in caught(weather=STORMY, first=11)
 
 
 def test_a_silent_replica_that_joins_by_its_last_known_end_is_caught(

@@ -34,12 +34,19 @@ from floodmark.broker.partitions import Partitions
 from floodmark.broker.preload import preload
 from floodmark.broker.process_watch import until_gone
 from floodmark.broker.start_report import tell_of_start
+from floodmark.broker.zookeeper_member import (
+    founded_id,
+    no_zookeeper,
+    with_generated_id,
+    zookeeper_store,
+)
 from floodmark.clock import Clock, SystemClock
 from floodmark.config.broker_config import BrokerConfig
 from floodmark.config.checks import connection_limits
 from floodmark.controller.controller import Controller
 from floodmark.metadata.cache import MetadataCache
 from floodmark.metadata.cluster_folder import CLUSTER_FILE_NAME, founded_cluster_id
+from floodmark.metadata.departed import DepartedBrokers
 from floodmark.metadata.embedded import EmbeddedStore, stored_cluster_id
 from floodmark.metadata.image import BrokerInfo, Delta, Endpoint, MetadataImage
 from floodmark.metadata.store import Store, StoreUnavailable
@@ -93,6 +100,8 @@ class Broker:
         self._start_config = config
         self._log_dirs = [Path(path) for path in config.log_dirs]
         self._cluster_dir = config.get_str("floodmark.cluster.dir")
+        self._zookeeper = config.get_optional_str("zookeeper.connect")
+        self._in_cluster = bool(self._cluster_dir or self._zookeeper)
         self._metadata_file = (
             Path(self._cluster_dir) / CLUSTER_FILE_NAME
             if self._cluster_dir
@@ -117,6 +126,8 @@ class Broker:
     # The parts that need an identity; made by `start`.
     broker_id: int
     _identity: Identity
+    _store: Store
+    _founded_id: str | None
     metadata: MetadataCache
     membership: ClusterMembership
     coordination: Coordination
@@ -150,6 +161,8 @@ class Broker:
         try:
             await self._lifecycle.start(self._parts())
         except StoreUnavailable as error:
+            if self._zookeeper:
+                raise no_zookeeper(error) from error
             raise StorageError(
                 f"the metadata in {self._metadata_file} cannot be used: {error}. "
                 + _what_next(error)
@@ -175,7 +188,10 @@ class Broker:
         cluster.
         """
         yield Part(stop=self._executor.shutdown)
-        yield Part(self._open_folders, self._release_folders)
+        yield Part(self.logs.open_dirs, self._release_folders)
+        self._store = self._make_store()
+        yield Part(stop=self._store.close)
+        yield Part(self._identify)
         self._make_parts()
         yield Part(stop=self.links.close)
         yield Part(stop=self.membership.leave)
@@ -197,18 +213,19 @@ class Broker:
             hand_over = HandOver(self.broker_id, self.metadata, self.controller_client, self.clock)
             yield Part(stop=hand_over.run)
 
-    def _open_folders(self) -> None:
-        self.logs.open_dirs()
-        try:
-            if not self._cluster_dir:
-                check_metadata_folder(self._files, self._metadata_file, self.logs)
-            self._identity = establish_identity(
-                self._start_config, self.logs, self._stored_cluster_id
-            )
-            self._found = self.logs.found_partitions()
-        except BaseException:
-            self._release_folders()
-            raise
+    async def _identify(self) -> None:
+        if not self._in_cluster:
+            check_metadata_folder(self._files, self._metadata_file, self.logs)
+        if self._zookeeper:
+            await self._ask_zookeeper()
+        self._identity = establish_identity(self._start_config, self.logs, self._stored_cluster_id)
+        self._found = self.logs.found_partitions()
+
+    async def _ask_zookeeper(self) -> None:
+        """Who we are stands there, as far as the settings and the log folders do not say it."""
+        await self._store.open()
+        self._start_config = await with_generated_id(self._start_config, self.logs, self._store)
+        self._founded_id = await founded_id(self.logs, self._store)
 
     def _release_folders(self) -> None:
         """Gives the locks back after a start that came to nothing; an orderly stop has closed the
@@ -255,6 +272,8 @@ class Broker:
             logger.warning("the controller has told nothing within %d s", TOLD_WITHIN_S)
 
     def _stored_cluster_id(self) -> str | None:
+        if self._zookeeper:
+            return self._founded_id
         if self._cluster_dir:
             return founded_cluster_id(self._metadata_file)
         if not self._files.exists(self._metadata_file):
@@ -289,7 +308,7 @@ class Broker:
         self.links = BrokerLinks(self.metadata, f"broker-{self.broker_id}")
         self.membership = ClusterMembership(
             self.broker_id,
-            self._store(config),
+            self._store,
             self.metadata,
             self.clock,
             partial(self.links.request, purpose="control"),
@@ -339,8 +358,12 @@ class Broker:
                 lambda: random.randint(1, 2**31 - 1),
                 config.get_int("floodmark.request.max.entries"),
             ),
-            api_versions=advertised_versions(in_cluster=bool(self._cluster_dir)),
+            api_versions=advertised_versions(in_cluster=self._in_cluster),
         )
+        if self._cluster_dir:
+            remembered_ms = config.get_int("zookeeper.session.timeout.ms")
+            self.services.departed = DepartedBrokers(self.clock, remembered_ms)
+            self.metadata.subscribe(self.services.departed.image_changed)
         self.dispatch = Dispatch(self.services)
         self._maintenance = Maintenance(
             config,
@@ -356,7 +379,7 @@ class Broker:
         self.metadata.subscribe(self._image_changed)
         self.replicas.on_late_decision = self.coordination.partitions_changed
         self.replicas.quotas.configure(config.get_int)
-        if self._cluster_dir:
+        if self._in_cluster:
             self._make_replication(config)
 
     def _make_replication(self, config: BrokerConfig) -> None:
@@ -393,7 +416,10 @@ class Broker:
         image = self.metadata.image
         return image.brokers[broker_id].rack if image.is_live(broker_id) else None
 
-    def _store(self, config: BrokerConfig) -> Store:
+    def _make_store(self) -> Store:
+        config = self._start_config
+        if self._zookeeper:
+            return zookeeper_store(config, self._log_dirs[0])
         if not self._cluster_dir:
             return EmbeddedStore(self._files.database(self._metadata_file))
         from floodmark.metadata.shared import SharedStore

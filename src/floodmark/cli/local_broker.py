@@ -8,10 +8,12 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
-import time
+import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+
+from floodmark.clock import SystemClock
 
 LOCK = ".lock"
 META = "meta.properties"
@@ -32,11 +34,12 @@ class LocalBroker:
 
     def wait(self, timeout_s: float) -> bool:
         """Whether it has ended in time."""
-        deadline = time.monotonic() + timeout_s
+        clock, pause = SystemClock(), threading.Event()
+        deadline_ms = clock.monotonic_ms() + timeout_s * 1000
         while _lock_holder(self._folder) == self.pid:
-            if time.monotonic() > deadline:
+            if clock.monotonic_ms() > deadline_ms:
                 return False
-            time.sleep(POLL_S)
+            pause.wait(POLL_S)
         return True
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from floodmark.controller import known_brokers
 from floodmark.controller.decision import Decision, View
-from floodmark.controller.elections import led_by, told_anew
+from floodmark.controller.elections import changed_under_leader, led_by
 from floodmark.controller.eligible_replicas import without
 from floodmark.controller.partition_states import (
     PartitionKey,
@@ -73,7 +73,7 @@ def _without(view: View, topic: str, partition: PartitionImage, broker_id: int) 
         return partition
     smaller = without(partition, broker_id, min_in_sync_replicas(view, topic), keeps_all=True)
     if partition.leader != broker_id:
-        return partition if smaller == partition else told_anew(smaller)
+        return partition if smaller == partition else changed_under_leader(view.image, smaller)
     for replica in smaller.replicas:
         if replica in smaller.isr and view.image.is_active(replica):
             return led_by(smaller, replica, smaller.isr)

@@ -75,9 +75,18 @@ def led_by(partition: PartitionImage, leader: int, isr: tuple[int, ...]) -> Part
 
 
 def told_anew(partition: PartitionImage) -> PartitionImage:
-    """A change by the controller under the same leader. The leader epoch rises as well: a broker
-    of Apache Kafka ignores instructions under a leader epoch that it knows (KAFKA-16121)."""
+    """Other replicas under the same leader. Its leader epoch rises as well: a broker of Apache
+    Kafka ignores instructions under a leader epoch that it knows (KAFKA-16121)."""
     return led_by(partition, partition.leader, partition.isr)
+
+
+def changed_under_leader(image: MetadataImage, partition: PartitionImage) -> PartitionImage:
+    """The leader stays. Fencing by the leader epoch is for a change of reign, but a leader of
+    Kafka's takes no notice of a change under its own epoch."""
+    leader = image.brokers.get(partition.leader)
+    if leader is not None and leader.is_kafka:
+        return told_anew(partition)
+    return partition._replace(partition_epoch=partition.partition_epoch + 1)
 
 
 def elect_leaders(

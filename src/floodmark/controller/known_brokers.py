@@ -13,8 +13,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from floodmark.metadata import paths
-from floodmark.metadata.image import BrokerInfo
+from floodmark.metadata.image import NO_LEADER, BrokerInfo, MetadataImage
 from floodmark.metadata.store import SetData
+
+UNKNOWN_EPOCH = -1
 
 
 class BrokerChanges(NamedTuple):
@@ -51,6 +53,19 @@ def recall(data: bytes) -> dict[int, BrokerInfo]:
         )
         for text, one in known.items()
     }
+
+
+def assumed(image: MetadataImage) -> dict[int, BrokerInfo]:
+    """After a reign of Kafka's controller, which leaves no note: as it does, those that are
+    registered are taken for known, and those that are in sync but not registered for gone."""
+    named = {
+        broker_id
+        for topic in image.topics.values()
+        for partition in topic.partitions
+        for broker_id in (partition.leader, *partition.isr)
+    }
+    absent = named - image.brokers.keys() - {NO_LEADER}
+    return {**image.brokers, **{one: BrokerInfo(one, UNKNOWN_EPOCH, {}) for one in absent}}
 
 
 def still_there(

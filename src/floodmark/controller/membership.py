@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from floodmark.controller import known_brokers
 from floodmark.controller.decision import Decision, View, then
-from floodmark.controller.elections import led_by, next_leader, told_anew
+from floodmark.controller.elections import changed_under_leader, led_by, next_leader
 from floodmark.controller.eligible_replicas import without
 from floodmark.controller.partition_states import (
     PartitionKey,
@@ -84,11 +84,11 @@ def broker_registered(view: View, broker: BrokerInfo) -> Decision[BrokerInfo]:
             if partition.leader == broker.id or not image.is_live(partition.leader):
                 after = _led_again(now, name, partition, trusted)
             else:
-                after = partition if trusted == partition else told_anew(trusted)
+                after = partition if trusted == partition else changed_under_leader(image, trusted)
             if after is partition and is_back:
                 # While it was taken for dead, leaders were refused it as a member (KIP-903) and
                 # have moved on. Nothing they proposed before may be accepted now.
-                after = told_anew(partition)
+                after = changed_under_leader(image, partition)
             if after is not partition:
                 changed[name, index] = after
     operations, change = store_partitions(image, changed)
@@ -150,7 +150,7 @@ def _led_again(
         return elected
     if partition.leader != NO_LEADER:
         return led_by(trusted, NO_LEADER, trusted.isr)
-    return partition if trusted == partition else told_anew(trusted)
+    return partition if trusted == partition else changed_under_leader(view.image, trusted)
 
 
 def _without(view: View, topic: str, partition: PartitionImage, broker_id: int) -> PartitionImage:
@@ -158,6 +158,6 @@ def _without(view: View, topic: str, partition: PartitionImage, broker_id: int) 
     minimum = min_in_sync_replicas(view, topic)
     smaller = without(partition, broker_id, minimum, keeps_all=True)
     if partition.leader != broker_id:
-        return partition if smaller == partition else told_anew(smaller)
+        return changed_under_leader(view.image, smaller)
     elected = next_leader(view, topic, smaller)
     return elected if elected is not None else led_by(smaller, NO_LEADER, smaller.isr)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import NamedTuple
 
 from floodmark.metadata import paths
@@ -65,29 +66,38 @@ async def load_image(store: Store) -> MetadataImage:
 
 
 async def load_stored(store: Store) -> Stored:
+    settings = await load_settings(store)
+    topic_nodes = await store.read_tree(paths.TOPICS)
+    broker_nodes = await store.read_tree(paths.BROKER_IDS)
+    with _decoding():
+        topics = decode_topics(topic_nodes)
+        image = replace(
+            settings,
+            brokers=decode_brokers(broker_nodes),
+            topics=topics,
+            topics_by_id={topic.topic_id: topic for topic in topics.values()},
+        )
+        return Stored(image, tuple(_void_paths(topic_nodes, topics)))
+
+
+async def load_settings(store: Store) -> MetadataImage:
+    """The image but for brokers and topics, which the controller tells the brokers of."""
     identity = await load_identity(store)
     controller = await store.get(paths.CONTROLLER)
     feature = await store.get(paths.FEATURE)
     producer_ids = await store.get(paths.PRODUCER_ID_BLOCK)
-    topic_nodes = await store.read_tree(paths.TOPICS)
-    broker_nodes = await store.read_tree(paths.BROKER_IDS)
     config_nodes = await store.read_tree(paths.CONFIG)
     with _decoding():
-        topics = decode_topics(topic_nodes)
-        image = MetadataImage(
+        return MetadataImage(
             cluster_id=identity.cluster_id or "",
             controller_id=paths.decode_controller(controller.data) if controller else -1,
             controller_epoch=identity.controller_epoch,
-            brokers=decode_brokers(broker_nodes),
-            topics=topics,
-            topics_by_id={topic.topic_id: topic for topic in topics.values()},
             configs=decode_configs(config_nodes),
             features=decode_features(feature),
             next_producer_id=(
                 paths.decode_next_producer_id(producer_ids.data) if producer_ids else 0
             ),
         )
-        return Stored(image, tuple(_void_paths(topic_nodes, topics)))
 
 
 def decode_topics(nodes: Mapping[str, Node]) -> dict[str, TopicImage]:
@@ -105,6 +115,8 @@ def decode_topics(nodes: Mapping[str, Node]) -> dict[str, TopicImage]:
             eligible[parts[3], int(parts[5])] = node.data
     topics = {name: _topic(name, assignment, states) for name, assignment in assignments.items()}
     for (name, index), data in eligible.items():
+        if name not in topics or index >= len(topics[name].partitions):
+            continue  # A deletion has begun.
         partition = topics[name].partitions[index]
         replicas = paths.decode_eligible(data, partition.partition_epoch)
         partition = partition._replace(eligible_leader_replicas=replicas)
@@ -115,9 +127,10 @@ def decode_topics(nodes: Mapping[str, Node]) -> dict[str, TopicImage]:
 def _void_paths(nodes: Mapping[str, Node], topics: Mapping[str, TopicImage]) -> Iterator[str]:
     for path in nodes:
         parts = path.split("/")
-        if len(parts) == 7 and parts[6] == paths.ELIGIBLE:
-            partition = topics[parts[3]].partitions[int(parts[5])]
-            if not partition.eligible_leader_replicas:
+        if len(parts) == 7 and parts[6] == paths.ELIGIBLE and parts[3] in topics:
+            partitions = dict(enumerate(topics[parts[3]].partitions))
+            partition = partitions.get(int(parts[5]))
+            if partition is not None and not partition.eligible_leader_replicas:
                 yield path
 
 

@@ -21,13 +21,17 @@ from floodmark.metadata.image import (
     PartitionImage,
     TopicImage,
 )
+from floodmark.metadata.store import Create
 
 BROKER_IDS = "/brokers/ids"
+BROKER_SEQUENCE = "/brokers/seqid"
 TOPICS = "/brokers/topics"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 CLUSTER_ID = "/cluster/id"
 CONFIG = "/config"
+CONFIG_CHANGES = "/config/changes"
+DELETED_TOPICS = "/admin/delete_topics"
 FEATURE = "/feature"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 
@@ -35,18 +39,19 @@ PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 FLOODMARK = "/floodmark"
 KNOWN_BROKERS = "/floodmark/known_brokers"
 ELIGIBLE = "eligible_leader_replicas"
+LAST_REIGN = "/floodmark/last_reign"
 
 PERSISTENT_PATHS = (
     "/admin",
-    "/admin/delete_topics",
+    DELETED_TOPICS,
     "/brokers",
     BROKER_IDS,
-    "/brokers/seqid",
+    BROKER_SEQUENCE,
     TOPICS,
     "/cluster",
     CONFIG,
     "/config/brokers",
-    "/config/changes",
+    CONFIG_CHANGES,
     "/config/clients",
     "/config/groups",
     "/config/ips",
@@ -55,6 +60,7 @@ PERSISTENT_PATHS = (
     "/consumers",
     FLOODMARK,
     KNOWN_BROKERS,
+    LAST_REIGN,
     "/isr_change_notification",
     PRODUCER_ID_BLOCK,
     "/log_dir_event_notification",
@@ -92,6 +98,10 @@ def state_path(topic: str, partition: int) -> str:
 def eligible_path(topic: str, partition: int) -> str:
     """Ours, beside Kafka's state: Kafka's controller deletes it with the topic."""
     return f"{TOPICS}/{topic}/partitions/{partition}/{ELIGIBLE}"
+
+
+def deletion_path(topic: str) -> str:
+    return f"{DELETED_TOPICS}/{topic}"
 
 
 def config_path(resource: ConfigResource) -> str:
@@ -213,6 +223,8 @@ def decode_broker(broker_id: int, data: bytes, broker_epoch: int) -> BrokerInfo:
         document.get("rack"),
         supported_features=features,
         unbroken_since=int(document.get("unbroken_since", -1)),
+        # In ZooKeeper mode Kafka knows no features; each of our brokers names its own.
+        is_kafka=not features,
     )
 
 
@@ -308,6 +320,13 @@ def decode_eligible(data: bytes, state_version: int) -> tuple[int, ...]:
 
 def encode_config(config: Mapping[str, str]) -> bytes:
     return _encode({"version": 1, "config": dict(config)})
+
+
+def config_change(resource: ConfigResource) -> Create:
+    """Tells brokers that settings have changed: they watch the nodes that come here."""
+    entity = config_path(resource).removeprefix(f"{CONFIG}/")
+    data = _encode({"version": 2, "entity_path": entity})
+    return Create(f"{CONFIG_CHANGES}/config_change_", data, sequence=True)
 
 
 def decode_config(data: bytes) -> dict[str, str]:

@@ -33,7 +33,7 @@ async def test_any_broker_takes_a_request_that_the_controller_decides(cluster: C
     cluster.wait_until_agreed()
     for broker_id in IDS:
         assert len(cluster.image(broker_id).topics["t"].partitions) == 3
-        assert len(cluster.brokers[broker_id].broker.replicas) == 3
+        wait_for(lambda b=broker_id: len(cluster.brokers[b].broker.replicas) == 3)
         assert cluster.image(broker_id).config("topic", "t")["retention.ms"] == "12345"
 
 

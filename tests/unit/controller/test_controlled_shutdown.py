@@ -60,8 +60,15 @@ def test_leaders_move_and_the_broker_leaves_the_in_sync_replicas():
     now = after(now, decision)
     assert partition_of(now) == PartitionImage(2, 6, 10, (1, 2, 3), (2, 3))
     followed = partition_of(now, 1)
-    assert (followed.leader, followed.leader_epoch, followed.isr) == (2, 6, (2,))
+    assert (followed.leader, followed.leader_epoch, followed.isr) == (2, 5, (2,))
     assert followed.eligible_leader_replicas == (1,), "it has all, and its stop may yet be clean"
+
+
+def test_a_leader_of_apache_kafka_is_told_under_a_new_epoch_that_it_lost_a_follower():
+    now = view(PartitionImage(2, 5, 9, (2, 1), (2, 1)))
+    of_kafka = replace(now.image.brokers[2], is_kafka=True)
+    now = replace(now, image=now.image.apply(ImageChange(brokers={2: of_kafka})))
+    assert partition_of(after(now, controlled_shutdown(now, 1, 101))).leader_epoch == 6
 
 
 def test_a_partition_that_nobody_can_take_is_answered_until_somebody_can():
@@ -149,6 +156,6 @@ def test_followers_are_told_to_stop_without_deleting():
     (stop,) = (one for one in told[1] if isinstance(one, StopReplicaRequest))
     (topic,) = stop.topic_states
     (partition,) = topic.partition_states
-    assert (partition.partition_index, partition.leader_epoch) == (1, 6)
+    assert (partition.partition_index, partition.leader_epoch) == (1, 5)
     assert not partition.delete_partition
     assert not any(isinstance(one, StopReplicaRequest) for one in (*told[2], *told[3]))

@@ -37,7 +37,7 @@ def test_a_leader_that_restarted_unnoticed_hands_over_to_another_in_sync_replica
 
 def test_a_follower_that_restarted_unnoticed_has_to_catch_up_first():
     after, version = restarted(2, PartitionImage(1, 5, 9, (1, 2), (1, 2)))
-    assert (after.leader, after.leader_epoch, after.isr) == (1, 6, (1,))
+    assert (after.leader, after.leader_epoch, after.isr) == (1, 5, (1,))
     assert (after.partition_epoch, version) == (10, 9)
 
 
