@@ -12,9 +12,8 @@ import pytest
 
 from crash_kit.checker import Checker
 from crash_kit.load import Load
-from floodmark.client.admin.admin import Admin
-from floodmark.client.admin.admin_types import NewTopic
-from kit.cluster import IDS, ProcessCluster
+from floodmark.testing import Cluster
+from kit.cluster import leader_ports
 
 TOPIC = "handed-over"
 PARTITIONS = 6
@@ -24,58 +23,39 @@ LONGEST_STOP_S = 10
 
 @pytest.mark.timeout(300)
 def test_a_rolling_restart_loses_no_request_of_a_producer_that_retries(tmp_path: Path) -> None:
-    cluster = ProcessCluster(tmp_path)
-    load = Load(cluster.bootstrap, TOPIC, PARTITIONS, SEED)
     checker = Checker(TOPIC, PARTITIONS, SEED)
-    try:
-        asyncio.run(create_topic(cluster.bootstrap))
+    with Cluster(tmp_path) as cluster:
+        cluster.create_topic(TOPIC, PARTITIONS)
+        load = Load(cluster.bootstrap_servers, TOPIC, PARTITIONS, SEED)
         load.start()
-        for broker_id in IDS:
-            before = len(load.acknowledged())
-            stop(cluster, broker_id)
-            led_by = {one.leader for one in cluster.describe(TOPIC).partitions.values()}
-            assert led_by <= set(IDS) - {broker_id}
-            cluster.start(broker_id)
-            cluster.wait_until_up()
-            cluster.wait_until_in_sync(TOPIC)
-            assert not load.problems
-            assert len(load.acknowledged()) > before
-        load.finish()
+        try:
+            for broker in cluster.ids:
+                before = len(load.acknowledged())
+                stop(cluster, broker)
+                leaders = {cluster.leader_of(TOPIC, index) for index in range(PARTITIONS)}
+                assert leaders <= set(cluster.ids) - {broker}
+                cluster.start(broker)
+                cluster.wait_until_in_sync(TOPIC)
+                assert not load.problems
+                assert len(load.acknowledged()) > before
+        finally:
+            load.finish()
         assert not load.problems
-        asyncio.run(checker.check_all(cluster.leaders(TOPIC), load))
-    finally:
-        load.finish()
-        cluster.stop()
+        asyncio.run(checker.check_all(leader_ports(cluster, TOPIC, PARTITIONS), load))
 
 
 @pytest.mark.timeout(120)
 def test_brokers_that_stop_together_do_not_wait_for_each_other(tmp_path: Path) -> None:
-    cluster = ProcessCluster(tmp_path)
-    try:
-        asyncio.run(create_topic(cluster.bootstrap))
-        began = time.monotonic()
-        for process in cluster.processes.values():
-            process.terminate()
-        codes = [process.wait() for process in cluster.processes.values()]
-        assert codes == [0, 0, 0]
-        assert time.monotonic() - began < LONGEST_STOP_S
-        for process in cluster.processes.values():
-            assert "stopped in order" in process.output()
-    finally:
-        cluster.stop()
+    with Cluster(tmp_path) as cluster:
+        cluster.create_topic(TOPIC, PARTITIONS)
+        stop(cluster, *cluster.ids)
 
 
-def stop(cluster: ProcessCluster, broker_id: int) -> None:
-    process = cluster.processes[broker_id]
+def stop(cluster: Cluster, *brokers: int) -> None:
     began = time.monotonic()
-    assert process.stop() == 0
+    cluster.stop(*brokers)
     assert time.monotonic() - began < LONGEST_STOP_S
-    output = process.output()
-    assert "stopped in order" in output
-    assert "could not be handed over" not in output
-
-
-async def create_topic(bootstrap: str) -> None:
-    async with Admin(bootstrap) as admin:
-        configs = {"min.insync.replicas": "2"}
-        await admin.create_topic(NewTopic(TOPIC, PARTITIONS, len(IDS), configs=configs))
+    for broker in brokers:
+        output = cluster.log_file(broker).read_text()
+        assert "stopped in order" in output
+        assert "could not be handed over" not in output

@@ -88,18 +88,10 @@ class ServerProcess:
     def thaw(self) -> None:
         self._process.send_signal(signal.SIGCONT)
 
-    def terminate(self) -> None:
-        """SIGTERM, without waiting for the end."""
-        if self.is_running():
-            self._process.send_signal(signal.SIGTERM)
-
     def stop(self, timeout_s: float = 60.0) -> int:
         """End it in order (SIGTERM); one that does not end is killed, and that is an error."""
-        self.terminate()
-        return self.wait(timeout_s)
-
-    def wait(self, timeout_s: float = 60.0) -> int:
-        """Until it has ended; one that does not end is killed, and that is an error."""
+        if self.is_running():
+            self._process.send_signal(signal.SIGTERM)
         try:
             return self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:

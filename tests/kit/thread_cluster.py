@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from floodmark.metadata.image import MetadataImage
@@ -12,18 +13,18 @@ IDS = (1, 2, 3)
 
 
 class Cluster:
-    def __init__(self, folder: Path, **settings: str) -> None:
-        """Dots in the names of settings are underscores here."""
+    def __init__(
+        self, folder: Path, store: Mapping[str, str] | None = None, **settings: str
+    ) -> None:
+        """`store` are the settings that name it; a folder that they share by default. Dots in the
+        names of other settings are underscores here."""
         self._folder = folder
         self._settings = {name.replace("_", "."): value for name, value in settings.items()}
+        self._settings |= store or {"floodmark.cluster.dir": str(folder / "cluster")}
         self.brokers = {broker_id: self._make(broker_id) for broker_id in IDS}
 
     def _make(self, broker_id: int) -> Broker:
-        settings = {
-            **self._settings,
-            "node.id": broker_id,
-            "floodmark.cluster.dir": str(self._folder / "cluster"),
-        }
+        settings = {**self._settings, "node.id": broker_id}
         return Broker(self._folder / f"data-{broker_id}", settings).start()
 
     def image(self, broker_id: int) -> MetadataImage:

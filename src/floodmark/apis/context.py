@@ -19,12 +19,15 @@ from floodmark.apis.authorizer import (
     ResourceKind,
 )
 from floodmark.apis.failures import Failures
+from floodmark.apis.prepared.memory import Generation
 from floodmark.apis.quotas import Quotas, Unlimited
 from floodmark.controller.topic_names import why_invalid
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.headers import RequestHeader
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from floodmark.clock import Clock
     from floodmark.config.broker_config import BrokerConfig
     from floodmark.controller.controller import Controller
@@ -69,6 +72,12 @@ class ControlRequests(Protocol):
     async def stop_replica(self, request: StopReplicaRequest) -> ErrorCode: ...
 
 
+class FolderMoves(Protocol):
+    """Moves partitions between log folders."""
+
+    def request(self, key: tuple[str, int], target: Path) -> None: ...
+
+
 class Coordinators(Protocol):
     """Both services, made when they are first asked for."""
 
@@ -92,10 +101,13 @@ class Services:
     control: ControlRequests
     coordinators: Coordinators
     fetch_sessions: FetchSessions
+    folder_moves: FolderMoves
     api_versions: Mapping[int, tuple[int, int]]
     failures: Failures = field(default_factory=Failures)
     authorizer: Authorizer = field(default_factory=AllowAll)
     quotas: Quotas = field(default_factory=Unlimited)
+    # To be ended with every change of ACLs and quotas.
+    generation: Generation = field(default_factory=Generation)
     departed: DepartedBrokers | None = None
     """None where there are no other brokers."""
 

@@ -23,7 +23,6 @@ from floodmark.wire.schema import schema_of
 _FETCH = ApiKey.FETCH
 
 Handle: TypeAlias = Callable[[RequestContext, Any], Any]
-Remember: TypeAlias = "Callable[[RequestContext, Route, memoryview, Any, Any], None]"
 
 
 class Route(NamedTuple):
@@ -36,8 +35,8 @@ class Route(NamedTuple):
     encode_header: Callable[[int], bytes]
     access: Access
     """What it asks of the authorizer."""
-    remember: Remember | None = None
-    """What an API does with a request that it has handled, to be quicker with the next."""
+    most_entries: int
+    """How many entries a request may have."""
     count_errors: Callable[[Any], None] | None = None
     """Called with every answer that is encoded here."""
 
@@ -49,7 +48,7 @@ class Route(NamedTuple):
 
     def answer(self, context: RequestContext, message: Any) -> Response:
         """What is ready to be sent passes, and None, which stands for no answer."""
-        answer: Response
+        answer: Answer | None
         if message is None or isinstance(message, (bytes, list)):
             answer = message
         else:

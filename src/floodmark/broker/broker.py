@@ -23,6 +23,7 @@ from floodmark.broker.control_requests import ControlRequests
 from floodmark.broker.controller_client import ControllerClient
 from floodmark.broker.coordinators import Coordination
 from floodmark.broker.delayed_work import Deferred
+from floodmark.broker.folder_moves import FolderMoves
 from floodmark.broker.hand_over import HandOver
 from floodmark.broker.identity import Identity, establish_identity, look_at_folders
 from floodmark.broker.lifecycle import Lifecycle, Part
@@ -33,6 +34,7 @@ from floodmark.broker.new_folders import check_metadata_folder, find_metadata_fi
 from floodmark.broker.partitions import Partitions
 from floodmark.broker.preload import preload
 from floodmark.broker.process_watch import until_gone
+from floodmark.broker.session_doubt import SessionDoubt
 from floodmark.broker.start_report import tell_of_start
 from floodmark.broker.zookeeper_member import (
     founded_id,
@@ -112,7 +114,7 @@ class Broker:
         self._found: list[FoundPartition] = []
         self._logs_loaded = False
         self._cleaner: LogCleaner | None = None
-        self._replication: list[Fetchers | IsrReview] = []
+        self._replication: list[Fetchers | IsrReview | SessionDoubt] = []
         self.logs = LogManager(
             self._files,
             self._log_dirs,
@@ -201,6 +203,7 @@ class Broker:
         yield Part(stop=self._close_logs)
         yield Part(stop=self._deferred.close)
         yield Part(stop=self.partitions.close)
+        yield Part(stop=self._folder_moves.close)
         yield Part(self._begin_afterwards, self._end_afterwards)
         yield Part(self._maintenance.start, self._maintenance.close)
         yield Part(stop=self._close_network)
@@ -284,6 +287,7 @@ class Broker:
         """What can wait until the first clients are served: code that is not in use yet is
         imported off the loop, so that its first user need not wait, and the cleaner starts."""
         await asyncio.to_thread(preload)
+        self._folder_moves.resume()
         if self.config.get_bool("log.cleaner.enable") and self.is_serving:
             from floodmark.storage.compaction.cleaner import LogCleaner
 
@@ -312,7 +316,7 @@ class Broker:
             self.metadata,
             self.clock,
             partial(self.links.request, purpose="control"),
-            until_gone=until_gone if self._cluster_dir else None,
+            until_gone=until_gone if self._in_cluster else None,
         )
         self.controller_client = ControllerClient(
             self.broker_id, self.metadata, self.controller, self.links, self.membership.fence
@@ -342,6 +346,9 @@ class Broker:
             self.replicas,
             self.clock,
         )
+        self._folder_moves = FolderMoves(
+            self.logs, self.replicas, self.clock, self._executor, self._deferred
+        )
         self.services = Services(
             broker_id=self.broker_id,
             clock=self.clock,
@@ -358,9 +365,10 @@ class Broker:
                 lambda: random.randint(1, 2**31 - 1),
                 config.get_int("floodmark.request.max.entries"),
             ),
+            folder_moves=self._folder_moves,
             api_versions=advertised_versions(in_cluster=self._in_cluster),
         )
-        if self._cluster_dir:
+        if self._in_cluster:
             remembered_ms = config.get_int("zookeeper.session.timeout.ms")
             self.services.departed = DepartedBrokers(self.clock, remembered_ms)
             self.metadata.subscribe(self.services.departed.image_changed)
@@ -390,7 +398,13 @@ class Broker:
         if config.get_optional_str("replica.selector.class") == RACK_AWARE:
             self.replicas.rack_of = self._rack_of
         fence = self.membership.fence
+        self.replicas.in_doubt = doubt = SessionDoubt(
+            config.get_int("zookeeper.session.timeout.ms"),
+            self.clock,
+            self.membership.is_registered,
+        )
         self._replication = [
+            doubt,
             Fetchers(
                 self.broker_id,
                 self.replicas,

@@ -158,6 +158,7 @@ class Controller:
         if self._writer is not None:
             await self._queue.join()
             self._stop(self._writer)
+        await self._liveness.closed()
 
     def deposed(self) -> None:
         """Another broker is the controller by now: nothing more is decided or told here."""

@@ -1,4 +1,7 @@
-"""Three brokers that share a metadata store: registration, election, what they tell each other."""
+"""Three brokers on one metadata store: registration, election, what they tell each other.
+
+On the file that brokers of one machine share, and on ZooKeeper.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,23 @@ from floodmark.client.admin.admin import Admin
 from floodmark.client.admin.admin_types import ConfigResource, NewTopic, ResourceType
 from kit.thread_cluster import IDS, Cluster
 from kit.waiting import wait_for
+from kit.zookeeper import ZooKeeper
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    cluster = Cluster(tmp_path)
+@pytest.fixture(scope="module")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
+    with ZooKeeper(tmp_path_factory.mktemp("zookeeper")) as server:
+        yield server
+
+
+@pytest.fixture(params=["folder", "zookeeper"])
+def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
+    if request.param == "folder":
+        store = {"floodmark.cluster.dir": str(tmp_path / "cluster")}
+    else:
+        hosts = request.getfixturevalue("zookeeper").hosts
+        store = {"zookeeper.connect": f"{hosts}/{tmp_path.name}"}
+    cluster = Cluster(tmp_path, store)
     cluster.wait_until_agreed()
     yield cluster
     cluster.close()

@@ -1,7 +1,8 @@
 """The metadata store of a simulated cluster: the embedded store's own table, with many sessions.
 
-It never fails, as an ensemble seldom does; links to it do, sessions expire, and the answer to a
-write may get lost. `truth` is what is stored about each partition, for the invariants.
+It never fails, as an ensemble seldom does; links to it do, sessions expire, and a write or its
+answer may get lost. Large writes are cut into several, so that a controller may lose the store in
+the middle of a decision. `truth` is what is stored about each partition, for the invariants.
 """
 
 from __future__ import annotations
@@ -50,6 +51,9 @@ class SimulatedStore:
         # The leader epoch of the last unclean election of a partition.
         self.unclean_epochs: dict[ReplicaKey, int] = {}
         self.loses_next_answer = False
+        # How many writes get through before one does not; None when all do.
+        self.writes_until_lost: int | None = None
+        self.multi_limit_bytes: int | None = None
         self.controller_id: int | None = None
         # How often one was elected.
         self.elections = 0
@@ -120,6 +124,11 @@ class SimulatedStore:
         return _now(load_image(cast("Store", self)))
 
     def write(self, operations: Sequence[Operation], session: int) -> list[Outcome]:
+        if self.writes_until_lost is not None:
+            self.writes_until_lost -= 1
+            if self.writes_until_lost < 0:
+                self.writes_until_lost = None
+                raise StoreUnavailable("/", "the connection was lost before the write")
         outcomes, _ = self._table.multi(operations, session)
         written = {op.path: op.data for op in operations if isinstance(op, Create | SetData)}
         for operation in operations:
