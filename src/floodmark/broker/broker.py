@@ -24,6 +24,7 @@ from floodmark.broker.controller_client import ControllerClient
 from floodmark.broker.coordinators import Coordination
 from floodmark.broker.delayed_work import Deferred
 from floodmark.broker.folder_moves import FolderMoves
+from floodmark.broker.hand_over import HandOver
 from floodmark.broker.identity import Identity, establish_identity, look_at_folders
 from floodmark.broker.lifecycle import Lifecycle, Part
 from floodmark.broker.links import BrokerLinks
@@ -184,8 +185,9 @@ class Broker:
     def _parts(self) -> Iterator[Part]:
         """In the order of their start.
 
-        The way back: nothing new comes in, everybody who waits gets an answer, the logs are synced
-        and marked as clean, and only then does the broker leave the cluster.
+        The way back: leaderships are handed over, nothing new comes in, everybody who waits gets an
+        answer, the logs are synced and marked as clean, and only then does the broker leave the
+        cluster.
         """
         yield Part(stop=self._executor.shutdown)
         yield Part(self.logs.open_dirs, self._release_folders)
@@ -210,6 +212,9 @@ class Broker:
             yield Part(part.start, part.close)
         yield Part(stop=self.coordination.close)
         yield Part(self._accept, self.network.stop_accepting)
+        if self._cluster_dir:
+            hand_over = HandOver(self.broker_id, self.metadata, self.controller_client, self.clock)
+            yield Part(stop=hand_over.run)
 
     async def _identify(self) -> None:
         if not self._in_cluster:
@@ -327,7 +332,11 @@ class Broker:
             self._no_folder_left,
         )
         self.control = ControlRequests(
-            self.broker_id, self.metadata, self.controller, self.membership.fence
+            self.broker_id,
+            self.metadata,
+            self.controller,
+            self.membership.fence,
+            self.replicas,
         )
         self.coordination = Coordination(
             self.broker_id,

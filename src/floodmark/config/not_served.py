@@ -15,8 +15,7 @@ WITHOUT_EFFECT = (
     *("ssl.*", "sasl.*", "delegation.token.*"),
     *("connections.max.reauth.ms", "connection.failed.authentication.delay.ms"),
     # Until clusters are complete.
-    *("replica.socket.*", "num.replica.fetchers", "controlled.shutdown.*"),
-    *("auto.leader.rebalance.enable", "leader.imbalance.*"),
+    *("replica.socket.*", "num.replica.fetchers"),
     # Until there are quotas.
     *("quota.*", "controller.quota.*", "max.connection.creation.rate"),
     # Until somebody needs them.
