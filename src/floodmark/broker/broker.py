@@ -35,6 +35,7 @@ from floodmark.broker.new_folders import (
 from floodmark.broker.partitions import Partitions
 from floodmark.broker.preload import preload
 from floodmark.broker.start_report import tell_of_start
+from floodmark.broker.tls_listeners import TlsListeners
 from floodmark.clock import Clock, SystemClock
 from floodmark.config.broker_config import BrokerConfig
 from floodmark.config.checks import connection_limits
@@ -45,6 +46,7 @@ from floodmark.metadata.embedded import EmbeddedStore, stored_cluster_id
 from floodmark.metadata.image import BrokerInfo, Delta, Endpoint, MetadataImage
 from floodmark.metadata.store import Store, StoreUnavailable
 from floodmark.network.acceptor import Listener
+from floodmark.network.processor import StrangerLimits
 from floodmark.network.server import NetworkServer, NetworkSettings
 from floodmark.replication.background import LoopBackground
 from floodmark.replication.fetch_sessions import FetchSessions
@@ -120,6 +122,7 @@ class Broker:
     broker_id: int
     _identity: Identity
     metadata: MetadataCache
+    tls: TlsListeners
     membership: ClusterMembership
     coordination: Coordination
     services: Services
@@ -189,6 +192,7 @@ class Broker:
             raise
         tell_of_start(report, self.metadata, self._found, self.address)
         self._maintenance.start()
+        self.tls.start()
         for part in self._replication:
             part.start()
         self.network.set_processors(self.config.get_int("num.network.threads"))
@@ -253,6 +257,7 @@ class Broker:
 
     async def _stop_serving(self) -> None:
         self.network.stop_accepting()
+        self.tls.close()
         self.coordination.close()
         for part in self._replication:
             await part.close()
@@ -277,6 +282,7 @@ class Broker:
     def _make_parts(self, config: BrokerConfig, identity: Identity) -> None:
         self.broker_id = identity.node_id
         self.metadata = MetadataCache(config)
+        self.tls = TlsListeners(config, self.clock)
         self.links = BrokerLinks(self.metadata, f"broker-{self.broker_id}")
         self.membership = ClusterMembership(
             self.broker_id,
@@ -388,13 +394,20 @@ class Broker:
 
     def _bind(self, config: BrokerConfig) -> NetworkServer:
         return NetworkServer(
-            [Listener(x.name, x.security_protocol, x.host, x.port) for x in config.listeners],
+            [
+                Listener(x.name, x.security_protocol, x.host, x.port, self.tls.of(x.name))
+                for x in config.listeners
+            ],
             self.dispatch.handle,
             NetworkSettings(
                 queued_max_requests=config.get_int("queued.max.requests"),
                 max_frame_bytes=config.get_int("socket.request.max.bytes"),
                 max_idle_ms=config.get_int("connections.max.idle.ms"),
                 backlog=config.get_int("socket.listen.backlog.size"),
+                strangers=StrangerLimits(
+                    config.get_int("sasl.server.max.receive.size"),
+                    config.get_int("floodmark.authentication.timeout.ms"),
+                ),
             ),
             self.clock,
         )
@@ -466,6 +479,7 @@ class Broker:
         self.partitions.config = config
         for topic in image.topics.values():
             self.partitions.reconfigure(image, topic)
+        self.tls.reconfigure(config)
         if self.is_serving:
             self._configure_network()
         self.coordination.config_changed(config)

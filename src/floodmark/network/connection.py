@@ -61,13 +61,29 @@ class Peer:
     shortcut: Shortcut | None = None
     # What an API has learned of its answers to this peer, by what they have in common.
     answers: dict[Any, Any] = field(default_factory=dict)
-    # None until the peer has authenticated. Whoever changes it must drop `shortcut`.
+    # None until the peer has authenticated; `authenticate` and `forget_principal` change it.
     principal: Principal | None = field(init=False)
+    # How far the peer is with SASL, for the APIs.
+    authentication: Any = None
+    # Called when the peer has authenticated, by who holds it to the limits of strangers.
+    on_authenticated: Callable[[], None] | None = None
     # For how long nothing is read after the answer that is due (KIP-219).
     throttle_ms: int = 0
 
     def __post_init__(self) -> None:
         self.principal = ANONYMOUS if self.security_protocol == "PLAINTEXT" else None
+
+    def authenticate(self, principal: Principal) -> None:
+        """The peer has proved who it is."""
+        self.principal = principal
+        if self.on_authenticated is not None:
+            self.on_authenticated()
+
+    def forget_principal(self) -> None:
+        """The peer has to prove again who it is, and until then is a stranger."""
+        self.principal = None
+        # Prepared requests pass no gate.
+        self.shortcut = None
 
 
 class Connection:
@@ -85,6 +101,7 @@ class Connection:
         "last_active_ms",
         "peer",
         "state",
+        "stranger_since_ms",
         "when_sent",
     )
 
@@ -106,6 +123,9 @@ class Connection:
         self._port = port
         self._channel = channel
         self._frames = FrameBuffer(max_frame_bytes)
+        if peer.principal is None:
+            self._frames.max_frame_bytes = min(max_frame_bytes, processor.strangers.max_frame_bytes)
+            peer.on_authenticated = partial(self._lift_limit, max_frame_bytes)
         self._outbox = Outbox(port)
         # The request that the channel had no room for.
         self._refused: memoryview | None = None
@@ -116,6 +136,8 @@ class Connection:
         # Called once, when the port has taken all answers; for measuring request times.
         self.when_sent: Callable[[], None] | None = None
         self.last_active_ms = processor.clock.monotonic_ms()
+        # Since when the peer owes a proof of who it is, for the sweep.
+        self.stranger_since_ms: float | None = None if peer.principal else self.last_active_ms
 
     @property
     def connection_id(self) -> str:
@@ -192,9 +214,14 @@ class Connection:
             # Not from here: the caller may be in the middle of our request.
             asyncio.get_running_loop().call_soon(self._closed)
 
+    def _lift_limit(self, max_frame_bytes: int) -> None:
+        self._frames.max_frame_bytes = max_frame_bytes
+        self.peer.on_authenticated = None
+
     def _closed(self) -> None:
         # What an API has learned refers to the peer: kept, the two would wait for the collector.
         self.peer.shortcut = None
+        self.peer.on_authenticated = None
         if self._abandon is not None:
             self._abandon()
         self._processor.forget(self)
@@ -231,8 +258,10 @@ class Connection:
         else:
             self._watch()
 
-    def abort(self, reason: str) -> None:
-        """Ends this connection, and only this one."""
+    def abort(self, reason: str, last_words: Response = None) -> None:
+        """Ends this connection, and only this one. `last_words` is an answer to send before."""
+        if last_words is not None and self.state.is_open:
+            self._outbox.add(last_words)
         times = self._processor.aborts.worth_telling(_NUMBERS.sub("#", reason))
         if times:
             logger.warning(

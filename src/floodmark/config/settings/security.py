@@ -269,6 +269,21 @@ SASL_SETTINGS = (
         "The audiences of which a token must name one.",
     ),
     Setting(
+        "floodmark.sasl.oauthbearer.unsecured.tokens",
+        BOOLEAN,
+        False,
+        LOW,
+        "Whether tokens without a signature are accepted, which anybody can make: for tests only.",
+    ),
+    Setting(
+        "floodmark.authentication.timeout.ms",
+        LONG,
+        30000,
+        LOW,
+        "How long a client may take for the TLS handshake and to authenticate.",
+        at_least(1000),
+    ),
+    Setting(
         "sasl.oauthbearer.expected.issuer",
         STRING,
         None,
