@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from floodmark.clock import Clock
 from floodmark.coordinators.transactions.ports import Marker
 from floodmark.metadata.image import CONSUMER_OFFSETS_TOPIC
+from floodmark.promise import Promise
 from floodmark.records.batch import read_header
 from floodmark.records.control import ControlType, EndTransactionMarker, encode_marker
 from floodmark.replication.replica import ACKS_ALL, AppendOutcome
@@ -35,7 +35,7 @@ class ReplicaMarkerLog:
 
     def append_marker(
         self, topic: str, partition: int, marker: Marker
-    ) -> ErrorCode | asyncio.Future[ErrorCode]:
+    ) -> ErrorCode | Promise[ErrorCode]:
         key = (topic, partition)
         replica = self._replicas.find(key)
         if replica is None:
@@ -71,12 +71,10 @@ class ReplicaMarkerLog:
             self._offsets_marked(partition, marker)
         return self._when_replicated(key, replica.log.log_end_offset)
 
-    def _when_replicated(
-        self, key: tuple[str, int], offset: int
-    ) -> ErrorCode | asyncio.Future[ErrorCode]:
+    def _when_replicated(self, key: tuple[str, int], offset: int) -> ErrorCode | Promise[ErrorCode]:
         replica = self._replicas.find(key)
         if replica is not None and replica.core.high_watermark >= offset:
             return ErrorCode.NONE
         outcomes = {key: AppendOutcome(ErrorCode.NONE, required_offset=offset)}
         waiting = self._replicas.acknowledged(outcomes, ACKS_ALL, MARKER_TIMEOUT_MS)
-        return waiting.map(lambda settled: settled[key].error_code).future()
+        return waiting.map(lambda settled: settled[key].error_code)
