@@ -25,6 +25,7 @@ from floodmark.wire.errors import ErrorCode
 from floodmark.wire.headers import RequestHeader
 
 if TYPE_CHECKING:
+    from floodmark.apis.authenticator import Authenticator
     from floodmark.clock import Clock
     from floodmark.config.broker_config import BrokerConfig
     from floodmark.controller.controller import Controller
@@ -95,6 +96,7 @@ class Services:
     failures: Failures = field(default_factory=Failures)
     authorizer: Authorizer = field(default_factory=AllowAll)
     quotas: Quotas = field(default_factory=Unlimited)
+    authenticator: Authenticator | None = None
 
     @property
     def groups(self) -> GroupService:

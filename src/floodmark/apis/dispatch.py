@@ -22,6 +22,7 @@ from floodmark.apis.context import RequestContext, Services
 from floodmark.apis.forwarding import FORWARDED, forwarding
 from floodmark.apis.gate import BEFORE_AUTHENTICATION, handle_guarded
 from floodmark.apis.handlers import api_versions, produce_before_v3
+from floodmark.apis.raw_sasl import is_raw, raw_token
 from floodmark.apis.route import Handle, Remember, Route
 from floodmark.network.connection import Connection, Peer
 from floodmark.network.principal import ANONYMOUS
@@ -88,6 +89,8 @@ SERVED: dict[ApiKey, Served] = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Served(0, 0),
     ApiKey.OFFSET_DELETE: Served(0, 0),
     ApiKey.UPDATE_FEATURES: Served(0, 2),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Served(0, 0),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Served(0, 0),
     ApiKey.DESCRIBE_CLUSTER: Served(0, 2),
     ApiKey.DESCRIBE_PRODUCERS: Served(0, 0),
     ApiKey.DESCRIBE_TRANSACTIONS: Served(0, 0),
@@ -195,6 +198,8 @@ class Dispatch:
                     if begin_ms is None or timer is None:
                         return outcome
                     return timer.timed(_PRODUCE, begin_ms, outcome, connection)
+        if peer.principal is None and is_raw(peer):
+            return raw_token(services, peer, frame)
         try:
             header, position = decode_request_header(frame)
             api_key, version = header.api_key, header.api_version

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from floodmark.apis.access import Access
 from floodmark.apis.context import RequestContext
+from floodmark.apis.farewell import Farewell
 from floodmark.apis.gate import throttled
 from floodmark.invariant import invariant
-from floodmark.network.request_channel import Outcome, Response
+from floodmark.network.request_channel import CloseConnection, Outcome, Response
 from floodmark.network.transfer import Answer
 from floodmark.promise import Promise
 from floodmark.wire.api_keys import ApiKey
@@ -50,6 +51,8 @@ class Route(NamedTuple):
     def answer(self, context: RequestContext, message: Any) -> Response:
         """What is ready to be sent passes, and None, which stands for no answer."""
         answer: Response
+        if isinstance(message, Farewell):
+            raise CloseConnection(message.reason, self.answer(context, message.message))
         if message is None or isinstance(message, (bytes, list)):
             answer = message
         else:
@@ -62,7 +65,7 @@ class Route(NamedTuple):
 
     def outcome(self, context: RequestContext, result: Any) -> Outcome:
         """What a handler has returned, for the request channel."""
-        if result is None or isinstance(result, (self.response_class, bytes, list)):
+        if result is None or isinstance(result, (self.response_class, bytes, list, Farewell)):
             return self.answer(context, result)
         if isinstance(result, Promise):
             return result.map(partial(self.answer, context))

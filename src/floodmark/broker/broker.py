@@ -31,6 +31,7 @@ from floodmark.broker.maintenance import Maintenance
 from floodmark.broker.new_folders import check_metadata_folder, find_metadata_file
 from floodmark.broker.partitions import Partitions
 from floodmark.broker.preload import preload
+from floodmark.broker.sasl_listeners import SaslListeners
 from floodmark.broker.start_report import tell_of_start
 from floodmark.broker.tls_listeners import TlsListeners
 from floodmark.clock import Clock, SystemClock
@@ -119,6 +120,7 @@ class Broker:
     _identity: Identity
     metadata: MetadataCache
     tls: TlsListeners
+    sasl: SaslListeners
     membership: ClusterMembership
     coordination: Coordination
     services: Services
@@ -193,6 +195,7 @@ class Broker:
             yield Part(part.start, part.close)
         yield Part(stop=self.coordination.close)
         yield Part(self.tls.start, self.tls.close)
+        yield Part(self.sasl.start, self.sasl.close)
         yield Part(self._accept, self.network.stop_accepting)
 
     def _open_folders(self) -> None:
@@ -285,6 +288,7 @@ class Broker:
         config = self._start_config.with_static({"node.id": str(self.broker_id)})
         self.metadata = MetadataCache(config)
         self.tls = TlsListeners(config, self.clock)
+        self.sasl = SaslListeners(self.metadata, self.clock)
         self.links = BrokerLinks(self.metadata, f"broker-{self.broker_id}")
         self.membership = ClusterMembership(
             self.broker_id,
@@ -334,6 +338,7 @@ class Broker:
                 config.get_int("floodmark.request.max.entries"),
             ),
             api_versions=advertised_versions(in_cluster=bool(self._cluster_dir)),
+            authenticator=self.sasl.authenticator,
         )
         self.dispatch = Dispatch(self.services)
         self._maintenance = Maintenance(

@@ -48,6 +48,16 @@ class Shortcut(Protocol):
         """None for a request that it does not know."""
 
 
+class Authentication(Protocol):
+    """What the APIs remember of a peer that authenticates by SASL."""
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether the next frame is a bare token and no request."""
+
+    def close(self) -> None: ...
+
+
 @dataclass(slots=True)
 class Peer:
     """Who is at the other end, for the APIs: they see this, never the socket."""
@@ -64,7 +74,7 @@ class Peer:
     # None until the peer has authenticated; `authenticate` and `forget_principal` change it.
     principal: Principal | None = field(init=False)
     # How far the peer is with SASL, for the APIs.
-    authentication: Any = None
+    authentication: Authentication | None = None
     # Called when the peer has authenticated, by who holds it to the limits of strangers.
     on_authenticated: Callable[[], None] | None = None
     # For how long nothing is read after the answer that is due (KIP-219).
@@ -222,6 +232,9 @@ class Connection:
         # What an API has learned refers to the peer: kept, the two would wait for the collector.
         self.peer.shortcut = None
         self.peer.on_authenticated = None
+        if self.peer.authentication is not None:
+            self.peer.authentication.close()
+            self.peer.authentication = None
         if self._abandon is not None:
             self._abandon()
         self._processor.forget(self)

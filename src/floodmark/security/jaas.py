@@ -1,7 +1,7 @@
 """Java's `sasl.jaas.config` lines, read as they are. PURE.
 
-    org.apache.kafka.common.security.plain.PlainLoginModule required
-        username="admin" password="admin-secret" user_alice="alice-secret";
+org.apache.kafka.common.security.plain.PlainLoginModule required
+    username="admin" password="admin-secret" user_alice="alice-secret";
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def parse_jaas(text: str, setting: str = "sasl.jaas.config") -> JaasEntry:
     for at in range(0, len(rest), 3):
         part = rest[at : at + 3]
         if len(part) != 3 or part[1] != ("=", True) or part[0][1] or part[2][1]:
-            raise _unreadable(setting, "its options are not of the form name=\"value\"")
+            raise _unreadable(setting, 'its options are not of the form name="value"')
         options[part[0][0]] = part[2][0]
     return JaasEntry(module, options)
 

@@ -164,9 +164,7 @@ class ScramClient:
         iterations = int(match["iterations"])
         if not MIN_ITERATIONS <= iterations <= MAX_CLIENT_ITERATIONS:
             raise AuthenticationFailed(f"the broker asks for {iterations} SCRAM iterations")
-        salted = salted_password(
-            self._hash, self._password, _decoded(match["salt"]), iterations
-        )
+        salted = salted_password(self._hash, self._password, _decoded(match["salt"]), iterations)
         final = f"c={base64.b64encode(b'n,,').decode()},r={match['nonce']}"
         signed = f"{self._bare},{match[0]},{final}".encode()
         key = client_key(self._hash, salted)

@@ -52,9 +52,7 @@ def salted_password(hash_name: str, password: str, salt: bytes, iterations: int)
     return hashlib.pbkdf2_hmac(hash_name, password.encode(), salt, iterations)
 
 
-def credential_of(
-    hash_name: str, salted: bytes, salt: bytes, iterations: int
-) -> ScramCredential:
+def credential_of(hash_name: str, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
     return ScramCredential(
         salt,
         hashlib.new(hash_name, client_key(hash_name, salted)).digest(),
