@@ -27,14 +27,26 @@ class Authority:
 
     def server(self, name: str = "server", *, expires: datetime | None = None) -> Path:
         """A PEM file with key and certificate for 127.0.0.1 and localhost."""
-        issued = self._ca.issue_cert("localhost", "127.0.0.1", common_name=name, not_after=expires)
+        issued = self._ca.issue_cert(
+            "localhost",
+            "127.0.0.1",
+            common_name=name,
+            organization_name="Floodmark",
+            organization_unit_name="tests",
+            not_after=expires,
+        )
         return self._keep(name, issued)
 
     def expired_server(self) -> Path:
         return self.server("expired", expires=datetime.now(UTC) - timedelta(days=1))
 
     def client(self, name: str) -> Path:
-        issued = self._ca.issue_cert(f"{name}@example.org", common_name=name)
+        issued = self._ca.issue_cert(
+            f"{name}@example.org",
+            common_name=name,
+            organization_name="Floodmark",
+            organization_unit_name="tests",
+        )
         return self._keep(name, issued)
 
     def _keep(self, name: str, issued: trustme.LeafCert) -> Path:

@@ -25,6 +25,7 @@ from floodmark.broker.coordinators import Coordination
 from floodmark.broker.delayed_work import Deferred
 from floodmark.broker.identity import Identity, establish_identity, look_at_folders
 from floodmark.broker.lifecycle import Lifecycle, Part
+from floodmark.broker.link_security import inter_broker_security
 from floodmark.broker.links import BrokerLinks
 from floodmark.broker.log_loading import load_logs
 from floodmark.broker.maintenance import Maintenance
@@ -289,6 +290,9 @@ class Broker:
         self.metadata = MetadataCache(config)
         self.tls = TlsListeners(config, self.clock)
         self.sasl = SaslListeners(self.metadata, self.clock)
+        if self._cluster_dir:
+            # Before anything starts: nobody looks for this in the log of a running broker.
+            inter_broker_security(config)
         self.links = BrokerLinks(self.metadata, f"broker-{self.broker_id}")
         self.membership = ClusterMembership(
             self.broker_id,

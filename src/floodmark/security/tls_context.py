@@ -141,6 +141,11 @@ def _load_trust(context: ssl.SSLContext, store: StoreSettings) -> None:
 
 
 def _read_store(store: StoreSettings, prefix: str) -> _Material:
+    if store.certificate_file and store.key_file:
+        key = _read_file(store.key_file, "ssl.key").decode("utf-8", "replace")
+        chain = _read_file(store.certificate_file, "ssl.certificate").decode("utf-8", "replace")
+        certificates = normalized(chain)
+        return _Material(normalized(key) + certificates, certificates, store.key_password)
     if store.location is None:
         _refuse_type(store, prefix, PEM)
         if prefix == "ssl.keystore" and not (store.key and store.certificates):

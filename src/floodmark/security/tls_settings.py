@@ -21,10 +21,13 @@ class StoreSettings:
     certificates: str | None = field(default=None, repr=False)
     key: str | None = field(default=None, repr=False)
     key_password: str | None = field(default=None, repr=False)
+    # Two PEM files instead of one, as librdkafka's settings have them.
+    certificate_file: str | None = None
+    key_file: str | None = None
 
     @property
     def is_given(self) -> bool:
-        return bool(self.location or self.certificates or self.key)
+        return bool(self.location or self.certificates or self.key or self.certificate_file)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,8 @@ ACCESS = NOTHING
 
 def handle(context: RequestContext, request: SaslAuthenticateRequest) -> Any:
     peer, authenticator = context.peer, context.services.authenticator
-    if authenticator is None or peer.principal is not None:
+    uses_sasl = peer.security_protocol.startswith("SASL")
+    if authenticator is None or not uses_sasl or peer.principal is not None:
         return SaslAuthenticateResponse(
             error_code=ErrorCode.ILLEGAL_SASL_STATE,
             error_message="SaslAuthenticate request received after successful authentication",

@@ -255,6 +255,13 @@ SASL_SETTINGS = (
         "The longest wait between two such repeats.",
     ),
     Setting(
+        "sasl.oauthbearer.token.endpoint.url",
+        STRING,
+        None,
+        MEDIUM,
+        "Where this broker gets its own token for the other brokers.",
+    ),
+    Setting(
         "sasl.oauthbearer.clock.skew.seconds",
         INT,
         30,
