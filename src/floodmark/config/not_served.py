@@ -13,14 +13,11 @@ from floodmark.config.settings.kraft import KRAFT_SETTINGS
 WITHOUT_EFFECT = (
     # OpenSSL offers what ssl.enabled.protocols names.
     "ssl.protocol",
-    # Until clusters are complete, and stand on ZooKeeper, too.
-    *("zookeeper.connect", "zookeeper.connection.timeout.ms", "zookeeper.set.acl"),
-    *("zookeeper.max.in.flight.requests", "broker.id.generation.enable", "reserved.broker.max.id"),
+    # Until clusters are complete.
     *("replica.socket.*", "num.replica.fetchers", "controlled.shutdown.*"),
     *("auto.leader.rebalance.enable", "leader.imbalance.*"),
     # Until there are quotas, and moves between log folders.
-    *("quota.*", "controller.quota.*", "replication.quota.*", "leader.replication.*"),
-    *("follower.replication.*", "alter.log.dirs.*", "replica.alter.log.dirs.*"),
+    *("quota.*", "controller.quota.*", "alter.log.dirs.*", "replica.alter.log.dirs.*"),
     *("num.replica.alter.log.dirs.threads", "max.connection.creation.rate"),
     # Until somebody needs them.
     *("queued.max.request.bytes", "socket.send.buffer.bytes", "socket.receive.buffer.bytes"),
@@ -72,6 +69,19 @@ def refuse_open_doors(config: BrokerConfig) -> None:
             "authorizer.class.name asks for access control, which is not there yet",
             name="authorizer.class.name",
             hint="Take it out, and listen only where everybody may do everything",
+        )
+    if config.get_bool("zookeeper.set.acl"):
+        raise ConfigError(
+            "zookeeper.set.acl asks for nodes that only this broker's user may write, which needs "
+            "SASL with ZooKeeper: that is not there yet",
+            name="zookeeper.set.acl",
+            hint="Take it out, and keep ZooKeeper where nobody else can reach it",
+        )
+    if config.static.get("zookeeper.ssl.client.enable", "").lower() == "true":
+        raise ConfigError(
+            "zookeeper.ssl.client.enable asks for TLS to ZooKeeper, which is not there yet",
+            name="zookeeper.ssl.client.enable",
+            hint="Take it out, and reach ZooKeeper through a network where everybody is trusted",
         )
     for name in _POLICIES:
         if config.static.get(name):

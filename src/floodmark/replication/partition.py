@@ -127,6 +127,12 @@ class Partition:
     def is_leader(self) -> bool:
         return self.leadership.leader == self.broker_id
 
+    @property
+    def knows_high_watermark(self) -> bool:
+        """Whether a new leader has caught up with what leaders before it may have committed: all of
+        that lies below the start of its epoch (KIP-207)."""
+        return self.high_watermark >= self.leader_epoch_start_offset
+
     # What the controller says
 
     def apply(self, leadership: Leadership, now_ms: float) -> bool:
@@ -292,6 +298,14 @@ class Partition:
         """With fewer assigned replicas than asked for, all of them are enough (KIP-966)."""
         wanted = min(self.min_in_sync_replicas, len(self.leadership.assigned_replicas))
         return len(self.leadership.in_sync_replicas) >= wanted
+
+    def refusal_to_append(self, *, acks_all: bool) -> ErrorCode | None:
+        """Why nothing may be appended here now, whoever wants to; None if it may."""
+        if self.leadership.leader != self.broker_id:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if acks_all and not self.has_enough_in_sync_replicas():
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        return None
 
     def _advance_high_watermark(self) -> bool:
         if not self.has_enough_in_sync_replicas():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from floodmark.clock import Clock
 from floodmark.occurrences import Occurrences
@@ -31,6 +32,7 @@ from floodmark.replication.replica import (
     ReadOutcome,
     Replica,
 )
+from floodmark.replication.throttle import ReplicationQuotas
 from floodmark.replication.waiting import (
     Deletion,
     WaitingDeletion,
@@ -40,7 +42,7 @@ from floodmark.replication.waiting import (
 )
 from floodmark.steps import Unfinished, begin
 from floodmark.storage.errors import DiskFull, StorageError, TooManyFiles, told_to_clients
-from floodmark.storage.producers.transaction_guards import Guard
+from floodmark.storage.producers.transaction_guards import Guard, Unguarded
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -81,6 +83,7 @@ class ReplicaManager:
         # Decisions of the controller that came in the middle of a truncation.
         self._postponed: dict[Replica, Leadership] = {}
         self.isr_shrinks = self.isr_expands = 0
+        self.quotas = ReplicationQuotas()
         # When a write last found a disk full, and what it was told.
         self.disk_full: tuple[float, str] | None = None
         self.produces: Purgatory[ReplicaKey] = Purgatory()
@@ -181,9 +184,7 @@ class ReplicaManager:
                 if not isinstance(begun, Unfinished):
                     outcome = replica.append(batch, acks, now_ms, guard, begun)
         except (StorageError, OSError) as problem:
-            self.disk_failed(replica, problem)
-            text = told_to_clients(problem)
-            return AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR, error_message=text)
+            return self._not_stored(replica, problem)
         if not isinstance(outcome, int) and outcome.error_code is not NO_ERROR:
             if outcome is not UNPREPARED:
                 self._tell_refusal(key, outcome)
@@ -195,6 +196,31 @@ class ReplicaManager:
         else:
             self.fetches.check(key)
         return outcome
+
+    def append_own(
+        self,
+        key: ReplicaKey,
+        batch: bytearray,
+        guard: Guard = Unguarded.NOT_CHECKED,
+        transaction_version: int = 0,
+    ) -> AppendOutcome:
+        """For the coordinators of this broker: their records, and the markers of transactions."""
+        replica = self._replicas.get(key)
+        if replica is None:
+            return AppendOutcome(self.missing(key))
+        try:
+            outcome = replica.append_own(batch, self._clock.now_ms(), guard, transaction_version)
+        except (StorageError, OSError) as problem:
+            return self._not_stored(replica, problem)
+        if outcome.error_code is NO_ERROR:
+            self._flush_if_due(replica)
+            self.changed(key)
+        return outcome
+
+    def _not_stored(self, replica: Replica, problem: StorageError | OSError) -> AppendOutcome:
+        self.disk_failed(replica, problem)
+        text = told_to_clients(problem)
+        return AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR, error_message=text)
 
     def _tell_refusal(self, key: ReplicaKey, outcome: AppendOutcome) -> None:
         times = self._refusals.worth_telling(f"{key} {outcome.error_code}")
@@ -233,6 +259,7 @@ class ReplicaManager:
         else:
             fetch, outcomes = self._read_for_follower(targets, limits)
         if limits.max_wait_ms <= 0 or not targets or fetch.is_enough(outcomes):
+            self._measure(targets, limits, outcomes)
             return outcomes
         promise: Promise[list[ReadOutcome]] = Promise()
         operation = (
@@ -243,7 +270,27 @@ class ReplicaManager:
         deadline_ms = self._clock.monotonic_ms() + limits.max_wait_ms
         promise.on_abandoned = self.fetches.watch(operation, fetch.keys, deadline_ms)
         self._schedule(deadline_ms)
+        if limits.replica_id >= 0 and self.quotas.leader.is_limited:
+            return promise.map(partial(self._measure, targets, limits))
         return promise
+
+    def _is_over_leader_quota(self) -> bool:
+        return self.quotas.leader.is_exceeded(self._clock.monotonic_ms())
+
+    def _measure(
+        self, targets: Targets, limits: FetchLimits, outcomes: list[ReadOutcome]
+    ) -> list[ReadOutcome]:
+        """What a follower gets of throttled replicas counts, also while it is in sync (KIP-73)."""
+        if limits.replica_id < 0 or not self.quotas.leader.is_limited:
+            return outcomes
+        size_bytes = 0
+        for (key, _), outcome in zip(targets, outcomes, strict=True):
+            replica = None if key is None else self._replicas.get(key)
+            if replica is not None and replica.is_throttled_as_leader:
+                size_bytes += outcome.size_bytes
+        if size_bytes:
+            self.quotas.leader.record(size_bytes, self._clock.monotonic_ms())
+        return outcomes
 
     def _read_for_follower(
         self, targets: Targets, limits: FetchLimits
@@ -251,7 +298,10 @@ class ReplicaManager:
         """What a follower asks for says how far it is: that may let produces be acknowledged, and
         the follower join the in-sync replicas."""
         follower = FollowerReads(
-            limits.replica_id, limits.replica_epoch, self._clock.monotonic_ms()
+            limits.replica_id,
+            limits.replica_epoch,
+            self._clock.monotonic_ms(),
+            self._is_over_leader_quota,
         )
         fetch = Fetch(self, targets, limits, follower)
         outcomes = fetch.read()
@@ -341,12 +391,6 @@ class ReplicaManager:
             members, members_before = len(now.in_sync_replicas), len(before.in_sync_replicas)
             self.isr_shrinks += members < members_before
             self.isr_expands += members > members_before
-
-    def grown(self, replica: Replica) -> None:
-        """The broker itself appended to this log: a coordinator's record, a marker."""
-        replica.appended()
-        self._flush_if_due(replica)
-        self.changed(replica.key)
 
     def copied(self, replica: Replica) -> None:
         """This broker appended what it fetched from the leader of a partition."""

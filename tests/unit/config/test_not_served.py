@@ -34,6 +34,8 @@ from floodmark.config.not_served import WITHOUT_EFFECT, refuse_open_doors, witho
             "listener OUTER asks for the SASL mechanism GSSAPI",
         ),
         ({"authorizer.class.name": "org.example.Authorizer"}, "access control"),
+        ({"zookeeper.set.acl": "true"}, "only this broker's user may write"),
+        ({"zookeeper.ssl.client.enable": "true"}, "TLS to ZooKeeper"),
         ({"create.topic.policy.class.name": "org.example.Policy"}, "a policy in Java"),
     ],
 )
@@ -53,13 +55,14 @@ def test_settings_that_do_nothing_yet_are_named():
     config = BrokerConfig.load(
         {
             "zookeeper.connect": "localhost:2181",
+            "log.preallocate": "true",
             "listener.name.plaintext.ssl.protocol": "TLSv1.3",
             "num.partitions": "3",
         }
     )
     assert without_effect(config) == [
         "listener.name.plaintext.ssl.protocol",
-        "zookeeper.connect",
+        "log.preallocate",
     ]
 
 
