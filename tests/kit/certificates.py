@@ -52,7 +52,14 @@ class Authority:
     def _keep(self, name: str, issued: trustme.LeafCert) -> Path:
         path = self.folder / f"{name}.pem"
         chain = b"".join(part.bytes() for part in issued.cert_chain_pems)
-        path.write_bytes(issued.private_key_pem.bytes() + chain)
+        # In PKCS#8, which Java reads as well.
+        key = serialization.load_pem_private_key(issued.private_key_pem.bytes(), None)
+        pkcs8 = key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        path.write_bytes(pkcs8 + chain)
         return path
 
 

@@ -40,6 +40,12 @@ class Encryption(Protocol):
 
     def handshake_failed(self, host: str, reason: str) -> None: ...
 
+    @property
+    def failed_handshakes(self) -> int: ...
+
+    def days_left(self, now_ms: int) -> float:
+        """Until the certificate expires; negative when it has."""
+
 
 class TlsPort:
     __slots__ = (

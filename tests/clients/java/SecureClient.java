@@ -46,8 +46,8 @@ public class SecureClient {
         String topic = "secure-" + System.nanoTime();
         Properties given = new Properties();
         given.putAll(properties);
-        given.put("default.api.timeout.ms", "15000");
-        given.put("request.timeout.ms", "10000");
+        given.put("default.api.timeout.ms", "60000");
+        given.put("request.timeout.ms", "30000");
         try (Admin admin = Admin.create(given)) {
             admin.createTopics(List.of(new NewTopic(topic, 1, (short) 1))).all().get();
         }
@@ -72,7 +72,7 @@ public class SecureClient {
                 new KafkaConsumer<>(consuming, new StringDeserializer(), new StringDeserializer())) {
             consumer.subscribe(List.of(topic));
             int count = 0;
-            long end = System.nanoTime() + 20_000_000_000L;
+            long end = System.nanoTime() + 60_000_000_000L;
             while (count < 100 && System.nanoTime() < end) {
                 count += consumer.poll(Duration.ofMillis(200)).count();
             }

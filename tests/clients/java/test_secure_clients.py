@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kit.certificates import STORE_PASSWORD, Authority, as_pkcs12
-from kit.jars import KAFKA_3, KAFKA_4, client_jars
+from kit.jars import KAFKA_3, KAFKA_4, jars
 from kit.java_program import run_java
 from kit.secure_broker import ALICE, MECHANISMS, PASSWORD, SecureBroker, secure_broker
 from kit.tools import require_tool
@@ -55,7 +55,13 @@ def outcomes(
         path = folder / f"{number}.properties"
         path.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
         files.append(str(path))
-    out = run_java(SOURCE, client_jars(version), *files, timeout_s=110)
+    libraries = jars(
+        f"org.apache.kafka:kafka-clients:{version}",
+        "org.slf4j:slf4j-nop:1.7.36",
+        # What kafka-clients needs for OAUTHBEARER and does not bring along.
+        "com.fasterxml.jackson.core:jackson-databind:2.16.2",
+    )
+    out = run_java(SOURCE, libraries, *files, timeout_s=170)
     return out.splitlines()
 
 
