@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from floodmark.apis.authorizer import Authorizer, Operation, Resource, ResourceKind
 from floodmark.apis.quotas import Quotas, Usage
 from floodmark.network.principal import Principal
@@ -17,13 +19,13 @@ class Permits:
 
     def __init__(self, *permissions: Permission) -> None:
         self.permissions = set(permissions)
-        self.generation = 1
+        self.changed: Callable[[], None] = lambda: None
         self.asked: list[Permission] = []
         self.principals: set[tuple[Principal, str]] = set()
 
     def change(self, *permissions: Permission) -> None:
         self.permissions = set(permissions)
-        self.generation += 1
+        self.changed()
 
     def allows(
         self, principal: Principal, host: str, operation: Operation, resource: Resource
@@ -45,8 +47,8 @@ class Throttles:
     is_unlimited = False
 
     def __init__(self, *times_ms: int) -> None:
-        self.generation = 1
         self.times_ms = list(times_ms)
+        self.changed: Callable[[], None] = lambda: None
         self.usages: list[Usage] = []
 
     def throttle_ms(self, usage: Usage) -> int:
@@ -61,5 +63,9 @@ def plug_in(
         services = broker.broker.services
         services.authorizer = authorizer or services.authorizer
         services.quotas = quotas or services.quotas
+        for plugged in (authorizer, quotas):
+            if isinstance(plugged, Permits | Throttles):
+                plugged.changed = services.generation.end
+        services.generation.end()
 
     broker.call(plug())

@@ -19,6 +19,7 @@ from floodmark.apis.authorizer import (
     ResourceKind,
 )
 from floodmark.apis.failures import Failures
+from floodmark.apis.prepared.memory import Generation
 from floodmark.apis.quotas import Quotas, Unlimited
 from floodmark.controller.topic_names import why_invalid
 from floodmark.wire.errors import ErrorCode
@@ -98,6 +99,8 @@ class Services:
     authorizer: Authorizer = field(default_factory=AllowAll)
     quotas: Quotas = field(default_factory=Unlimited)
     authenticator: Authenticator | None = None
+    # To be ended with every change of ACLs and quotas.
+    generation: Generation = field(default_factory=Generation)
     departed: DepartedBrokers | None = None
     """None where there are no other brokers."""
 

@@ -23,13 +23,12 @@ class Usage(NamedTuple):
 
 
 class Quotas(Protocol):
+    """After every change of quotas it must end `Services.generation`, because prepared requests ask
+    once whether they are unlimited."""
+
     @property
     def is_unlimited(self) -> bool:
         """Whether there is nothing to count: `throttle_ms` is then never called."""
-
-    @property
-    def generation(self) -> int:
-        """Rises with every change of quotas: prepared requests of an older one are void."""
 
     def throttle_ms(self, usage: Usage) -> int:
         """Counts what a request took; for how long its connection is to be muted, 0 for not."""
@@ -39,7 +38,6 @@ class Unlimited:
     """A broker without quotas."""
 
     is_unlimited = True
-    generation = 0
 
     def throttle_ms(self, usage: Usage) -> int:
         return 0

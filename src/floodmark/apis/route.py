@@ -24,7 +24,6 @@ from floodmark.wire.schema import schema_of
 _FETCH = ApiKey.FETCH
 
 Handle: TypeAlias = Callable[[RequestContext, Any], Any]
-Remember: TypeAlias = "Callable[[RequestContext, Route, memoryview, Any, Any], None]"
 
 
 class Route(NamedTuple):
@@ -37,8 +36,8 @@ class Route(NamedTuple):
     encode_header: Callable[[int], bytes]
     access: Access
     """What it asks of the authorizer."""
-    remember: Remember | None = None
-    """What an API does with a request that it has handled, to be quicker with the next."""
+    most_entries: int
+    """How many entries a request may have."""
     count_errors: Callable[[Any], None] | None = None
     """Called with every answer that is encoded here."""
 
@@ -50,15 +49,17 @@ class Route(NamedTuple):
 
     def answer(self, context: RequestContext, message: Any) -> Response:
         """What is ready to be sent passes, and None, which stands for no answer."""
-        answer: Response
-        if isinstance(message, Farewell):
-            raise CloseConnection(message.reason, self.answer(context, message.message))
+        answer: Answer | None
         if message is None or isinstance(message, (bytes, list)):
             answer = message
         else:
+            farewell = message if isinstance(message, Farewell) else None
+            message = message if farewell is None else farewell.message
             if self.count_errors is not None:
                 self.count_errors(message)
             answer = self.encoded(context.header.correlation_id, message)
+            if farewell is not None:
+                raise CloseConnection(farewell.reason, answer)
         if context.services.quotas.is_unlimited:
             return answer
         return throttled(self, context, message, answer)

@@ -34,6 +34,7 @@ from floodmark.broker.partitions import Partitions
 from floodmark.broker.preload import preload
 from floodmark.broker.process_watch import until_gone
 from floodmark.broker.sasl_listeners import SaslListeners
+from floodmark.broker.session_doubt import SessionDoubt
 from floodmark.broker.start_report import tell_of_start
 from floodmark.broker.tls_listeners import TlsListeners
 from floodmark.broker.zookeeper_member import (
@@ -115,7 +116,7 @@ class Broker:
         self._found: list[FoundPartition] = []
         self._logs_loaded = False
         self._cleaner: LogCleaner | None = None
-        self._replication: list[Fetchers | IsrReview] = []
+        self._replication: list[Fetchers | IsrReview | SessionDoubt] = []
         self.logs = LogManager(
             self._files,
             self._log_dirs,
@@ -320,7 +321,7 @@ class Broker:
             self.metadata,
             self.clock,
             partial(self.links.request, purpose="control"),
-            until_gone=until_gone if self._cluster_dir else None,
+            until_gone=until_gone if self._in_cluster else None,
         )
         self.controller_client = ControllerClient(
             self.broker_id, self.metadata, self.controller, self.links, self.membership.fence
@@ -395,7 +396,13 @@ class Broker:
         if config.get_optional_str("replica.selector.class") == RACK_AWARE:
             self.replicas.rack_of = self._rack_of
         fence = self.membership.fence
+        self.replicas.in_doubt = doubt = SessionDoubt(
+            config.get_int("zookeeper.session.timeout.ms"),
+            self.clock,
+            self.membership.is_registered,
+        )
         self._replication = [
+            doubt,
             Fetchers(
                 self.broker_id,
                 self.replicas,

@@ -117,6 +117,13 @@ class ClusterMembership:
         """The broker epoch since which nothing that this broker wrote can be missing."""
         return self._me.unbroken_since if self._me is not None else -1
 
+    async def is_registered(self) -> bool:
+        """Whether the store knows this broker under the epoch that it has."""
+        await self._store.synchronize()
+        node = await self._store.get(paths.broker_path(self._broker_id))
+        is_same = node is not None and node.created_zxid == self.fence.broker_epoch
+        return is_same and not self._is_session_lost
+
     # -- becoming a member ----------------------------------------------------------------------
 
     async def _register(self) -> None:

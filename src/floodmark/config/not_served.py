@@ -13,6 +13,8 @@ from floodmark.config.settings.kraft import KRAFT_SETTINGS
 WITHOUT_EFFECT = (
     # OpenSSL offers what ssl.enabled.protocols names.
     "ssl.protocol",
+    # Until there are delegation tokens.
+    "delegation.token.*",
     # Until clusters are complete.
     *("replica.socket.*", "num.replica.fetchers", "controlled.shutdown.*"),
     *("auto.leader.rebalance.enable", "leader.imbalance.*"),

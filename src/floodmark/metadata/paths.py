@@ -321,7 +321,9 @@ def decode_config(data: bytes) -> dict[str, str]:
 
 
 def encode_features(finalized: Mapping[str, int]) -> bytes:
-    return _encode({"features": dict(finalized), "version": 2, "status": _FEATURE_ENABLED})
+    """Level 0 is none at all: a broker of Kafka's that does not know a feature refuses its name."""
+    features = {name: level for name, level in finalized.items() if level > 0}
+    return _encode({"features": features, "version": 2, "status": _FEATURE_ENABLED})
 
 
 def decode_features(data: bytes) -> dict[str, int]:

@@ -1,8 +1,11 @@
-"""Three brokers that share a metadata store: registration, election, what they tell each other."""
+"""Three brokers on one metadata store: registration, election, what they tell each other.
+
+On the file that brokers of one machine share, and on ZooKeeper.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -12,17 +15,20 @@ from floodmark.client.admin.admin_types import ConfigResource, NewTopic, Resourc
 from floodmark.metadata.image import MetadataImage
 from floodmark.testing import Broker
 from kit.waiting import wait_for
+from kit.zookeeper import ZooKeeper
 
 IDS = (1, 2, 3)
 
 
 class Cluster:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, store: Mapping[str, str]) -> None:
+        """`store` are the settings that name it."""
         self._folder = folder
+        self._store = store
         self.brokers = {broker_id: self._make(broker_id) for broker_id in IDS}
 
     def _make(self, broker_id: int) -> Broker:
-        settings = {"node.id": broker_id, "floodmark.cluster.dir": str(self._folder / "cluster")}
+        settings = {"node.id": broker_id, **self._store}
         return Broker(self._folder / f"data-{broker_id}", settings).start()
 
     def image(self, broker_id: int) -> MetadataImage:
@@ -60,9 +66,20 @@ class Cluster:
             broker.close()
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    cluster = Cluster(tmp_path)
+@pytest.fixture(scope="module")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
+    with ZooKeeper(tmp_path_factory.mktemp("zookeeper")) as server:
+        yield server
+
+
+@pytest.fixture(params=["folder", "zookeeper"])
+def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
+    if request.param == "folder":
+        store = {"floodmark.cluster.dir": str(tmp_path / "cluster")}
+    else:
+        hosts = request.getfixturevalue("zookeeper").hosts
+        store = {"zookeeper.connect": f"{hosts}/{tmp_path.name}"}
+    cluster = Cluster(tmp_path, store)
     cluster.wait_until_agreed()
     yield cluster
     cluster.close()

@@ -54,6 +54,10 @@ def cleaner(field: str) -> Probe:
     return probe
 
 
+def replication_quota(side: str) -> Probe:
+    return lambda broker: getattr(broker.replicas.quotas, side).limit_bytes
+
+
 def level(broker: Broker) -> int | None:
     return replica_of(broker).rules.compression_level
 
@@ -72,6 +76,8 @@ ACTING: dict[str, tuple[str, Probe, Any]] = {
         limit("max_per_listener"),
         {"PLAINTEXT": 700},
     ),
+    "leader.replication.throttled.rate": ("600", replication_quota("leader"), 600),
+    "follower.replication.throttled.rate": ("500", replication_quota("follower"), 500),
     "min.insync.replicas": ("3", lambda broker: replica_of(broker).min_in_sync_replicas, 3),
     "unclean.leader.election.enable": (
         "true",

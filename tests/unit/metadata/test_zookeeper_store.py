@@ -23,10 +23,13 @@ from kit.waiting import eventually
 from kit.zookeeper import ZooKeeper
 
 TIMEOUT_MS = 10_000
+PATIENT_TIMEOUT_MS = 60_000
 
 
-def store_on(connect: str, handle_file: SessionHandleFile | None = None) -> ZooKeeperStore:
-    return ZooKeeperStore(ZooKeeperSettings(connect, TIMEOUT_MS, TIMEOUT_MS), handle_file)
+def store_on(
+    connect: str, handle_file: SessionHandleFile | None = None, timeout_ms: int = TIMEOUT_MS
+) -> ZooKeeperStore:
+    return ZooKeeperStore(ZooKeeperSettings(connect, timeout_ms, timeout_ms), handle_file)
 
 
 @pytest.fixture
@@ -91,7 +94,9 @@ async def test_every_later_change_is_told_and_no_watch_piles_up(store):
 
 async def test_an_outage_shorter_than_the_session_is_only_a_wait(tmp_path):
     with ZooKeeper(tmp_path / "zookeeper") as server:
-        store, events, heard = store_on(f"{server.hosts}/kafka"), [], []
+        # A JVM may take a while to start again on a busy machine.
+        store = store_on(f"{server.hosts}/kafka", timeout_ms=PATIENT_TIMEOUT_MS)
+        events, heard = [], []
         store.watch_session(events.append)
         await store.open()
         await store.multi([Create("/mine", ephemeral=True)])

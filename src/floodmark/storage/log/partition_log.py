@@ -171,10 +171,9 @@ class PartitionLog:
         fields: HeaderFields,
         leader_epoch: int,
         now_ms: int,
-        *,
+        guard: Guard = Unguarded.NOT_CHECKED,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         transaction_version: int = 0,
-        guard: Guard = Unguarded.NOT_CHECKED,
     ) -> BatchMetadata | None:
         """Append one validated batch as the leader: at the log end offset, with this leader epoch,
         which are written into it. One that repeats another is not appended: returns the other.
@@ -293,7 +292,7 @@ class PartitionLog:
     # -- reading
 
     def read(
-        self, offset: int, max_bytes: int, *, end_offset: int, min_one_batch: bool = True
+        self, offset: int, max_bytes: int, end_offset: int, min_one_batch: bool = True
     ) -> FileSlice | None:
         """Batches from the one that holds this offset, up to max_bytes, never past end_offset.
 
