@@ -6,48 +6,23 @@ broker has `AllowAll` today. `apis.access` declares what each API asks; `apis.ga
 
 from __future__ import annotations
 
-from enum import IntEnum
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from floodmark.network.principal import Principal
+from floodmark.security.resources import THE_CLUSTER, Operation, Resource, ResourceKind
 from floodmark.wire.errors import ErrorCode
 
 
-class Operation(IntEnum):
-    """Kafka's numbers."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-
-class ResourceKind(IntEnum):
-    """Kafka's numbers."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
-
-
-class Resource(NamedTuple):
-    kind: ResourceKind
-    name: str
-
-
-THE_CLUSTER = Resource(ResourceKind.CLUSTER, "kafka-cluster")
+__all__ = [
+    "DENIED",
+    "THE_CLUSTER",
+    "AllowAll",
+    "Authorizer",
+    "Guard",
+    "Operation",
+    "Resource",
+    "ResourceKind",
+]
 
 DENIED = {
     ResourceKind.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,

@@ -19,7 +19,7 @@ from floodmark.controller.channels import Send
 from floodmark.controller.controller import Controller, ControllerUnavailable
 from floodmark.controller.features import SUPPORTED_FEATURES
 from floodmark.controller.founding import found_cluster
-from floodmark.metadata import paths
+from floodmark.metadata import acl_nodes, paths
 from floodmark.metadata.adoption import FoundFolder, stray_partitions
 from floodmark.metadata.cache import MetadataCache
 from floodmark.metadata.image import NO_LEADER, BrokerInfo, MetadataImage
@@ -85,7 +85,7 @@ class ClusterMembership:
         await self._register()
         if not await self.controller.stand():
             await self._cache.publish(await self._stored_without_leaders())
-        for path in (paths.CONTROLLER, paths.CONFIG, paths.FEATURE):
+        for path in (paths.CONTROLLER, paths.CONFIG, paths.FEATURE, *acl_nodes.ACL_ROOTS):
             self._store.watch(path, lambda _: self._changed.set())
         # The controller may have gone before anybody watched.
         self._changed.set()
@@ -140,9 +140,10 @@ class ClusterMembership:
     async def _persistent_paths(self) -> set[str]:
         """Of the nodes that must be there, and their siblings."""
         existing = {f"/{name}" for name in await self._store.children("/")}
-        parents = {path.rpartition("/")[0] for path in paths.PERSISTENT_PATHS} & existing
+        parents = {path.rpartition("/")[0] for path in paths.PERSISTENT_PATHS}
         for parent in sorted(parents):
-            existing |= {f"{parent}/{name}" for name in await self._store.children(parent)}
+            if parent in existing:
+                existing |= {f"{parent}/{name}" for name in await self._store.children(parent)}
         return existing
 
     # -- staying one ----------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from floodmark.clock import Clock
 from floodmark.config import BrokerConfig
 from floodmark.controller import (
+    acls,
     configs,
     elections,
     features,
@@ -31,7 +32,7 @@ from floodmark.controller import (
     topics,
 )
 from floodmark.controller.channels import BrokerChannels, Send
-from floodmark.controller.decision import Decision, View
+from floodmark.controller.decision import Decision, Refusal, View
 from floodmark.controller.election import candidacy
 from floodmark.controller.instructions import instructions
 from floodmark.metadata import paths
@@ -47,6 +48,7 @@ from floodmark.metadata.store import (
     StoreError,
 )
 from floodmark.occurrences import Occurrences
+from floodmark.security.acls import Acl, AclFilter
 from floodmark.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -250,6 +252,12 @@ class Controller:
         return await self._submit(
             lambda view: features.update_features(view, updates, validate_only=validate_only)
         )
+
+    async def create_acls(self, wanted: Sequence[Acl]) -> list[Refusal | None]:
+        return await self._submit(lambda view: acls.create_acls(view, wanted))
+
+    async def delete_acls(self, filters: Sequence[AclFilter]) -> list[list[Acl] | Refusal]:
+        return await self._submit(lambda view: acls.delete_acls(view, filters))
 
     async def _submit(self, decide: Callable[[View], Decision[A]]) -> A:
         if self._writer is None:

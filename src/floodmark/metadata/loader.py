@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from floodmark.metadata import paths
+from floodmark.metadata import acl_nodes, paths
 from floodmark.metadata.image import (
     NO_LEADER,
     BrokerInfo,
@@ -60,6 +60,7 @@ async def load_image(store: Store) -> MetadataImage:
     topic_nodes = await store.read_tree(paths.TOPICS)
     broker_nodes = await store.read_tree(paths.BROKER_IDS)
     config_nodes = await store.read_tree(paths.CONFIG)
+    rule_nodes = [await store.read_tree(root) for root in acl_nodes.ACL_ROOTS]
     with _decoding():
         topics = decode_topics(topic_nodes)
         return MetadataImage(
@@ -74,6 +75,7 @@ async def load_image(store: Store) -> MetadataImage:
             next_producer_id=(
                 paths.decode_next_producer_id(producer_ids.data) if producer_ids else 0
             ),
+            acls=acl_nodes.decode_acls({path: n for tree in rule_nodes for path, n in tree.items()}),
         )
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 from uuid import UUID
 
+from floodmark.metadata import acl_nodes
 from floodmark.metadata.image import (
     CLUSTER_DEFAULT,
     BrokerInfo,
@@ -57,6 +58,7 @@ PERSISTENT_PATHS = (
     "/isr_change_notification",
     PRODUCER_ID_BLOCK,
     "/log_dir_event_notification",
+    *acl_nodes.PERSISTENT_PATHS,
 )
 
 _CONFIG_FOLDERS = {"topic": "topics", "broker": "brokers", "group": "groups"}
