@@ -1,7 +1,6 @@
-"""The composition root: makes the parts of a broker, starts them in order, stops them in order.
+"""The composition root: makes the parts of a broker and lists them in the order of their start.
 
-Start: lock and read the log folders; bind the sockets; open the metadata store and become part of
-the cluster, which brings the image, the logs and the partitions; accept. Stop is the same way back.
+`Broker._parts` is that list; `lifecycle.py` starts the parts and stops them in the opposite order.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import asyncio
 import logging
 import random
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -25,13 +24,11 @@ from floodmark.broker.controller_client import ControllerClient
 from floodmark.broker.coordinators import Coordination
 from floodmark.broker.delayed_work import Deferred
 from floodmark.broker.identity import Identity, establish_identity, look_at_folders
+from floodmark.broker.lifecycle import Lifecycle, Part
 from floodmark.broker.links import BrokerLinks
+from floodmark.broker.log_loading import load_logs
 from floodmark.broker.maintenance import Maintenance
-from floodmark.broker.new_folders import (
-    check_metadata_folder,
-    find_metadata_file,
-    settle_new_folders,
-)
+from floodmark.broker.new_folders import check_metadata_folder, find_metadata_file
 from floodmark.broker.partitions import Partitions
 from floodmark.broker.preload import preload
 from floodmark.broker.start_report import tell_of_start
@@ -64,9 +61,6 @@ logger = logging.getLogger(__name__)
 
 DISK_THREADS = 4
 """For what blocks: syncs, checkpoints, removal of files. One log's sync must not wait for all."""
-
-PROGRESS_INTERVAL_S = 2.0
-"""A start that takes longer says how far it is, this often."""
 
 TOLD_WITHIN_S = 10
 """So long a start waits for the controller of the cluster; an election may be under way."""
@@ -102,6 +96,8 @@ class Broker:
             if self._cluster_dir
             else find_metadata_file(self._files, self._log_dirs)
         )
+        self._lifecycle = Lifecycle()
+        self._is_marked_clean = False
         self._found: list[FoundPartition] = []
         self._logs_loaded = False
         self._cleaner: LogCleaner | None = None
@@ -150,55 +146,98 @@ class Broker:
 
     async def start(self) -> None:
         try:
-            await self._start()
-        except BaseException as error:
-            self.logs.close(self.clock.now_ms(), clean=False)
-            self._executor.shutdown(wait=False)
-            if isinstance(error, StoreUnavailable):
-                raise StorageError(
-                    f"the metadata in {self._metadata_file} cannot be used: {error}. "
-                    + _what_next(error)
-                ) from error
+            await self._lifecycle.start(self._parts())
+        except StoreUnavailable as error:
+            raise StorageError(
+                f"the metadata in {self._metadata_file} cannot be used: {error}. "
+                + _what_next(error)
+            ) from error
+        self.is_serving = True
+        if not self.controller.is_active:
+            await self._until_told()
+        logger.info("broker %d of cluster %s serves", self.broker_id, self._identity.cluster_id)
+
+    async def stop(self) -> bool:
+        """Whether everything stopped in order and the next start needs no recovery."""
+        if not self.is_serving:
+            return False
+        self.is_serving = False
+        await self._lifecycle.stop()
+        return self._is_marked_clean
+
+    def _parts(self) -> Iterator[Part]:
+        """In the order of their start.
+
+        The way back: nothing new comes in, everybody who waits gets an answer, the logs are synced
+        and marked as clean, and only then does the broker leave the cluster.
+        """
+        yield Part(stop=self._executor.shutdown)
+        yield Part(self._open_folders, self._release_folders)
+        self._make_parts()
+        yield Part(stop=self.links.close)
+        yield Part(stop=self.membership.leave)
+        # Other brokers are told the ports, so they are bound before the broker joins the cluster.
+        yield Part(self._bind, self._close_network)
+        yield Part(self._join)
+        yield Part(stop=self._close_logs)
+        yield Part(stop=self._deferred.close)
+        yield Part(stop=self.partitions.close)
+        yield Part(self._begin_afterwards, self._end_afterwards)
+        yield Part(self._maintenance.start, self._maintenance.close)
+        yield Part(stop=self._close_network)
+        yield Part(stop=self.replicas.close)
+        for part in self._replication:
+            yield Part(part.start, part.close)
+        yield Part(stop=self.coordination.close)
+        yield Part(self._accept, self.network.stop_accepting)
+
+    def _open_folders(self) -> None:
+        self.logs.open_dirs()
+        try:
+            if not self._cluster_dir:
+                check_metadata_folder(self._files, self._metadata_file, self.logs)
+            self._identity = establish_identity(
+                self._start_config, self.logs, self._stored_cluster_id
+            )
+            self._found = self.logs.found_partitions()
+        except BaseException:
+            self._release_folders()
             raise
 
-    async def _start(self) -> None:
-        self.logs.open_dirs()
-        if not self._cluster_dir:
-            check_metadata_folder(self._files, self._metadata_file, self.logs)
-        self._identity = identity = establish_identity(
-            self._start_config, self.logs, self._stored_cluster_id
+    def _release_folders(self) -> None:
+        """Gives the locks back after a start that came to nothing; an orderly stop has closed the
+        logs before."""
+        self.logs.close(self.clock.now_ms(), clean=False)
+
+    async def _join(self) -> None:
+        config = self.config
+        report = await self.membership.join(
+            BrokerInfo(
+                self.broker_id,
+                -1,
+                self._endpoints(config),
+                config.get_optional_str("broker.rack"),
+                unbroken_since=self.logs.unbroken_since,
+            ),
+            look_at_folders(self._files, self._found, self._identity, config),
         )
-        self._found = self.logs.found_partitions()
-        config = self._start_config.with_static({"node.id": str(identity.node_id)})
-        self._make_parts(config, identity)
-        self.network = self._bind(config)
-        try:
-            report = await self.membership.join(
-                BrokerInfo(
-                    identity.node_id,
-                    -1,
-                    self._endpoints(config),
-                    config.get_optional_str("broker.rack"),
-                    unbroken_since=self.logs.unbroken_since,
-                ),
-                look_at_folders(self._files, self._found, identity, config),
-            )
-        except BaseException:
-            await self.network.close()
-            await self.membership.leave()
-            raise
         tell_of_start(report, self.metadata, self._found, self.address)
-        self._maintenance.start()
-        for part in self._replication:
-            part.start()
+
+    async def _close_network(self) -> None:
+        await self.network.close()
+
+    def _accept(self) -> None:
         self.network.set_processors(self.config.get_int("num.network.threads"))
         self._configure_network()
         self.network.start()
-        self.is_serving = True
+
+    def _begin_afterwards(self) -> None:
         self._afterwards = asyncio.create_task(self._finish_start())
-        if not self.controller.is_active:
-            await self._until_told()
-        logger.info("broker %d of cluster %s serves", identity.node_id, identity.cluster_id)
+
+    async def _end_afterwards(self) -> None:
+        await self._afterwards
+        if self._cleaner is not None:
+            await self._cleaner.close()
 
     async def _until_told(self) -> None:
         """Until the controller has noticed this broker: before that, clients would find a cluster
@@ -237,45 +276,9 @@ class Broker:
             )
             self._cleaner.start()
 
-    async def stop(self) -> bool:
-        """In order: nothing new, answers for who waits, logs synced, clean mark, leave. Whether all
-        of that went well."""
-        if not self.is_serving:
-            return False
-        self.is_serving = False
-        clean = False
-        try:
-            await self._stop_serving()
-            clean = True
-        finally:
-            is_marked = await self._leave(clean)
-        return is_marked
-
-    async def _stop_serving(self) -> None:
-        self.network.stop_accepting()
-        self.coordination.close()
-        for part in self._replication:
-            await part.close()
-        await self.replicas.close()
-        await self.network.close()
-        await self._maintenance.close()
-        await self.partitions.close()
-        await self._afterwards
-        if self._cleaner is not None:
-            await self._cleaner.close()
-        self._deferred.close()
-
-    async def _leave(self, clean: bool) -> bool:
-        """Whatever went wrong before: no lock, no store and no thread is left behind."""
-        try:
-            return await asyncio.to_thread(self._close_logs, clean)
-        finally:
-            await self.membership.leave()
-            await self.links.close()
-            self._executor.shutdown()
-
-    def _make_parts(self, config: BrokerConfig, identity: Identity) -> None:
-        self.broker_id = identity.node_id
+    def _make_parts(self) -> None:
+        self.broker_id = self._identity.node_id
+        config = self._start_config.with_static({"node.id": str(self.broker_id)})
         self.metadata = MetadataCache(config)
         self.links = BrokerLinks(self.metadata, f"broker-{self.broker_id}")
         self.membership = ClusterMembership(
@@ -386,8 +389,9 @@ class Broker:
         timeout_ms = config.get_int("zookeeper.session.timeout.ms")
         return SharedStore(self._metadata_file, self.clock, timeout_ms)
 
-    def _bind(self, config: BrokerConfig) -> NetworkServer:
-        return NetworkServer(
+    def _bind(self) -> None:
+        config = self.config
+        self.network = NetworkServer(
             [Listener(x.name, x.security_protocol, x.host, x.port) for x in config.listeners],
             self.dispatch.handle,
             NetworkSettings(
@@ -419,43 +423,16 @@ class Broker:
             self._broker_config_changed(image)
         if at_start:
             self._logs_loaded = True
-            await self._load_logs(image)
+            await load_logs(
+                self.logs,
+                self._found,
+                self._identity,
+                image,
+                lambda topic: self.partitions.log_config(image, topic),
+                self.clock,
+            )
         await self.partitions.apply(image, delta, at_start=at_start)
         self.coordination.image_changed(image, delta)
-
-    async def _load_logs(self, image: MetadataImage) -> None:
-        """Opens what the cluster knows of. Folders of deleted topics are set aside, also of one
-        whose name a topic of today has; folders without an id that nobody knows are left alone."""
-        topic_ids = {None} | {topic.topic_id for topic in image.topics.values()}
-        strays = [f for f in self._found if f.topic_id not in topic_ids]
-        await asyncio.to_thread(self.logs.set_aside, strays)
-        self._found = [f for f in self._found if f.topic_id in topic_ids]
-        settle_new_folders(self.logs, self._identity, image, self._found)
-        known = [
-            f
-            for f in self._found
-            if image.partition(f.topic, f.partition) is not None
-            and f.topic_id in (None, image.topics[f.topic].topic_id)
-        ]
-        if not self.logs.was_clean and known:
-            logger.warning("the last stop was not clean: checking the ends of %d logs", len(known))
-        began_ms = self.clock.monotonic_ms()
-        loading = asyncio.create_task(
-            asyncio.to_thread(
-                self.logs.load,
-                known,
-                lambda topic: self.partitions.log_config(image, topic),
-                self.clock.now_ms(),
-            )
-        )
-        while not (await asyncio.wait([loading], timeout=PROGRESS_INTERVAL_S))[0]:
-            logger.info(
-                "opened %d of %d logs after %.0f s",
-                len(self.logs.logs()),
-                len(known),
-                (self.clock.monotonic_ms() - began_ms) / 1000,
-            )
-        await loading
 
     def _broker_config_changed(self, image: MetadataImage) -> None:
         """Dynamic settings of the broker: defaults of its topics, its slots, its limits. Called
@@ -491,7 +468,12 @@ class Broker:
             # A sync may tell of it late, when its topic has been deleted and made again.
             self.partitions.fail_one(replica.key)
 
-    def _close_logs(self, clean: bool) -> bool:
+    async def _close_logs(self) -> None:
+        self._is_marked_clean = await asyncio.to_thread(
+            self._sync_and_close, self._lifecycle.is_clean
+        )
+
+    def _sync_and_close(self, clean: bool) -> bool:
         try:
             self.logs.checkpoint_high_watermarks(
                 {r.key: r.core.high_watermark for r in self.replicas.replicas}

@@ -37,7 +37,7 @@ def commit_request(group: str, topic: str) -> OffsetCommitRequest:
 
 def test_the_loop_has_turns_during_a_scrape(floodmark: BrokerThread) -> None:
     topic = floodmark.create_topic("wide", PARTITIONS)
-    floodmark.call(floodmark.broker.coordinators.groups.log.ensure_topic())
+    floodmark.call(floodmark.broker.coordination.groups.log.ensure_topic())
     with RawClient(floodmark.bootstrap_servers) as client:
         for number in range(GROUPS):
             answer = client.ask(commit_request(f"g{number}", topic), 8)
