@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 from floodmark.apis.authorizer import Authorizer, Operation, Resource, ResourceKind
 from floodmark.apis.quotas import Quotas, Usage
 from floodmark.network.principal import Principal
@@ -14,11 +16,13 @@ class Permits:
     """Allows what it lists, and notes what it was asked."""
 
     allows_all = False
+    audits_allowed = False
 
     def __init__(self, *permissions: Permission) -> None:
         self.permissions = set(permissions)
         self.generation = 1
         self.asked: list[Permission] = []
+        self.audited: list[tuple[IntEnum, Operation, Resource]] = []
         self.principals: set[tuple[Principal, str]] = set()
 
     def change(self, *permissions: Permission) -> None:
@@ -37,6 +41,16 @@ class Permits:
     ) -> bool:
         self.asked.append((operation, kind, "*"))
         return any((op, of) == (operation, kind) for op, of, _ in self.permissions)
+
+    def audit(
+        self,
+        request: IntEnum,
+        principal: Principal,
+        host: str,
+        operation: Operation,
+        resource: Resource,
+    ) -> None:
+        self.audited.append((request, operation, resource))
 
 
 class Throttles:

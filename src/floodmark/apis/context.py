@@ -200,5 +200,5 @@ class RequestContext:
         return {
             name: topic
             for name, topic in topics.items()
-            if guard.allows(Operation.DESCRIBE, Resource(ResourceKind.TOPIC, name))
+            if guard.would_allow(Operation.DESCRIBE, Resource(ResourceKind.TOPIC, name))
         }

@@ -228,7 +228,8 @@ class Dispatch:
 
     def _guarded(self, route: Route, peer: Peer) -> Handle:
         """The handler behind the authorizer."""
-        guard = Guard(self._services.authorizer, peer.principal or ANONYMOUS, peer.host)
+        authorizer, principal = self._services.authorizer, peer.principal or ANONYMOUS
+        guard = Guard(authorizer, principal, peer.host, route.api_key)
 
         def handle(context: RequestContext, request: Any) -> Any:
             context.guard = guard

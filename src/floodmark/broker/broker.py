@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from floodmark.apis.context import Services
 from floodmark.apis.dispatch import Dispatch, advertised_versions
+from floodmark.broker.access_control import make_authorizer
 from floodmark.broker.advertised import reachable_host
 from floodmark.broker.cluster_membership import ClusterMembership
 from floodmark.broker.control_requests import ControlRequests
@@ -329,6 +330,7 @@ class Broker:
                 config.get_int("floodmark.request.max.entries"),
             ),
             api_versions=advertised_versions(in_cluster=bool(self._cluster_dir)),
+            authorizer=make_authorizer(self.metadata),
         )
         self.dispatch = Dispatch(self.services)
         self._maintenance = Maintenance(

@@ -6,6 +6,7 @@ the server.properties of a Kafka has to start as it is.
 
 from __future__ import annotations
 
+from floodmark.config.access_control import check_authorizer
 from floodmark.config.broker_config import BrokerConfig, base_name
 from floodmark.config.errors import ConfigError
 from floodmark.config.settings.kraft import KRAFT_SETTINGS
@@ -38,7 +39,7 @@ _POLICIES = ("create.topic.policy.class.name", "alter.config.policy.class.name")
 
 
 def refuse_open_doors(config: BrokerConfig) -> None:
-    """Raise ConfigError where encryption, authentication or access control is asked for."""
+    """Raise ConfigError where security is asked for that this broker cannot give."""
     for listener in config.listeners:
         if listener.security_protocol != "PLAINTEXT":
             raise ConfigError(
@@ -47,12 +48,7 @@ def refuse_open_doors(config: BrokerConfig) -> None:
                 name="listeners",
                 hint="Use PLAINTEXT, on 127.0.0.1 or in a network where everybody is trusted",
             )
-    if config.get_str("authorizer.class.name"):
-        raise ConfigError(
-            "authorizer.class.name asks for access control, which is not there yet",
-            name="authorizer.class.name",
-            hint="Take it out, and listen only where everybody may do everything",
-        )
+    check_authorizer(config)
     for name in _POLICIES:
         if config.static.get(name):
             raise ConfigError(

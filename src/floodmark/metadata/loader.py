@@ -60,7 +60,9 @@ async def load_image(store: Store) -> MetadataImage:
     topic_nodes = await store.read_tree(paths.TOPICS)
     broker_nodes = await store.read_tree(paths.BROKER_IDS)
     config_nodes = await store.read_tree(paths.CONFIG)
-    rule_nodes = [await store.read_tree(root) for root in acl_nodes.ACL_ROOTS]
+    rule_nodes: dict[str, Node] = {}
+    for root in acl_nodes.ACL_ROOTS:
+        rule_nodes |= await store.read_tree(root)
     with _decoding():
         topics = decode_topics(topic_nodes)
         return MetadataImage(
@@ -75,7 +77,7 @@ async def load_image(store: Store) -> MetadataImage:
             next_producer_id=(
                 paths.decode_next_producer_id(producer_ids.data) if producer_ids else 0
             ),
-            acls=acl_nodes.decode_acls({path: n for tree in rule_nodes for path, n in tree.items()}),
+            acls=acl_nodes.decode_acls(rule_nodes),
         )
 
 

@@ -81,7 +81,9 @@ class AclTable:
             return Verdict(True, f"MatchingAcl(acl={allowing})")
         return _DEFAULT[self._allow_if_no_acl and not has_acls]
 
-    def decide_any(self, principal: str, host: str, operation: Operation, kind: ResourceKind) -> bool:
+    def decide_any(
+        self, principal: str, host: str, operation: Operation, kind: ResourceKind
+    ) -> bool:
         """Whether there can be a resource of this kind on which the operation is allowed.
 
         As in Kafka, implied operations do not count, and a denial of a longer prefix or of another
@@ -92,10 +94,9 @@ class AclTable:
         allowed: set[ResourcePattern] = set()
         denied: set[ResourcePattern] = set()
         for pattern, rules in self._acls.items():
-            if pattern.kind is not kind:
-                continue
-            for rule in rules:
-                if rule.operation in (Operation.ALL, operation) and _concerns(rule, principal, host):
+            for rule in rules if pattern.kind is kind else ():
+                is_meant = rule.operation in (Operation.ALL, operation)
+                if is_meant and _concerns(rule, principal, host):
                     chosen = denied if rule.permission is PermissionType.DENY else allowed
                     chosen.add(pattern)
         everything = ResourcePattern(kind, WILDCARD)

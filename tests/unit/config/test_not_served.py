@@ -21,7 +21,10 @@ from floodmark.config.not_served import WITHOUT_EFFECT, refuse_open_doors, witho
             },
             "listener OUTER asks for SASL_PLAINTEXT",
         ),
-        ({"authorizer.class.name": "org.example.Authorizer"}, "access control"),
+        (
+            {"authorizer.class.name": "org.example.Authorizer"},
+            "a Java class that cannot be asked here",
+        ),
         ({"create.topic.policy.class.name": "org.example.Policy"}, "a policy in Java"),
     ],
 )
