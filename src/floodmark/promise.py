@@ -1,8 +1,8 @@
-"""A value that comes later on the same loop, and calls who waits for it at once.
+"""A value that comes later on the same loop. Every deferred answer of the broker is one.
 
-The hot path's stand-in for `asyncio.Future`, whose callbacks run a turn of the loop later: a record
-would reach the consumer that waits for it only after the producer's other business. Await it where
-a coroutine needs the value.
+Unlike `asyncio.Future`, whose callbacks run a turn of the loop later, it calls back at once: a
+consumer that waits for a record gets it inside the append. Await it where a coroutine needs the
+value.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Promise(Generic[T]):
         self._convert: Callable[[Any], Any] | None = None
         self._kept: Callable[[T], None] | None = None
         self._failed: Callable[[Exception], None] | None = None
-        self.on_abandoned: Callable[[], None] | None = None
+        self.on_abandoned: Callable[[], object] | None = None
 
     def abandon(self) -> None:
         """Nobody waits for it any more: who made it may forget it."""
@@ -92,6 +92,14 @@ class Promise(Generic[T]):
         else:
             self._convert = lambda value: convert(before(value))
         return mapped
+
+    @property
+    def is_kept(self) -> bool:
+        return self._state == "kept"
+
+    def now_or_later(self) -> T | Promise[T]:
+        """Its value if it is kept already, else itself."""
+        return self._value if self._state == "kept" else self
 
     def future(self) -> asyncio.Future[T]:
         """The same as a future, for who needs one. Cancelling it abandons the promise."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from itertools import count
 from typing import Any, TypeVar
 from uuid import UUID
@@ -18,6 +17,7 @@ from floodmark.metadata.image import (
     TopicImage,
     difference,
 )
+from floodmark.promise import Promise
 from floodmark.testing.memory_coordinator_log import MemoryCoordinatorLog
 from floodmark.testing.virtual_clock import FIXED_START_MS, VirtualClock
 
@@ -85,13 +85,13 @@ class GroupBench:
         return shard.groups.get(group_id)
 
 
-def now(outcome: T | asyncio.Future[T]) -> T:
+def now(outcome: T | Promise[T]) -> T:
     """An answer that must have come already."""
-    if isinstance(outcome, asyncio.Future):
-        assert outcome.done(), "the answer has not come yet"
-        return outcome.result()
+    if isinstance(outcome, Promise):
+        outcome = outcome.now_or_later()
+    assert not isinstance(outcome, Promise), "the answer has not come yet"
     return outcome
 
 
 def is_waiting(outcome: object) -> bool:
-    return isinstance(outcome, asyncio.Future) and not outcome.done()
+    return isinstance(outcome, Promise) and not outcome.is_kept

@@ -6,7 +6,6 @@ a reload of a stable group gives that group, and once the trouble ends the group
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from hypothesis import settings
@@ -17,6 +16,7 @@ from floodmark.coordinators.groups.classic_group import ClassicGroup
 from floodmark.coordinators.groups.client import Client
 from floodmark.coordinators.groups.states import ClassicState
 from floodmark.coordinators.ports import AppendRefused
+from floodmark.promise import Promise
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.heartbeat import HeartbeatRequest
 from floodmark.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -68,10 +68,10 @@ class ClassicGroupMachine(LoopMachine):
             kind = member.wants
             member.waiting = (kind, self.run(getattr(self, f"send_{kind}"), member))
         kind, outcome = member.waiting
-        if isinstance(outcome, asyncio.Future):
-            if not outcome.done():
+        if isinstance(outcome, Promise):
+            if not outcome.is_kept:
                 return
-            outcome = outcome.result()
+            outcome = outcome.now_or_later()
         member.waiting = None
         self.obey(member, kind, outcome)
 

@@ -15,7 +15,6 @@ import uvloop
 
 from floodmark.clock import SystemClock
 from floodmark.network.acceptor import Listener
-from floodmark.network.request_channel import Parked
 from floodmark.network.server import NetworkServer, NetworkSettings
 from floodmark.promise import Promise
 from floodmark.storage.files import FileSlice, RealFiles
@@ -90,9 +89,9 @@ class Answering:
                 self._call_later(lambda: promised.set(None))
             return promised
 
-        def future() -> asyncio.Future[None]:
-            awaited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._call_later(lambda: awaited.set_result(None))
+        def future() -> Promise[None]:
+            awaited: Promise[None] = Promise()
+            self._call_later(lambda: awaited.set(None))
             return awaited
 
         async def work() -> bytes:
@@ -103,10 +102,10 @@ class Answering:
             AT_ONCE: lambda: answer,
             SLICE: lambda: slices,
             NOTHING: lambda: None,
-            KEPT: lambda: Parked(promise(is_kept=True), lambda _: answer),
-            PROMISED: lambda: Parked(promise(is_kept=False), lambda _: slices),
+            KEPT: lambda: promise(is_kept=True).map(lambda _: answer),
+            PROMISED: lambda: promise(is_kept=False).map(lambda _: slices),
             WORKED: work,
-            AWAITED: lambda: Parked(future(), lambda _: answer),
+            AWAITED: lambda: future().map(lambda _: answer),
         }
         return kinds[request.kind]()
 

@@ -6,7 +6,6 @@ it, a new owner begins where that commit left off, and once the trouble ends all
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 from uuid import UUID
 
@@ -18,6 +17,7 @@ from floodmark.coordinators.groups.classic_group import ClassicGroup
 from floodmark.coordinators.groups.client import Client
 from floodmark.coordinators.groups.consumer_group import ConsumerGroup
 from floodmark.coordinators.groups.settings import GroupSettings
+from floodmark.promise import Promise
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.internal.consumer_protocol import (
     AssignmentTopicPartition,
@@ -175,10 +175,10 @@ class ProtocolChangeMachine(LoopMachine):
             member.waiting = (kind, self.run(getattr(self, f"send_{kind}"), member))
             member.heard_ms = self.bench.clock.now_ms()
         kind, outcome = member.waiting
-        if isinstance(outcome, asyncio.Future):
-            if not outcome.done():
+        if isinstance(outcome, Promise):
+            if not outcome.is_kept:
                 return
-            outcome = outcome.result()
+            outcome = outcome.now_or_later()
         member.waiting = None
         self.obey_classic(member, kind, outcome)
 

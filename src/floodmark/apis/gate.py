@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from floodmark.apis.access import Each, exists_in, parents
 from floodmark.apis.authorizer import DENIED, Guard
 from floodmark.apis.context import RequestContext
+from floodmark.apis.deferred import after
 from floodmark.apis.error_answers import error_answer, error_entry
-from floodmark.apis.later import later
 from floodmark.apis.quotas import Usage
 from floodmark.network.request_channel import CloseConnection, Response
-from floodmark.promise import Promise
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import schema_of
 
@@ -78,7 +77,7 @@ def handle_guarded(route: Route, context: RequestContext, guard: Guard, request:
     result = route.handle(context, request)
     if not refused and not access.answer:
         return result
-    return result.map(finish) if isinstance(result, Promise) else later(result, finish)
+    return after(result, finish)
 
 
 def _refuse_unanswered(route: Route, request: Any) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from floodmark.apis.context import RequestContext
 from floodmark.coordinators.groups.client import Client
+from floodmark.promise import Promise
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -19,18 +19,18 @@ def client_of(context: RequestContext) -> Client:
 
 
 def when_all(
-    answers: list[A | asyncio.Future[A]], finish: Callable[[list[A]], T]
+    answers: list[A | Promise[A]], finish: Callable[[list[A]], T]
 ) -> T | Coroutine[Any, Any, T]:
     """`finish` on all answers: now when none of them is still to come."""
-    if any(isinstance(answer, asyncio.Future) for answer in answers):
+    if any(isinstance(answer, Promise) for answer in answers):
         return _wait_for_all(answers, finish)
-    return finish([answer for answer in answers if not isinstance(answer, asyncio.Future)])
+    return finish([answer for answer in answers if not isinstance(answer, Promise)])
 
 
-async def _wait_for_all(answers: list[A | asyncio.Future[A]], finish: Callable[[list[A]], T]) -> T:
+async def _wait_for_all(answers: list[A | Promise[A]], finish: Callable[[list[A]], T]) -> T:
     settled = []
     for answer in answers:
-        settled.append(await answer if isinstance(answer, asyncio.Future) else answer)
+        settled.append(await answer if isinstance(answer, Promise) else answer)
     return finish(settled)
 
 

@@ -5,7 +5,6 @@ Made by `apis.dispatch` when the first request of its kind comes.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -14,7 +13,7 @@ from floodmark.apis.access import Access
 from floodmark.apis.context import RequestContext
 from floodmark.apis.gate import throttled
 from floodmark.invariant import invariant
-from floodmark.network.request_channel import Outcome, Parked, Response
+from floodmark.network.request_channel import Outcome, Response
 from floodmark.network.transfer import Answer
 from floodmark.promise import Promise
 from floodmark.wire.api_keys import ApiKey
@@ -65,8 +64,8 @@ class Route(NamedTuple):
         """What a handler has returned, for the request channel."""
         if result is None or isinstance(result, (self.response_class, bytes, list)):
             return self.answer(context, result)
-        if isinstance(result, (Promise, asyncio.Future)):
-            return Parked(result, partial(self.answer, context))
+        if isinstance(result, Promise):
+            return result.map(partial(self.answer, context))
         return self._finish(context, result)
 
     async def _finish(self, context: RequestContext, work: Coroutine[Any, Any, Any]) -> Response:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from floodmark.broker.controller_client import ControllerClient
 from floodmark.clock import Clock
@@ -21,17 +22,18 @@ from floodmark.coordinators.ports import (
 )
 from floodmark.metadata.cache import MetadataCache
 from floodmark.occurrences import Occurrences
-from floodmark.records.batch import NO_SEQUENCE, iter_headers, read_header
+from floodmark.records.batch import NO_SEQUENCE, iter_headers
 from floodmark.replication.replica import ACKS_ALL, AppendOutcome, Replica
 from floodmark.replication.replica_manager import ReplicaManager
 from floodmark.storage.errors import AppendRefused as LogRefused
 from floodmark.storage.errors import OffsetOutOfRange, StorageError, told_to_clients
-from floodmark.storage.producers.producer_state import AppendOrigin
 from floodmark.storage.producers.transaction_guards import Guard, Unguarded
 from floodmark.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 READ_CHUNK_BYTES = 1 << 20
+
+NOT_HERE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 class InternalTopicLog:
@@ -104,32 +106,17 @@ class InternalTopicLog:
         return lambda batch: self.append(partition, batch, guard)
 
     def append(self, partition: int, batch: bytearray, guard: Guard = Unguarded.NOT_CHECKED) -> int:
-        replica = self._leader(partition)
-        if not replica.core.has_enough_in_sync_replicas():
+        outcome = self._replicas.append_own((self.topic, partition), batch, guard)
+        error_code, text = outcome.error_code, outcome.error_message or ""
+        if error_code is ErrorCode.NONE:
+            return outcome.required_offset
+        if error_code is ErrorCode.KAFKA_STORAGE_ERROR:
+            raise StorageFailed(text)
+        if error_code is ErrorCode.NOT_ENOUGH_REPLICAS:
             raise AppendRefused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too few replicas in sync")
-        limit_bytes = replica.log.config.max_message_bytes
-        if len(batch) > limit_bytes:
-            raise AppendRefused(
-                ErrorCode.RECORD_LIST_TOO_LARGE,
-                f"a batch of {len(batch)} bytes for {self.topic}, which takes {limit_bytes}",
-            )
-        header = read_header(batch)
-        try:
-            replica.log.append(
-                batch,
-                header,
-                replica.core.leadership.leader_epoch,
-                header.max_timestamp,  # a coordinator's batch is of this moment
-                origin=AppendOrigin.COORDINATOR,
-                guard=guard,
-            )
-        except LogRefused as problem:
-            raise AppendRefused(problem.error_code, str(problem)) from problem
-        except StorageError as problem:
-            self._replicas.disk_failed(replica, problem)
-            raise StorageFailed(told_to_clients(problem)) from problem
-        self._replicas.grown(replica)
-        return replica.log.log_end_offset
+        if error_code in NOT_HERE:
+            raise NotCoordinator(f"{self.topic}-{partition} is not led by this broker")
+        raise AppendRefused(error_code, text)
 
     def high_watermark(self, partition: int) -> int:
         return self._leader(partition).core.high_watermark

@@ -3,7 +3,7 @@
 The shell of both coordinators: `coordinators.groups.service` and
 `coordinators.transactions.service` own one each, and the broker tells it which partitions it leads.
 Everything happens on the loop. With one replica an append is committed at once, so `submit` and
-`query` answer without a task or a future.
+`query` answer without a task or a promise.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from floodmark.coordinators.shard import Producer, Shard, TimerOperation, Timers
 from floodmark.coordinators.timers import TimerQueue
 from floodmark.occurrences import Occurrences
 from floodmark.patient_timer import PatientTimer
+from floodmark.promise import Promise
 from floodmark.records.compression import Compression
 from floodmark.records.entries import encode_entries
 from floodmark.records.errors import CorruptRecord
@@ -40,33 +41,31 @@ TIMER_RETRY_MS = 500
 class _Pending:
     """An answer that waits for the high watermark."""
 
-    __slots__ = ("answer", "end_offset", "future", "on_error", "then")
+    __slots__ = ("answer", "end_offset", "on_error", "promise", "then")
 
     def __init__(
         self,
         end_offset: int,
         answer: Any,
         then: Callable[[CoordinatorError | None], None] | None,
-        future: asyncio.Future[Any],
+        promise: Promise[Any],
         on_error: Callable[[CoordinatorError], Any],
     ) -> None:
         self.end_offset = end_offset
         self.answer = answer
         self.then = then
-        self.future = future
+        self.promise = promise
         self.on_error = on_error
 
     def succeed(self) -> None:
         if self.then is not None:
             self.then(None)
-        if not self.future.done():
-            self.future.set_result(self.answer)
+        self.promise.set(self.answer)
 
     def fail(self, error: CoordinatorError) -> None:
         if self.then is not None:
             self.then(error)
-        if not self.future.done():
-            self.future.set_result(self.on_error(error))
+        self.promise.set(self.on_error(error))
 
 
 class _Loaded(Generic[S]):
@@ -188,8 +187,8 @@ class CoordinatorRuntime(Generic[S]):
         partition: int,
         handler: Callable[[S, int], Write[T]],
         on_error: Callable[[CoordinatorError], T],
-    ) -> T | asyncio.Future[T]:
-        """Run a handler; its answer comes now when it is committed now, else as a future.
+    ) -> T | Promise[T]:
+        """Run a handler; its answer comes now when it is committed now, else as a promise.
 
         Whatever goes wrong becomes an answer through `on_error`: what the handler raises, an
         append that failed, leadership that was lost while waiting.
@@ -211,7 +210,7 @@ class CoordinatorRuntime(Generic[S]):
         partition: int,
         handler: Callable[[S, int], T],
         on_error: Callable[[CoordinatorError], T],
-    ) -> T | asyncio.Future[T]:
+    ) -> T | Promise[T]:
         """Run a handler that writes nothing; what it saw is committed when the answer comes."""
         try:
             loaded = self._active(partition)
@@ -292,7 +291,7 @@ class CoordinatorRuntime(Generic[S]):
         answer: T,
         then: Callable[[CoordinatorError | None], None] | None,
         on_error: Callable[[CoordinatorError], T],
-    ) -> T | asyncio.Future[T]:
+    ) -> T | Promise[T]:
         end_offset = loaded.last_written_offset
         try:
             is_committed = not loaded.pending and self.log.high_watermark(partition) >= end_offset
@@ -304,12 +303,12 @@ class CoordinatorRuntime(Generic[S]):
             if then is not None:
                 then(None)
             return answer
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-        loaded.pending.append(_Pending(end_offset, answer, then, future, on_error))
+        promise: Promise[T] = Promise()
+        loaded.pending.append(_Pending(end_offset, answer, then, promise, on_error))
         if loaded.wait_task is None:
-            loaded.wait_task = loop.create_task(self._wait(partition, loaded))
-        return future
+            waiting = self._wait(partition, loaded)
+            loaded.wait_task = asyncio.get_running_loop().create_task(waiting)
+        return promise
 
     async def _wait(self, partition: int, loaded: _Loaded[S]) -> None:
         """One task per partition, while anything waits for its high watermark."""

@@ -10,7 +10,8 @@ What a handler returns says who owns the time until the answer:
 
 - bytes, or a list of parts with pieces of files: the answer, now;
 - None: there is no answer (a produce with acks=0);
-- `Parked`: the request waits for an event. Its slot is free again, its connection stays muted;
+- a `Promise` of the answer: the request waits for an event. Its slot is free again, its connection
+  stays muted;
 - a coroutine: the request is to be worked on, and has a slot from its first step to its end.
 """
 
@@ -21,7 +22,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
 from enum import Enum
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from floodmark.clock import Clock
 from floodmark.network.transfer import Answer
@@ -37,7 +38,7 @@ long as a tenth of a small request."""
 Response: TypeAlias = "Answer | None"
 
 
-class Later(Enum):
+class NoAnswerYet(Enum):
     """What `submit` returns when there is no answer at once."""
 
     TAKEN = "the requester is told when the request is done"
@@ -45,19 +46,12 @@ class Later(Enum):
 
 
 # Looking up a member of an enum takes as long as a call.
-TAKEN: Final = Later.TAKEN
-NO_ROOM: Final = Later.NO_ROOM
-
-
-class Parked(NamedTuple):
-    """A request that waits for an event: `encode` makes the answer of what the event brings."""
-
-    event: asyncio.Future[Any] | Promise[Any]
-    encode: Callable[[Any], Response]
+TAKEN: Final = NoAnswerYet.TAKEN
+NO_ROOM: Final = NoAnswerYet.NO_ROOM
 
 
 Work: TypeAlias = "Coroutine[Any, Any, Response]"
-Outcome: TypeAlias = "Response | Parked | Work"
+Outcome: TypeAlias = "Response | Promise[Response] | Work"
 
 
 class CloseConnection(Exception):
@@ -120,7 +114,7 @@ class RequestChannel:
         self._handling_ms = self._held_ms = 0.0
         return 1.0 - min(busy_ms / elapsed_ms, 1.0)
 
-    def submit(self, requester: Requester, frame: memoryview) -> Response | Later:
+    def submit(self, requester: Requester, frame: memoryview) -> Response | NoAnswerYet:
         """Takes the request if there is room, and returns the answer if there is one already."""
         if len(self._queue) >= self._capacity:
             self._refused.append(requester)
@@ -141,8 +135,8 @@ class RequestChannel:
                 self._handling_ms += (self._clock.monotonic_ms() - begin_ms) * TIMED_EVERY
         return TAKEN
 
-    def _await(self, requester: Requester, outcome: Parked | Work) -> None:
-        if isinstance(outcome, Parked):
+    def _await(self, requester: Requester, outcome: Promise[Response] | Work) -> None:
+        if isinstance(outcome, Promise):
             self._park(requester, outcome)
         elif self._busy < self.slots:
             self._start(requester, outcome)
@@ -162,10 +156,10 @@ class RequestChannel:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _park(self, requester: Requester, parked: Parked) -> None:
-        def answer(value: Any) -> None:
+    def _park(self, requester: Requester, answer: Promise[Response]) -> None:
+        def respond(response: Response) -> None:
             try:
-                requester.respond(parked.encode(value))
+                requester.respond(response)
             except Exception as problem:  # noqa: BLE001 - the supervisor of requests
                 fail(problem)
 
@@ -175,19 +169,8 @@ class RequestChannel:
             else:
                 self._fail(requester, problem)
 
-        def done(finished: asyncio.Future[Any]) -> None:
-            if finished.cancelled():
-                requester.abort("the broker is shutting down")
-            elif (problem := finished.exception()) is not None:
-                fail(problem)
-            else:
-                answer(finished.result())
-
-        if isinstance(parked.event, Promise):
-            requester.parked(parked.event.abandon)
-            parked.event.then(answer, fail)
-        else:
-            parked.event.add_done_callback(done)
+        requester.parked(answer.abandon)
+        answer.then(respond, fail)
 
     def _start(self, requester: Requester, work: Work) -> None:
         self._busy += 1

@@ -19,10 +19,11 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from floodmark.clock import Clock
-from floodmark.network.request_channel import Outcome, Parked, Response, Work
+from floodmark.network.request_channel import Outcome, Response, Work
+from floodmark.promise import Promise
 
 BUCKETS_MS = (
     *(0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0),
@@ -85,9 +86,8 @@ class RequestTimings:
         local_ms = now_ms - begin_ms
         if outcome is None or isinstance(outcome, (bytes, list)):
             return self._answered(api_key, connection, outcome, local_ms=local_ms)
-        if isinstance(outcome, Parked):
-            encode = partial(self._encode, api_key, connection, outcome.encode, local_ms, now_ms)
-            return Parked(outcome.event, encode)
+        if isinstance(outcome, Promise):
+            return outcome.map(partial(self._kept, api_key, connection, local_ms, now_ms))
         return self._work(api_key, connection, outcome, local_ms, now_ms)
 
     def numbers(self) -> dict[int, ApiNumbers]:
@@ -101,20 +101,16 @@ class RequestTimings:
             for api_key, times in self._apis.items()
         }
 
-    def _encode(
+    def _kept(
         self,
         api_key: int,
         connection: Sender,
-        encode: Callable[[Any], Response],
         local_ms: float,
         parked_ms: float,
-        value: Any,
+        answer: Response,
     ) -> Response:
-        woken_ms = self.now_ms()
-        answer = encode(value)
-        local_ms += self.now_ms() - woken_ms
         return self._answered(
-            api_key, connection, answer, local_ms=local_ms, remote_ms=woken_ms - parked_ms
+            api_key, connection, answer, local_ms=local_ms, remote_ms=self.now_ms() - parked_ms
         )
 
     async def _work(

@@ -293,6 +293,14 @@ class Partition:
         wanted = min(self.min_in_sync_replicas, len(self.leadership.assigned_replicas))
         return len(self.leadership.in_sync_replicas) >= wanted
 
+    def refusal_to_append(self, *, acks_all: bool) -> ErrorCode | None:
+        """Why nothing may be appended here now, whoever wants to; None if it may."""
+        if self.leadership.leader != self.broker_id:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if acks_all and not self.has_enough_in_sync_replicas():
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        return None
+
     def _advance_high_watermark(self) -> bool:
         if not self.has_enough_in_sync_replicas():
             return False

@@ -37,6 +37,7 @@ from floodmark.storage.errors import AppendRefused, OffsetOutOfRange
 from floodmark.storage.files import FileSlice
 from floodmark.storage.indexes.transaction_index import AbortedTransaction
 from floodmark.storage.log.partition_log import PartitionLog
+from floodmark.storage.producers.producer_state import AppendOrigin
 from floodmark.storage.producers.transaction_guards import Guard
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 
@@ -241,11 +242,10 @@ class Replica:
         outcome, a failing disk raises StorageError. Without a guard there is no transaction. Where
         the topic's rules are not plain, the batch must have been prepared for them."""
         core, log, rules = self.core, self.log, self.rules
-        leadership = core.leadership
-        if leadership.leader != core.broker_id:
-            return AppendOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if acks == ACKS_ALL and not core.has_enough_in_sync_replicas():
-            return AppendOutcome(ErrorCode.NOT_ENOUGH_REPLICAS)
+        refusal = core.refusal_to_append(acks_all=acks == ACKS_ALL)
+        if refusal is not None:
+            return AppendOutcome(refusal)
+        leader_epoch = core.leadership.leader_epoch
         base_offset = log.log_end_offset
         append_time_ms = NO_TIMESTAMP
         try:
@@ -261,11 +261,11 @@ class Replica:
                 if header[ATTRIBUTES] & TIMESTAMP_TYPE_BIT:
                     append_time_ms = now_ms
             if guard is not None:
-                repeated = log.append(batch, header, leadership.leader_epoch, now_ms, guard=guard)
+                repeated = log.append(batch, header, leader_epoch, now_ms, guard=guard)
             elif header[ATTRIBUTES] & TRANSACTIONAL_BIT:
                 return AppendOutcome(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
             else:
-                repeated = log.append(batch, header, leadership.leader_epoch, now_ms)
+                repeated = log.append(batch, header, leader_epoch, now_ms)
         except InvalidBatch as problem:
             return AppendOutcome(
                 problem.error_code,
@@ -290,6 +290,47 @@ class Replica:
             log.log_start_offset,
             required_offset,
             not self.is_acknowledgeable(required_offset, acks),
+        )
+
+    def append_own(
+        self, batch: bytearray, now_ms: int, guard: Guard, transaction_version: int
+    ) -> AppendOutcome:
+        """Appends a batch that this broker made itself: a coordinator's records, or a marker.
+
+        Checks nothing but its size, and not even that for a marker: without it, its transaction
+        would never end.
+        """
+        core, log = self.core, self.log
+        refusal = core.refusal_to_append(acks_all=True)
+        if refusal is not None:
+            return AppendOutcome(refusal)
+        header = read_header(batch)
+        limit_bytes = log.config.max_message_bytes
+        if len(batch) > limit_bytes and not header.is_control:
+            text = f"a batch of {len(batch)} bytes for {self.key[0]}, which takes {limit_bytes}"
+            return AppendOutcome(ErrorCode.RECORD_LIST_TOO_LARGE, error_message=text)
+        base_offset = log.log_end_offset
+        try:
+            log.append(
+                batch,
+                header,
+                core.leadership.leader_epoch,
+                now_ms,
+                origin=AppendOrigin.COORDINATOR,
+                transaction_version=transaction_version,
+                guard=guard,
+            )
+        except AppendRefused as problem:
+            return AppendOutcome(problem.error_code, error_message=str(problem))
+        self.appended()
+        required_offset = log.log_end_offset
+        return AppendOutcome(
+            NO_ERROR,
+            base_offset,
+            NO_TIMESTAMP,
+            log.log_start_offset,
+            required_offset,
+            not self.is_acknowledgeable(required_offset, ACKS_ALL),
         )
 
     def in_full(self, outcome: Appended) -> AppendOutcome:

@@ -40,7 +40,7 @@ from floodmark.replication.waiting import (
 )
 from floodmark.steps import Unfinished, begin
 from floodmark.storage.errors import DiskFull, StorageError, TooManyFiles, told_to_clients
-from floodmark.storage.producers.transaction_guards import Guard
+from floodmark.storage.producers.transaction_guards import Guard, Unguarded
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -181,9 +181,7 @@ class ReplicaManager:
                 if not isinstance(begun, Unfinished):
                     outcome = replica.append(batch, acks, now_ms, guard, begun)
         except (StorageError, OSError) as problem:
-            self.disk_failed(replica, problem)
-            text = told_to_clients(problem)
-            return AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR, error_message=text)
+            return self._not_stored(replica, problem)
         if not isinstance(outcome, int) and outcome.error_code is not NO_ERROR:
             if outcome is not UNPREPARED:
                 self._tell_refusal(key, outcome)
@@ -195,6 +193,31 @@ class ReplicaManager:
         else:
             self.fetches.check(key)
         return outcome
+
+    def append_own(
+        self,
+        key: ReplicaKey,
+        batch: bytearray,
+        guard: Guard = Unguarded.NOT_CHECKED,
+        transaction_version: int = 0,
+    ) -> AppendOutcome:
+        """For the coordinators of this broker: their records, and the markers of transactions."""
+        replica = self._replicas.get(key)
+        if replica is None:
+            return AppendOutcome(self.missing(key))
+        try:
+            outcome = replica.append_own(batch, self._clock.now_ms(), guard, transaction_version)
+        except (StorageError, OSError) as problem:
+            return self._not_stored(replica, problem)
+        if outcome.error_code is NO_ERROR:
+            self._flush_if_due(replica)
+            self.changed(key)
+        return outcome
+
+    def _not_stored(self, replica: Replica, problem: StorageError | OSError) -> AppendOutcome:
+        self.disk_failed(replica, problem)
+        text = told_to_clients(problem)
+        return AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR, error_message=text)
 
     def _tell_refusal(self, key: ReplicaKey, outcome: AppendOutcome) -> None:
         times = self._refusals.worth_telling(f"{key} {outcome.error_code}")
@@ -341,12 +364,6 @@ class ReplicaManager:
             members, members_before = len(now.in_sync_replicas), len(before.in_sync_replicas)
             self.isr_shrinks += members < members_before
             self.isr_expands += members > members_before
-
-    def grown(self, replica: Replica) -> None:
-        """The broker itself appended to this log: a coordinator's record, a marker."""
-        replica.appended()
-        self._flush_if_due(replica)
-        self.changed(replica.key)
 
     def copied(self, replica: Replica) -> None:
         """This broker appended what it fetched from the leader of a partition."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeAlias, TypeVar
@@ -24,6 +24,7 @@ from floodmark.apis.dispatch import FaultSwitch
 from floodmark.apis.error_answers import error_answer
 from floodmark.apis.route import Route
 from floodmark.network.request_channel import CloseConnection
+from floodmark.promise import Promise
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.errors import ErrorCode
 
@@ -109,7 +110,7 @@ class Faults(FaultSwitch):
             raise ValueError(f"a delay cannot be negative: {delay_s}")
 
         def wait(route: Route, request: Any, handle: Handle) -> Any:
-            return asyncio.get_running_loop().create_task(_handle_later(delay_s, handle))
+            return _promised(_handle_later(delay_s, handle))
 
         self._arm(_named(ApiKey, api), times, wait)
 
@@ -121,7 +122,7 @@ class Faults(FaultSwitch):
 
         def close(route: Route, request: Any, handle: Handle) -> Any:
             if handled:
-                return asyncio.get_running_loop().create_task(_handle_and_close(handle))
+                return _promised(_handle_and_close(handle))
             raise CloseConnection("a test dropped the request")
 
         self._arm(_named(ApiKey, api), times, close)
@@ -161,6 +162,21 @@ def _named(kind: type[E], wanted: int | str) -> E:
         return kind[wanted.upper()] if isinstance(wanted, str) else kind(wanted)
     except (KeyError, ValueError):
         raise ValueError(f"{wanted!r} is no {kind.__name__}: use one of its names") from None
+
+
+def _promised(work: Coroutine[Any, Any, Any]) -> Promise[Any]:
+    """Its outcome, without one of the broker's request slots."""
+    promise: Promise[Any] = Promise()
+
+    async def run() -> None:
+        try:
+            promise.set(await work)
+        except Exception as problem:  # noqa: BLE001 - passed on to the request that waits for it
+            promise.fail(problem)
+
+    task = asyncio.get_running_loop().create_task(run())
+    promise.on_abandoned = task.cancel
+    return promise
 
 
 async def _handle_later(delay_s: float, handle: Handle) -> Any:

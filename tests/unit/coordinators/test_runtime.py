@@ -14,6 +14,7 @@ from floodmark.coordinators.ports import (
 )
 from floodmark.coordinators.runtime import TIMER_RETRY_MS, CoordinatorRuntime
 from floodmark.coordinators.shard import Producer, Timers, Write
+from floodmark.promise import Promise
 from floodmark.records.control import ControlType, EndTransactionMarker, encode_marker
 from floodmark.testing.memory_coordinator_log import MemoryCoordinatorLog
 from floodmark.testing.virtual_clock import VirtualClock
@@ -97,10 +98,10 @@ async def test_an_answer_waits_for_the_high_watermark_and_so_does_a_read(bench: 
         0, lambda shard, _: Write("written", [("a", 1)], then=done.append), str
     )
     read = bench.runtime.query(0, lambda shard, _: shard.values["a"], code)
-    assert isinstance(answer, asyncio.Future)
-    assert isinstance(read, asyncio.Future)
+    assert isinstance(answer, Promise)
+    assert isinstance(read, Promise)
     await asyncio.sleep(0)
-    assert not answer.done() and not read.done() and not done
+    assert not answer.is_kept and not read.is_kept and not done
     bench.log.commit_all()
     assert await answer == "written"
     assert await read == 1
@@ -156,7 +157,7 @@ async def test_one_record_that_fits_nowhere_is_refused_after_those_before_it(
 async def test_a_lost_leader_answers_the_waiting_with_not_coordinator(bench: Bench) -> None:
     bench.log.hold = True
     waiting = bench.runtime.submit(0, increment, code)
-    assert isinstance(waiting, asyncio.Future)
+    assert isinstance(waiting, Promise)
     shard = bench.runtime.shard(0)
     bench.runtime.unload(0)
     assert await waiting == ErrorCode.NOT_COORDINATOR
@@ -167,7 +168,7 @@ async def test_a_lost_leader_answers_the_waiting_with_not_coordinator(bench: Ben
 async def test_a_commit_that_takes_too_long_times_out(bench: Bench) -> None:
     bench.log.hold = True
     waiting = bench.runtime.submit(0, increment, code)
-    assert isinstance(waiting, asyncio.Future)
+    assert isinstance(waiting, Promise)
     bench.log.lose(TimeoutError())
     assert await waiting == ErrorCode.REQUEST_TIMED_OUT
 
@@ -341,7 +342,7 @@ async def test_a_failing_timer_does_not_stop_the_others(bench: Bench) -> None:
 async def test_a_log_that_promises_nothing_is_not_waited_for_twice(bench: Bench) -> None:
     bench.log.hold = True
     waiting = bench.runtime.submit(0, increment, code)
-    assert isinstance(waiting, asyncio.Future)
+    assert isinstance(waiting, Promise)
     bench.log.give_up()
     assert await waiting == ErrorCode.NOT_ENOUGH_REPLICAS
 

@@ -17,6 +17,7 @@ from floodmark.coordinators.transactions.states import (
     PREPARE_COMMIT,
 )
 from floodmark.coordinators.transactions.transaction import MAX_PRODUCER_EPOCH
+from floodmark.promise import Promise
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
@@ -180,7 +181,7 @@ async def test_strangers_cannot_add_or_end(bench: TransactionBench) -> None:
 async def test_while_markers_are_under_way_everybody_waits(bench: TransactionBench) -> None:
     producer = await bench.start()
     await bench.add(producer, HERE)
-    marker: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+    marker: Promise[ErrorCode] = Promise()
     bench.markers.refuse[HERE] = [marker]
     identity = await bench.end(producer)
     assert identity.error_code is ErrorCode.NONE, "the outcome is decided"
@@ -189,7 +190,7 @@ async def test_while_markers_are_under_way_everybody_waits(bench: TransactionBen
     assert await bench.add(promised, THERE) is ErrorCode.CONCURRENT_TRANSACTIONS
     assert (await bench.init()).error_code is ErrorCode.CONCURRENT_TRANSACTIONS
     assert (await bench.end(promised)).error_code is ErrorCode.CONCURRENT_TRANSACTIONS
-    marker.set_result(ErrorCode.NONE)
+    marker.set(ErrorCode.NONE)
     await until(lambda: bench.transaction().state is COMPLETE_COMMIT)
     assert await bench.add(promised, THERE) is ErrorCode.NONE
 

@@ -26,6 +26,7 @@ from floodmark.coordinators.transactions.states import (
     PREPARE_COMMIT,
 )
 from floodmark.coordinators.transactions.transaction import Transaction
+from floodmark.promise import Promise
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -303,7 +304,7 @@ async def test_version_2_adds_the_partition_on_the_producers_behalf(
 async def test_version_2_waits_a_moment_for_the_markers_before(bench: TransactionBench) -> None:
     producer = await bench.start()
     await bench.add(producer, HERE)
-    marker: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+    marker: Promise[ErrorCode] = Promise()
     bench.markers.refuse[HERE] = [marker]
     identity = await bench.end(producer)
     adding = asyncio.ensure_future(
@@ -314,7 +315,7 @@ async def test_version_2_waits_a_moment_for_the_markers_before(bench: Transactio
         )
     )
     await asyncio.sleep(0)
-    marker.set_result(ErrorCode.NONE)
+    marker.set(ErrorCode.NONE)
     assert await adding == {}
 
 
@@ -322,7 +323,7 @@ async def test_version_2_gives_up_waiting_for_markers(bench: TransactionBench) -
     bench.limits.add_retry_max_ms = 0
     producer = await bench.start()
     await bench.add(producer, HERE)
-    bench.markers.refuse[HERE] = [asyncio.get_running_loop().create_future()]
+    bench.markers.refuse[HERE] = [Promise()]
     _, producer_id, producer_epoch = await bench.end(producer)
     refused = await settled(
         bench.service.verify_or_add("t", producer_id, producer_epoch, frozenset({HERE}), add=True)

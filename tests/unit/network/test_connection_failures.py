@@ -9,7 +9,8 @@ import pytest
 
 from floodmark.network.connection import FRAMES_OF_A_TURN
 from floodmark.network.framing import INITIAL_BYTES, FrameBuffer
-from floodmark.network.request_channel import CloseConnection, Parked
+from floodmark.network.request_channel import CloseConnection
+from floodmark.promise import Promise
 from kit.connections import MemoryServer, settled
 
 Serve = Callable[..., MemoryServer]
@@ -113,11 +114,11 @@ async def test_a_defect_in_a_later_turn_of_a_connection_ends_it(serve: Serve) ->
 
 async def test_after_a_long_poll_an_unreadable_answer_ends_the_connection(serve: Serve) -> None:
     """The second request is taken up by `go_on`."""
-    waiting: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    waiting: Promise[bytes] = Promise()
 
     def handler(_: Any, frame: memoryview) -> Any:
         if frame[0] == 0:
-            return Parked(waiting, lambda body: [body])
+            return waiting.map(lambda body: [body])
         return [Failing(100, EIO)]
 
     server = serve(handler)
@@ -125,17 +126,17 @@ async def test_after_a_long_poll_an_unreadable_answer_ends_the_connection(serve:
     client.request(b"\x00", b"\x01")
     await settled()
     assert server.under_way == 1
-    waiting.set_result(b"first")
+    waiting.set(b"first")
     assert await client.answer() == b"first"
     assert await client.closed() == b""
 
 
 async def test_an_unreadable_answer_of_a_long_poll_ends_the_connection(serve: Serve) -> None:
-    waiting: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-    client = serve(lambda _, frame: Parked(waiting, lambda _: [Failing(100, EIO)])).connect()
+    waiting: Promise[bytes] = Promise()
+    client = serve(lambda _, frame: waiting.map(lambda _: [Failing(100, EIO)])).connect()
     client.request(b"x")
     await settled()
-    waiting.set_result(b"")
+    waiting.set(b"")
     assert await client.closed() == b""
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from floodmark.network.request_channel import Parked
 from floodmark.network.transfer import PIECE_BYTES
 from floodmark.promise import Promise
 from kit.connections import MemoryServer, settled
@@ -61,18 +60,18 @@ class Zeros:
 
 
 async def test_requests_sent_at_once_are_answered_in_their_order(serve: Serve) -> None:
-    waiting: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    waiting: Promise[bytes] = Promise()
 
     def first_waits(_: Any, frame: memoryview) -> Any:
         if frame[0] == 0:
-            return Parked(waiting, lambda body: [body])
+            return waiting.map(lambda body: [body])
         return [bytes(frame)]
 
     client = serve(first_waits).connect()
     client.request(b"\x00", b"\x01", b"\x02")
     await settled()
     assert client.take() == b""
-    waiting.set_result(b"first")
+    waiting.set(b"first")
     assert [await client.answer() for _ in range(3)] == [b"first", b"\x01", b"\x02"]
 
 
@@ -109,7 +108,7 @@ async def test_a_request_whose_event_has_happened_already_is_answered_at_once(
     def kept(_: Any, frame: memoryview) -> Any:
         promise: Promise[bytes] = Promise()
         promise.set(bytes(frame))
-        return Parked(promise, lambda body: body)
+        return promise.map(lambda body: body)
 
     client = serve(kept).connect()
     client.request(b"0", b"1", b"2")
@@ -315,15 +314,15 @@ async def test_a_blocked_peer_whose_buffer_is_full_is_not_received_from(serve: S
 
 
 async def test_the_answer_for_a_peer_that_left_is_dropped(serve: Serve) -> None:
-    waiting: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-    server = serve(lambda _, frame: Parked(waiting, lambda body: [body]))
+    waiting: Promise[bytes] = Promise()
+    server = serve(lambda _, frame: waiting.map(lambda body: [body]))
     client = server.connect()
     client.request(b"x")
     await settled()
     assert server.under_way == 1
     client.reset()
     await settled()
-    waiting.set_result(b"late")
+    waiting.set(b"late")
     await settled()
     assert (server.connections, server.under_way) == (0, 0)
 
@@ -405,7 +404,7 @@ async def test_requests_behind_a_long_poll_are_dropped_with_it_when_the_peer_lea
     waiting: Promise[bytes] = Promise()
     given_up: list[bool] = []
     waiting.on_abandoned = lambda: given_up.append(True)
-    client = serve(lambda _, frame: Parked(waiting, lambda body: body)).connect()
+    client = serve(lambda _, frame: waiting.map(lambda body: body)).connect()
     client.request(b"wait", b"next")
     client.end()
     await client.closed()
@@ -436,7 +435,7 @@ async def test_a_long_poll_is_abandoned_with_its_peer(serve: Serve, finds_room: 
     waiting.on_abandoned = lambda: given_up.append(True)
 
     def handler(peer: Any, frame: memoryview) -> Any:
-        return gate(peer, frame) if frame == b"work" else Parked(waiting, lambda body: body)
+        return gate(peer, frame) if frame == b"work" else waiting.map(lambda body: body)
 
     server = serve(handler, slots=1, capacity=10 if finds_room else 1)
     clients = [server.connect() for _ in range(3)]
@@ -457,23 +456,23 @@ async def test_a_long_poll_is_abandoned_with_its_peer(serve: Serve, finds_room: 
 
 
 async def test_idle_connections_are_closed_and_waiting_ones_are_not(serve: Serve) -> None:
-    waiting: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-    server = serve(lambda _, frame: Parked(waiting, lambda body: [body]), max_idle_ms=1000)
+    waiting: Promise[bytes] = Promise()
+    server = serve(lambda _, frame: waiting.map(lambda body: [body]), max_idle_ms=1000)
     idle, busy = server.connect(), server.connect()
     busy.request(b"x")
     await settled()
     server.clock.advance(1001)
     server.processor.sweep()
     await idle.closed()
-    waiting.set_result(b"late")
+    waiting.set(b"late")
     assert await busy.answer() == b"late"
 
 
 async def test_a_waiting_connection_that_cannot_be_seen_to_leave_is_closed_in_the_end(
     serve: Serve,
 ) -> None:
-    waiting: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-    server = serve(lambda _, frame: Parked(waiting, lambda body: [body]), max_idle_ms=1000)
+    waiting: Promise[bytes] = Promise()
+    server = serve(lambda _, frame: waiting.map(lambda body: [body]), max_idle_ms=1000)
     client = server.connect()
     client.request(b"x")
     client.write(bytes(1 << 20))

@@ -9,7 +9,6 @@ import pytest
 
 from floodmark.network.connection import Connection
 from floodmark.network.framing import INITIAL_BYTES
-from floodmark.network.request_channel import Parked
 from floodmark.network.states import CLOSED_STATE, Receiving, Request, Sending
 from floodmark.promise import Promise
 from floodmark.testing.memory_port import WINDOW_BYTES, MemoryPort
@@ -33,7 +32,7 @@ class Requests:
 
     def __call__(self, _: Any, frame: memoryview) -> Any:
         if frame == b"park":
-            return Parked(self.promise, lambda body: body)
+            return self.promise.map(lambda body: body)
         if frame == b"large":
             return bytes(LARGE_BYTES)
         return self._work(bytes(frame)) if frame == b"work" else bytes(frame)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from floodmark.network.request_channel import Parked, Response
+from floodmark.network.request_channel import Response
 from floodmark.observability.timings import (
     BUCKETS_MS,
     KEPT_SAMPLES,
@@ -57,21 +57,17 @@ def test_an_answer_at_once_is_local_work(timings: RequestTimings, clock: Virtual
 
 
 def test_a_parked_request_waits_for_others(timings: RequestTimings, clock: VirtualClock) -> None:
-    def encode(value: Any) -> Response:
-        clock.advance(2)
-        return bytes(value)
-
-    promise: Promise[bytes] = Promise()
+    promise: Promise[Response] = Promise()
     begin_ms = timings.now_ms()
     clock.advance(1)
-    parked = timings.timed(FETCH, begin_ms, Parked(promise, encode), Connection())
+    parked = timings.timed(FETCH, begin_ms, promise, Connection())
     clock.advance(500)
-    assert isinstance(parked, Parked)
-    assert parked.event is promise
-    assert parked.encode(b"answer") == b"answer"
+    assert isinstance(parked, Promise)
+    promise.set(b"answer")
+    assert parked.now_or_later() == b"answer"
     assert spent(timings.numbers()[FETCH]) == {
-        "totaltimems": 503.0,
-        "localtimems": 3.0,
+        "totaltimems": 501.0,
+        "localtimems": 1.0,
         "remotetimems": 500.0,
     }
 

@@ -1,6 +1,5 @@
 """The fault switch by itself, with handlers made for the test."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from floodmark.apis.access import NOTHING
 from floodmark.apis.route import Route
 from floodmark.network.request_channel import CloseConnection
+from floodmark.promise import Promise
 from floodmark.testing.faults import Faults
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.errors import ErrorCode
@@ -72,10 +72,10 @@ async def test_a_lost_answer_leaves_the_request_handled() -> None:
 async def test_a_delayed_request_is_handled_later_and_awaits_what_the_handler_awaits() -> None:
     faults = Faults()
     faults.delay("INIT_PRODUCER_ID", 0.001)
-    future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    waiting = faults.intercept(INIT, InitProducerIdRequest(), lambda: future)
-    assert isinstance(waiting, asyncio.Future)
-    future.set_result("handled")
+    promised: Promise[str] = Promise()
+    waiting = faults.intercept(INIT, InitProducerIdRequest(), lambda: promised)
+    assert isinstance(waiting, Promise)
+    promised.set("handled")
     assert await waiting == "handled"
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from floodmark.apis.access import Access, group, transactional_id
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
-from floodmark.apis.later import Later, later
+from floodmark.apis.deferred import Deferred, after
 from floodmark.coordinators.shard import Producer
 from floodmark.metadata.image import CONSUMER_OFFSETS_TOPIC
 from floodmark.wire.errors import ErrorCode
@@ -29,7 +29,7 @@ ACCESS = Access(needs=(transactional_id(), group(Operation.READ)))
 
 def handle(
     context: RequestContext, request: AddOffsetsToTxnRequest
-) -> Later[AddOffsetsToTxnResponse]:
+) -> Deferred[AddOffsetsToTxnResponse]:
     services = context.services
 
     def respond(error_code: ErrorCode) -> AddOffsetsToTxnResponse:
@@ -43,4 +43,4 @@ def handle(
         frozenset({(CONSUMER_OFFSETS_TOPIC, services.groups.partition_of(request.group_id))}),
         FIRST_VERSION,
     )
-    return later(outcome, respond)
+    return after(outcome, respond)

@@ -16,7 +16,7 @@ from collections.abc import Awaitable
 from floodmark.apis.access import Access, Needs, each_topic, transactional_id
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
-from floodmark.apis.later import Later, later
+from floodmark.apis.deferred import Deferred, after
 from floodmark.coordinators.shard import Producer
 from floodmark.coordinators.transactions.transaction import Outcomes
 from floodmark.metadata.image import INTERNAL_TOPICS
@@ -52,7 +52,7 @@ ACCESS = Access(
 
 def handle(
     context: RequestContext, request: AddPartitionsToTxnRequest
-) -> Later[AddPartitionsToTxnResponse]:
+) -> Deferred[AddPartitionsToTxnResponse]:
     if context.api_version < FROM_BROKERS_SINCE:
         transaction = AddPartitionsToTxnTransaction(
             transactional_id=request.v3_and_below_transactional_id,
@@ -60,7 +60,7 @@ def handle(
             producer_epoch=request.v3_and_below_producer_epoch,
             topics=request.v3_and_below_topics,
         )
-        return later(
+        return after(
             _run(context, transaction),
             lambda outcome: AddPartitionsToTxnResponse(
                 results_by_topic_v3_and_below=_topic_results(transaction, outcome)
@@ -104,7 +104,7 @@ def _run(
         frozenset(partitions),
         2 if version >= FROM_BROKERS_SINCE else 0,
     )
-    return later(added, spread)
+    return after(added, spread)
 
 
 async def _respond_when_all_are_done(

@@ -8,12 +8,11 @@ leaves, -2 says that a static member will be back.
 
 from __future__ import annotations
 
-import asyncio
-
 from floodmark.apis.access import Access, Needs, group
 from floodmark.apis.authorizer import Operation, ResourceKind
 from floodmark.apis.context import RequestContext
 from floodmark.apis.group_requests import client_of, serves_consumer_protocol
+from floodmark.promise import Promise
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -32,7 +31,7 @@ ACCESS = Access(
 
 def handle(
     context: RequestContext, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerGroupHeartbeatResponse | asyncio.Future[ConsumerGroupHeartbeatResponse]:
+) -> ConsumerGroupHeartbeatResponse | Promise[ConsumerGroupHeartbeatResponse]:
     if not serves_consumer_protocol(context):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     return context.services.groups.consumer_group_heartbeat(client_of(context), request)

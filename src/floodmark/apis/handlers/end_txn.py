@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from floodmark.apis.access import Access, transactional_id
 from floodmark.apis.context import RequestContext
-from floodmark.apis.later import Later, later
+from floodmark.apis.deferred import Deferred, after
 from floodmark.coordinators.shard import Producer
 from floodmark.coordinators.transactions.shard import Identity
 from floodmark.wire.errors import ErrorCode
@@ -24,7 +24,7 @@ BUMPS_EPOCHS_SINCE = 5
 ACCESS = Access(needs=(transactional_id(),))
 
 
-def handle(context: RequestContext, request: EndTxnRequest) -> Later[EndTxnResponse]:
+def handle(context: RequestContext, request: EndTxnRequest) -> Deferred[EndTxnResponse]:
     version = context.api_version
 
     def respond(identity: Identity) -> EndTxnResponse:
@@ -43,4 +43,4 @@ def handle(context: RequestContext, request: EndTxnRequest) -> Later[EndTxnRespo
         2 if version >= BUMPS_EPOCHS_SINCE else 0,
         committed=request.committed,
     )
-    return later(outcome, respond)
+    return after(outcome, respond)

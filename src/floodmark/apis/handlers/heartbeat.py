@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from floodmark.apis.access import Access, group
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
+from floodmark.promise import Promise
 from floodmark.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 ACCESS = Access(needs=(group(Operation.READ),))
@@ -17,5 +16,5 @@ ACCESS = Access(needs=(group(Operation.READ),))
 
 def handle(
     context: RequestContext, request: HeartbeatRequest
-) -> HeartbeatResponse | asyncio.Future[HeartbeatResponse]:
+) -> HeartbeatResponse | Promise[HeartbeatResponse]:
     return context.services.groups.heartbeat(request)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from floodmark.apis.access import Access, Needs, transactional_id
 from floodmark.apis.authorizer import THE_CLUSTER, Operation, ResourceKind
 from floodmark.apis.context import RequestContext
-from floodmark.apis.later import Later, later
+from floodmark.apis.deferred import Deferred, after
 from floodmark.coordinators.shard import Producer
 from floodmark.coordinators.transactions.shard import Identity
 from floodmark.wire.errors import ErrorCode
@@ -38,7 +38,7 @@ ACCESS = Access(
 
 def handle(
     context: RequestContext, request: InitProducerIdRequest
-) -> Later[InitProducerIdResponse]:
+) -> Deferred[InitProducerIdResponse]:
     transactions = context.services.transactions
     expected = None
     if request.producer_id != NONE_GIVEN or request.producer_epoch != NONE_GIVEN:
@@ -59,8 +59,8 @@ def handle(
         )
 
     if request.transactional_id is None:
-        return later(transactions.new_producer_id(), respond)
-    return later(
+        return after(transactions.new_producer_id(), respond)
+    return after(
         transactions.init_producer_id(
             request.transactional_id, request.transaction_timeout_ms, expected
         ),

@@ -12,8 +12,8 @@ from __future__ import annotations
 from floodmark.apis.access import Access, group
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
+from floodmark.apis.deferred import Deferred, after
 from floodmark.apis.group_requests import client_of
-from floodmark.apis.later import Later, later
 from floodmark.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 NULL_PROTOCOL_SINCE = 7
@@ -21,7 +21,7 @@ NULL_PROTOCOL_SINCE = 7
 ACCESS = Access(needs=(group(Operation.READ),))
 
 
-def handle(context: RequestContext, request: JoinGroupRequest) -> Later[JoinGroupResponse]:
+def handle(context: RequestContext, request: JoinGroupRequest) -> Deferred[JoinGroupResponse]:
     no_protocol = None if context.api_version >= NULL_PROTOCOL_SINCE else ""
 
     def fit(response: JoinGroupResponse) -> JoinGroupResponse:
@@ -29,4 +29,4 @@ def handle(context: RequestContext, request: JoinGroupRequest) -> Later[JoinGrou
         response.protocol_name = response.protocol_name or no_protocol
         return response
 
-    return later(context.services.groups.join_group(client_of(context), request), fit)
+    return after(context.services.groups.join_group(client_of(context), request), fit)

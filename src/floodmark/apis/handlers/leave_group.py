@@ -9,7 +9,7 @@ from __future__ import annotations
 from floodmark.apis.access import Access, group
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
-from floodmark.apis.later import Later, later
+from floodmark.apis.deferred import Deferred, after
 from floodmark.wire.messages.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
@@ -21,11 +21,11 @@ MANY_MEMBERS_SINCE = 3
 ACCESS = Access(needs=(group(Operation.READ),))
 
 
-def handle(context: RequestContext, request: LeaveGroupRequest) -> Later[LeaveGroupResponse]:
+def handle(context: RequestContext, request: LeaveGroupRequest) -> Deferred[LeaveGroupResponse]:
     if context.api_version >= MANY_MEMBERS_SINCE:
         return context.services.groups.leave_group(request)
     request.members = [MemberIdentity(member_id=request.member_id)]
-    return later(context.services.groups.leave_group(request), _of_one_member)
+    return after(context.services.groups.leave_group(request), _of_one_member)
 
 
 def _of_one_member(response: LeaveGroupResponse) -> LeaveGroupResponse:

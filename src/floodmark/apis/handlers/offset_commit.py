@@ -12,7 +12,7 @@ from __future__ import annotations
 from floodmark.apis.access import Access, each_topic, group
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
-from floodmark.apis.later import Later, later
+from floodmark.apis.deferred import Deferred, after
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -27,7 +27,7 @@ TOPIC_IDS_SINCE = 10
 ACCESS = Access(needs=(group(Operation.READ),), each=(each_topic(Operation.READ),))
 
 
-def handle(context: RequestContext, request: OffsetCommitRequest) -> Later[OffsetCommitResponse]:
+def handle(context: RequestContext, request: OffsetCommitRequest) -> Deferred[OffsetCommitResponse]:
     refused: list[OffsetCommitResponseTopic] = []
     accepted: list[OffsetCommitRequestTopic] = []
     for topic in request.topics:
@@ -36,7 +36,7 @@ def handle(context: RequestContext, request: OffsetCommitRequest) -> Later[Offse
         return _merged(OffsetCommitResponse(), refused)
     request.topics = accepted
     answer = context.services.groups.commit_offsets(context.api_version, request)
-    return later(answer, lambda response: _merged(response, refused)) if refused else answer
+    return after(answer, lambda response: _merged(response, refused)) if refused else answer
 
 
 def _sort(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from floodmark.apis.access import Access, each_topic, group
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
-from floodmark.apis.later import Later, later
+from floodmark.apis.deferred import Deferred, after
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -22,7 +22,7 @@ ACCESS = Access(
 )
 
 
-def handle(context: RequestContext, request: OffsetDeleteRequest) -> Later[OffsetDeleteResponse]:
+def handle(context: RequestContext, request: OffsetDeleteRequest) -> Deferred[OffsetDeleteResponse]:
     missing: dict[str, list[int]] = {}
     for topic in request.topics:
         known = context.services.image.topics.get(topic.name)
@@ -33,7 +33,7 @@ def handle(context: RequestContext, request: OffsetDeleteRequest) -> Later[Offse
             topic.partitions = [p for p in topic.partitions if 0 <= p.partition_index < count]
     request.topics = [topic for topic in request.topics if topic.partitions]
     answer = context.services.groups.delete_offsets(request)
-    return later(answer, lambda response: _with_missing(response, missing)) if missing else answer
+    return after(answer, lambda response: _with_missing(response, missing)) if missing else answer
 
 
 def _with_missing(

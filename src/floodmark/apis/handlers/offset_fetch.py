@@ -9,14 +9,13 @@ An unknown group, or a partition without a commit, is answered with offset -1 an
 
 from __future__ import annotations
 
-import asyncio
-
 from floodmark.apis.access import Access, Each, Hides, Needs, each_topic
 from floodmark.apis.authorizer import Guard, Operation, ResourceKind
 from floodmark.apis.context import RequestContext
+from floodmark.apis.deferred import Deferred, after
 from floodmark.apis.group_requests import when_all
-from floodmark.apis.later import Later, later
 from floodmark.coordinators.groups.offset_requests import no_offset
+from floodmark.promise import Promise
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -78,7 +77,7 @@ ACCESS = Access(
 )
 
 
-def handle(context: RequestContext, request: OffsetFetchRequest) -> Later[OffsetFetchResponse]:
+def handle(context: RequestContext, request: OffsetFetchRequest) -> Deferred[OffsetFetchResponse]:
     if context.api_version >= MANY_GROUPS_SINCE:
         answers = [_fetch(context, group, request.require_stable) for group in request.groups]
         return when_all(answers, lambda groups: OffsetFetchResponse(groups=groups))
@@ -92,18 +91,18 @@ def handle(context: RequestContext, request: OffsetFetchRequest) -> Later[Offset
         ],
     )
     answer = _fetch(context, group, request.require_stable)
-    return later(answer, lambda fetched: _single(context, request, fetched))
+    return after(answer, lambda fetched: _single(context, request, fetched))
 
 
 def _fetch(
     context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
-) -> OffsetFetchResponseGroup | asyncio.Future[OffsetFetchResponseGroup]:
+) -> OffsetFetchResponseGroup | Promise[OffsetFetchResponseGroup]:
     groups = context.services.groups
     if context.api_version < TOPIC_IDS_SINCE:
         return groups.fetch_offsets(group, require_stable=require_stable)
     unknown = _name_topics(context, group)
     answer = groups.fetch_offsets(group, require_stable=require_stable)
-    return later(answer, lambda fetched: _with_ids(context, fetched, unknown))
+    return after(answer, lambda fetched: _with_ids(context, fetched, unknown))
 
 
 def _name_topics(

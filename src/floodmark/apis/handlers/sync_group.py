@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from floodmark.apis.access import Access, group
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
+from floodmark.promise import Promise
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -20,7 +19,7 @@ ACCESS = Access(needs=(group(Operation.READ),))
 
 def handle(
     context: RequestContext, request: SyncGroupRequest
-) -> SyncGroupResponse | asyncio.Future[SyncGroupResponse]:
+) -> SyncGroupResponse | Promise[SyncGroupResponse]:
     names_protocol = request.protocol_type is not None and request.protocol_name is not None
     if context.api_version >= PROTOCOL_NEEDED_SINCE and not names_protocol:
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)

@@ -15,7 +15,7 @@ from collections.abc import Awaitable
 from floodmark.apis.access import Access, each_topic, group, transactional_id
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
-from floodmark.apis.later import Later, later
+from floodmark.apis.deferred import Deferred, after
 from floodmark.coordinators.client_errors import client_code
 from floodmark.coordinators.groups.offset_requests import refuse_transactional
 from floodmark.coordinators.ports import CoordinatorError, GuardedAppend
@@ -42,7 +42,7 @@ ACCESS = Access(
 
 def handle(
     context: RequestContext, request: TxnOffsetCommitRequest
-) -> Later[TxnOffsetCommitResponse]:
+) -> Deferred[TxnOffsetCommitResponse]:
     unknown = _take_unknown(context, request)
     if not request.topics:
         return _merged(TxnOffsetCommitResponse(), unknown)
@@ -68,7 +68,7 @@ class _Commit:
         self._unknown = unknown
         self._start()
 
-    def run(self) -> Later[TxnOffsetCommitResponse]:
+    def run(self) -> Deferred[TxnOffsetCommitResponse]:
         request, services = self._request, self._services
         if isinstance(self._append, ErrorCode):
             return self._refuse(self._append)
@@ -95,13 +95,13 @@ class _Commit:
         response = self._commit(await verified)
         return response if isinstance(response, TxnOffsetCommitResponse) else await response
 
-    def _commit(self, refusals: Outcomes) -> Later[TxnOffsetCommitResponse]:
+    def _commit(self, refusals: Outcomes) -> Deferred[TxnOffsetCommitResponse]:
         for error_code in refusals.values():
             return self._refuse(_for_group(error_code, self._api_version))
         if isinstance(self._append, ErrorCode):
             return self._refuse(self._append)
         groups = self._services.groups
-        return later(
+        return after(
             groups.commit_transactional_offsets(self._request, self._append), self._respond
         )
 

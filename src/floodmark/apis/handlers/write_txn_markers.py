@@ -7,14 +7,14 @@ Sent by transaction coordinators, and by tools that abort a hanging transaction.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 
 from floodmark.apis.access import Access, Needs
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
-from floodmark.apis.later import Later
+from floodmark.apis.deferred import Deferred
 from floodmark.coordinators.transactions.ports import Marker
+from floodmark.promise import Promise
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -30,16 +30,16 @@ ACCESS = Access(needs=(Needs(operation=Operation.ALTER, or_operation=Operation.C
 
 def handle(
     context: RequestContext, request: WriteTxnMarkersRequest
-) -> Later[WriteTxnMarkersResponse]:
+) -> Deferred[WriteTxnMarkersResponse]:
     transactions = context.services.transactions
-    waiting: list[tuple[WritableTxnMarkerPartitionResult, asyncio.Future[ErrorCode]]] = []
+    waiting: list[tuple[WritableTxnMarkerPartitionResult, Promise[ErrorCode]]] = []
     results = []
     for entry in request.markers:
         marker = _marker(entry)
         result = _empty_result(entry)
         for topic, partition in _partitions(result):
             outcome = transactions.append_marker(topic, partition.partition_index, marker)
-            if isinstance(outcome, asyncio.Future):
+            if isinstance(outcome, Promise):
                 waiting.append((partition, outcome))
             else:
                 partition.error_code = outcome
@@ -50,7 +50,7 @@ def handle(
 
 async def _wait(
     response: WriteTxnMarkersResponse,
-    waiting: list[tuple[WritableTxnMarkerPartitionResult, asyncio.Future[ErrorCode]]],
+    waiting: list[tuple[WritableTxnMarkerPartitionResult, Promise[ErrorCode]]],
 ) -> WriteTxnMarkersResponse:
     for partition, outcome in waiting:
         partition.error_code = await outcome

@@ -7,10 +7,9 @@ with a future; errors are answers.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import TypeVar
 from uuid import uuid4
 
 from floodmark.clock import Clock
@@ -31,6 +30,7 @@ from floodmark.coordinators.ports import (
 )
 from floodmark.coordinators.runtime import CoordinatorRuntime
 from floodmark.metadata.image import Delta, MetadataImage, TopicImage
+from floodmark.promise import Promise
 from floodmark.records.compression import Compression
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.consumer_group_describe import DescribedGroup as ConsumerDescription
@@ -60,28 +60,6 @@ from floodmark.wire.messages.txn_offset_commit import (
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-
-class Reply(Generic[T]):
-    """An answer that comes during the call, or later through a future."""
-
-    __slots__ = ("_answer", "_future")
-
-    def __init__(self) -> None:
-        self._answer: T | None = None
-        self._future: asyncio.Future[T] | None = None
-
-    def __call__(self, answer: T) -> None:
-        if self._future is None:
-            self._answer = answer
-        elif not self._future.done():
-            self._future.set_result(answer)
-
-    def result(self) -> T | asyncio.Future[T]:
-        if self._answer is not None:
-            return self._answer
-        self._future = asyncio.get_running_loop().create_future()
-        return self._future
 
 
 class GroupService:
@@ -166,7 +144,7 @@ class GroupService:
 
     def join_group(
         self, client: Client, request: JoinGroupRequest
-    ) -> JoinGroupResponse | asyncio.Future[JoinGroupResponse]:
+    ) -> JoinGroupResponse | Promise[JoinGroupResponse]:
         settings = self.surroundings.settings
         timeout_ms = request.session_timeout_ms
 
@@ -179,30 +157,30 @@ class GroupService:
             return refuse(ErrorCode.INVALID_SESSION_TIMEOUT)
         if not request.member_id and not leaves_room_for_id(client, request):
             return refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
-        reply: Reply[JoinGroupResponse] = Reply()
+        reply: Promise[JoinGroupResponse] = Promise()
         self.runtime.submit(
             self.partition_of(request.group_id),
-            lambda shard, now_ms: shard.join(client, request, reply, now_ms),
-            lambda error: reply(refuse(client_code(error))),
+            lambda shard, now_ms: shard.join(client, request, reply.set, now_ms),
+            lambda error: reply.set(refuse(client_code(error))),
         )
-        return reply.result()
+        return reply.now_or_later()
 
     def sync_group(
         self, request: SyncGroupRequest
-    ) -> SyncGroupResponse | asyncio.Future[SyncGroupResponse]:
+    ) -> SyncGroupResponse | Promise[SyncGroupResponse]:
         if not request.group_id:
             return SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
-        reply: Reply[SyncGroupResponse] = Reply()
+        reply: Promise[SyncGroupResponse] = Promise()
         self.runtime.submit(
             self.partition_of(request.group_id),
-            lambda shard, now_ms: shard.sync(request, reply, now_ms),
-            lambda error: reply(SyncGroupResponse(error_code=client_code(error))),
+            lambda shard, now_ms: shard.sync(request, reply.set, now_ms),
+            lambda error: reply.set(SyncGroupResponse(error_code=client_code(error))),
         )
-        return reply.result()
+        return reply.now_or_later()
 
     def heartbeat(
         self, request: HeartbeatRequest
-    ) -> HeartbeatResponse | asyncio.Future[HeartbeatResponse]:
+    ) -> HeartbeatResponse | Promise[HeartbeatResponse]:
         if not request.group_id:
             return HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)
 
@@ -221,7 +199,7 @@ class GroupService:
 
     def leave_group(
         self, request: LeaveGroupRequest
-    ) -> LeaveGroupResponse | asyncio.Future[LeaveGroupResponse]:
+    ) -> LeaveGroupResponse | Promise[LeaveGroupResponse]:
         if not request.group_id:
             return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
 
@@ -247,7 +225,7 @@ class GroupService:
 
     def consumer_group_heartbeat(
         self, client: Client, request: ConsumerGroupHeartbeatRequest
-    ) -> ConsumerGroupHeartbeatResponse | asyncio.Future[ConsumerGroupHeartbeatResponse]:
+    ) -> ConsumerGroupHeartbeatResponse | Promise[ConsumerGroupHeartbeatResponse]:
         def failed(error: CoordinatorError) -> ConsumerGroupHeartbeatResponse:
             return ConsumerGroupHeartbeatResponse(
                 error_code=client_code(error), error_message=str(error)
@@ -267,7 +245,7 @@ class GroupService:
 
     def commit_offsets(
         self, api_version: int, request: OffsetCommitRequest
-    ) -> OffsetCommitResponse | asyncio.Future[OffsetCommitResponse]:
+    ) -> OffsetCommitResponse | Promise[OffsetCommitResponse]:
         return self.runtime.submit(
             self.partition_of(request.group_id),
             lambda shard, now_ms: shard.commit(api_version, request, now_ms),
@@ -288,7 +266,7 @@ class GroupService:
 
     def commit_transactional_offsets(
         self, request: TxnOffsetCommitRequest, guarded_append: GuardedAppend
-    ) -> TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]:
+    ) -> TxnOffsetCommitResponse | Promise[TxnOffsetCommitResponse]:
         """The caller has verified that the transaction is open and holds this group's partition;
         whether it still is, the append finds out."""
         if not request.group_id:
@@ -301,7 +279,7 @@ class GroupService:
 
     def fetch_offsets(
         self, request: OffsetFetchRequestGroup, *, require_stable: bool
-    ) -> OffsetFetchResponseGroup | asyncio.Future[OffsetFetchResponseGroup]:
+    ) -> OffsetFetchResponseGroup | Promise[OffsetFetchResponseGroup]:
         def failed(error: CoordinatorError) -> OffsetFetchResponseGroup:
             error_code = client_code(error)
             if error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
@@ -318,7 +296,7 @@ class GroupService:
 
     def delete_offsets(
         self, request: OffsetDeleteRequest
-    ) -> OffsetDeleteResponse | asyncio.Future[OffsetDeleteResponse]:
+    ) -> OffsetDeleteResponse | Promise[OffsetDeleteResponse]:
         if not request.group_id:
             return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
         return self.runtime.submit(
@@ -331,7 +309,7 @@ class GroupService:
 
     def describe_group(
         self, api_version: int, group_id: str
-    ) -> DescribedGroup | asyncio.Future[DescribedGroup]:
+    ) -> DescribedGroup | Promise[DescribedGroup]:
         return self.runtime.query(
             self.partition_of(group_id),
             lambda shard, _: shard.describe(group_id, api_version),
@@ -340,7 +318,7 @@ class GroupService:
 
     def describe_consumer_group(
         self, group_id: str
-    ) -> ConsumerDescription | asyncio.Future[ConsumerDescription]:
+    ) -> ConsumerDescription | Promise[ConsumerDescription]:
         if not group_id:
             return ConsumerDescription(error_code=ErrorCode.INVALID_GROUP_ID)
         return self.runtime.query(
@@ -363,9 +341,7 @@ class GroupService:
             groups += self.runtime.shard(partition).listed(wanted_states, wanted_types)
         return ErrorCode.NONE, groups
 
-    def delete_group(
-        self, group_id: str
-    ) -> DeletableGroupResult | asyncio.Future[DeletableGroupResult]:
+    def delete_group(self, group_id: str) -> DeletableGroupResult | Promise[DeletableGroupResult]:
         return self.runtime.submit(
             self.partition_of(group_id),
             lambda shard, _: shard.delete_group(group_id),

@@ -9,6 +9,7 @@ import asyncio
 import logging
 
 from floodmark.coordinators.transactions.ports import Cluster, Marker
+from floodmark.promise import Promise
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -19,7 +20,7 @@ from floodmark.wire.messages.write_txn_markers import (
 
 logger = logging.getLogger(__name__)
 
-_Waiting = dict[tuple[str, int], asyncio.Future[ErrorCode]]
+_Waiting = dict[tuple[str, int], Promise[ErrorCode]]
 
 
 class MarkerChannel:
@@ -29,12 +30,12 @@ class MarkerChannel:
         self._queue: dict[Marker, _Waiting] = {}
         self._task: asyncio.Task[None] | None = None
 
-    def send(self, marker: Marker, topic: str, partition: int) -> asyncio.Future[ErrorCode]:
-        future: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-        self._queue.setdefault(marker, {})[topic, partition] = future
+    def send(self, marker: Marker, topic: str, partition: int) -> Promise[ErrorCode]:
+        written: Promise[ErrorCode] = Promise()
+        self._queue.setdefault(marker, {})[topic, partition] = written
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._drain())
-        return future
+        return written
 
     def close(self) -> None:
         if self._task is not None:
@@ -57,12 +58,9 @@ class MarkerChannel:
         else:
             error_codes = _error_codes(response)
         for marker, waiting in batch.items():
-            for (topic, partition), future in waiting.items():
+            for (topic, partition), written in waiting.items():
                 code = error_codes.get((marker.producer_id, topic, partition))
-                if not future.done():
-                    future.set_result(
-                        ErrorCode.NETWORK_EXCEPTION if code is None else ErrorCode.of(code)
-                    )
+                written.set(ErrorCode.NETWORK_EXCEPTION if code is None else ErrorCode.of(code))
 
 
 def _request(batch: dict[Marker, _Waiting]) -> WriteTxnMarkersRequest:

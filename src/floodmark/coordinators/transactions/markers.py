@@ -17,6 +17,7 @@ from floodmark.coordinators.transactions.marker_channel import MarkerChannel
 from floodmark.coordinators.transactions.ports import NO_LEADER, Cluster, Marker, MarkerLog
 from floodmark.coordinators.transactions.transaction import TopicPartition, Transaction
 from floodmark.occurrences import Occurrences
+from floodmark.promise import Promise
 from floodmark.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -34,7 +35,7 @@ SETTLED: Final = frozenset(
     }
 )
 
-Results = dict[TopicPartition, "ErrorCode | asyncio.Future[ErrorCode]"]
+Results = dict[TopicPartition, "ErrorCode | Promise[ErrorCode]"]
 
 
 class MarkerWriter:
@@ -94,7 +95,7 @@ class MarkerWriter:
         while True:
             open_partitions = []
             for partition, result in results.items():
-                error_code = await result if isinstance(result, asyncio.Future) else result
+                error_code = await result if isinstance(result, Promise) else result
                 if error_code is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
                     logger.warning(
                         "a later coordinator of %s has written to %s-%d; leaving the rest to it",
@@ -130,9 +131,7 @@ class MarkerWriter:
             results[topic, partition] = self._send(marker, topic, partition)
         return results
 
-    def _send(
-        self, marker: Marker, topic: str, partition: int
-    ) -> ErrorCode | asyncio.Future[ErrorCode]:
+    def _send(self, marker: Marker, topic: str, partition: int) -> ErrorCode | Promise[ErrorCode]:
         leader = self._cluster.leader_of(topic, partition)
         if leader is None:
             # The topic was deleted, and the open transaction with it.

@@ -6,10 +6,10 @@ brokers; tests implement them in memory.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, NamedTuple, Protocol
 
 from floodmark.coordinators.ports import CoordinatorLog
+from floodmark.promise import Promise
 from floodmark.wire.errors import ErrorCode
 
 NO_LEADER = -1
@@ -37,7 +37,7 @@ class MarkerLog(Protocol):
 
     def append_marker(
         self, topic: str, partition: int, marker: Marker
-    ) -> ErrorCode | asyncio.Future[ErrorCode]:
+    ) -> ErrorCode | Promise[ErrorCode]:
         """Append the control batch; NONE when all in-sync replicas have it.
 
         A partition of `__consumer_offsets` also tells the group coordinator. Refusals are codes:

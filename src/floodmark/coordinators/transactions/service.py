@@ -33,6 +33,7 @@ from floodmark.coordinators.transactions.transaction import (
     Transaction,
 )
 from floodmark.coordinators.transactions.verification import PartitionVerifier
+from floodmark.promise import Promise
 from floodmark.wire.errors import ErrorCode
 
 
@@ -102,7 +103,7 @@ class TransactionService:
         producer: Producer,
         partitions: frozenset[TopicPartition],
         client_version: int,
-    ) -> ErrorCode | asyncio.Future[ErrorCode]:
+    ) -> ErrorCode | Promise[ErrorCode]:
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
 
@@ -115,7 +116,7 @@ class TransactionService:
 
     def verify_partitions(
         self, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]
-    ) -> Outcomes | asyncio.Future[Outcomes]:
+    ) -> Outcomes | Promise[Outcomes]:
         def handler(shard: TransactionShard, now_ms: int) -> Outcomes:
             return shard.verify_partitions(transactional_id, producer, partitions)
 
@@ -189,9 +190,9 @@ class TransactionService:
 
     async def _until_committed(self, partition: int) -> CoordinatorError | None:
         """Return when what is in the log now is safe, or why it is not known to be."""
-        outcome: CoordinatorError | asyncio.Future[CoordinatorError | None] | None
+        outcome: CoordinatorError | Promise[CoordinatorError | None] | None
         outcome = self.runtime.query(partition, lambda shard, _: None, lambda error: error)
-        return await outcome if isinstance(outcome, asyncio.Future) else outcome
+        return await outcome if isinstance(outcome, Promise) else outcome
 
     def _complete(self, partition: int, transaction: Transaction) -> None:
         def handler(shard: TransactionShard, now_ms: int) -> Write[None]:
@@ -214,26 +215,24 @@ class TransactionService:
 
     def _submit_identity(
         self, partition: int, handler: Callable[[TransactionShard, int], Write[Identity]]
-    ) -> Identity | asyncio.Future[Identity]:
+    ) -> Identity | Promise[Identity]:
         return self.runtime.submit(partition, handler, lambda error: Identity(client_code(error)))
 
     def _with_producer_ids(
-        self, run: Callable[[], Identity | asyncio.Future[Identity]]
+        self, run: Callable[[], Identity | Promise[Identity]]
     ) -> Identity | Awaitable[Identity]:
         """Run at once when there is a producer id at hand, else when there is one."""
         if self._producer_ids.is_ready:
             return run()
         return self._run_when_ready(run)
 
-    async def _run_when_ready(
-        self, run: Callable[[], Identity | asyncio.Future[Identity]]
-    ) -> Identity:
+    async def _run_when_ready(self, run: Callable[[], Identity | Promise[Identity]]) -> Identity:
         await self._producer_ids.ready()
         try:
             outcome = run()
         except CoordinatorError as error:
             return Identity(client_code(error))
-        return await outcome if isinstance(outcome, asyncio.Future) else outcome
+        return await outcome if isinstance(outcome, Promise) else outcome
 
 
 class _ShardEffects:

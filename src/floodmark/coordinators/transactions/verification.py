@@ -19,6 +19,7 @@ from floodmark.coordinators.transactions.transaction import (
     Outcomes,
     TopicPartition,
 )
+from floodmark.promise import Promise
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -110,7 +111,7 @@ class PartitionVerifier:
         added = self._service.add_partitions(
             transactional_id, producer, partitions, EPOCH_BUMP_VERSION
         )
-        if isinstance(added, asyncio.Future):
+        if isinstance(added, Promise):
             return _for_all(partitions, added)
         return dict.fromkeys(partitions, added)
 
@@ -155,9 +156,7 @@ async def _ready(outcome: Outcomes) -> Outcomes:
     return outcome
 
 
-async def _for_all(
-    partitions: frozenset[TopicPartition], added: asyncio.Future[ErrorCode]
-) -> Outcomes:
+async def _for_all(partitions: frozenset[TopicPartition], added: Promise[ErrorCode]) -> Outcomes:
     return dict.fromkeys(partitions, await added)
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from floodmark.controller.isr import IsrMember, IsrProposal
 from floodmark.promise import Promise
-from floodmark.records.batch import read_header
 from floodmark.records.control import ControlType, EndTransactionMarker, encode_marker
 from floodmark.replication.fetch_sessions import FetchTarget
 from floodmark.replication.fetching import FetchLimits, ReplicaKey
@@ -20,8 +19,6 @@ from floodmark.replication.replica import (
     ReadOutcome,
     Replica,
 )
-from floodmark.storage.errors import AppendRefused
-from floodmark.storage.producers.producer_state import AppendOrigin
 from floodmark.storage.producers.transaction_guards import Unguarded
 from floodmark.testing.simulation.messages import (
     AlterPartition,
@@ -96,32 +93,16 @@ class Leading:
         self._when_acknowledged(key, outcome, ACKS_ALL, answer)
 
     def _append_marker(self, request: WriteMarker) -> AppendOutcome:
-        replica = self._replicas.find(request.key)
-        if replica is None or not replica.core.is_leader:
-            return AppendOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if not replica.core.has_enough_in_sync_replicas():
-            return AppendOutcome(ErrorCode.NOT_ENOUGH_REPLICAS)
-        now_ms = self._clock.now_ms()
         control_type = ControlType.COMMIT if request.is_commit else ControlType.ABORT
         batch = encode_marker(
             EndTransactionMarker(control_type, 0),
             producer_id=request.producer_id,
             producer_epoch=request.producer_epoch,
-            timestamp_ms=now_ms,
+            timestamp_ms=self._clock.now_ms(),
         )
-        try:
-            replica.log.append(
-                batch,
-                read_header(batch),
-                replica.core.leadership.leader_epoch,
-                now_ms,
-                origin=AppendOrigin.COORDINATOR,
-                transaction_version=_TRANSACTION_VERSION,
-            )
-        except AppendRefused as problem:
-            return AppendOutcome(problem.error_code)
-        self._replicas.grown(replica)
-        return AppendOutcome(ErrorCode.NONE, required_offset=replica.log.log_end_offset)
+        return self._replicas.append_own(
+            request.key, batch, transaction_version=_TRANSACTION_VERSION
+        )
 
     def _when_acknowledged(
         self,

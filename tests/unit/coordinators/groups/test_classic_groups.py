@@ -11,6 +11,7 @@ from floodmark.coordinators.groups.client import Client
 from floodmark.coordinators.groups.settings import GroupSettings
 from floodmark.coordinators.groups.states import ClassicState
 from floodmark.coordinators.ports import AppendRefused, NotCoordinator
+from floodmark.promise import Promise
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.internal.consumer_protocol import ConsumerProtocolSubscription
 from floodmark.wire.internal.framing import encode_versioned
@@ -31,7 +32,7 @@ from kit.group_bench import CLIENT, GroupBench, is_waiting, now
 GROUP = "g"
 OLD_CLIENT = Client("app", "/10.0.0.1", 3)
 SUBSCRIPTION = encode_versioned(ConsumerProtocolSubscription(topics=["t"]), 3)
-JoinOutcome = JoinGroupResponse | asyncio.Future[JoinGroupResponse]
+JoinOutcome = JoinGroupResponse | Promise[JoinGroupResponse]
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ def sync(
     generation_id: int,
     assignments: dict[str, bytes] | None = None,
     instance_id: str | None = None,
-) -> SyncGroupResponse | asyncio.Future[SyncGroupResponse]:
+) -> SyncGroupResponse | Promise[SyncGroupResponse]:
     return bench.service.sync_group(
         SyncGroupRequest(
             group_id=GROUP,
@@ -419,7 +420,7 @@ async def test_the_assignment_is_answered_when_it_is_committed(bench: GroupBench
     assert is_waiting(outcome)
     await asyncio.sleep(0)
     bench.log.commit_all()
-    assert isinstance(outcome, asyncio.Future)
+    assert isinstance(outcome, Promise)
     assert (await outcome).assignment == b"a"
 
 
@@ -436,6 +437,6 @@ async def test_losing_leadership_while_a_sync_waits_is_answered(bench: GroupBenc
     bench.advance(3000)
     bench.log.hold = True
     outcome = sync(bench, member_id, 1, {})
-    assert isinstance(outcome, asyncio.Future)
+    assert isinstance(outcome, Promise)
     bench.log.lose(NotCoordinator())
     assert (await outcome).error_code == ErrorCode.NOT_COORDINATOR

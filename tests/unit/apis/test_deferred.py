@@ -4,13 +4,14 @@ import asyncio
 
 import pytest
 
-from floodmark.apis.later import later
+from floodmark.apis.deferred import after
+from floodmark.promise import Promise
 
 
 async def test_a_conversion_that_fails_is_heard_of_by_who_waits() -> None:
-    outcome: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    response = later(outcome, lambda value: 1 // value)
-    assert isinstance(response, asyncio.Future)
-    outcome.set_result(0)
+    outcome: Promise[int] = Promise()
+    response = after(outcome, lambda value: 1 // value)
+    assert isinstance(response, Promise)
+    outcome.set(0)
     with pytest.raises(ZeroDivisionError):
         await asyncio.wait_for(response, 10)

@@ -1,0 +1,37 @@
+"""Answers that may come later: turns what a service returned into what `handle` may return.
+
+Used by API modules whose service answers at once, with a promise, or with a coroutine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeAlias, TypeVar, cast, overload
+
+from floodmark.promise import Promise
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+Deferred: TypeAlias = "R | Promise[R] | Coroutine[Any, Any, R]"
+
+
+@overload
+def after(outcome: T | Promise[T], convert: Callable[[T], R]) -> R | Promise[R]: ...
+
+
+@overload
+def after(outcome: T | Awaitable[T], convert: Callable[[T], R]) -> Deferred[R]: ...
+
+
+def after(outcome: T | Awaitable[T], convert: Callable[[T], R]) -> Deferred[R]:
+    """`convert` makes the response of the outcome, now or when it is there."""
+    if isinstance(outcome, Promise):
+        return outcome.map(convert)
+    if isinstance(outcome, Coroutine):
+        return _await(outcome, convert)
+    return convert(cast(T, outcome))
+
+
+async def _await(outcome: Coroutine[Any, Any, T], convert: Callable[[T], R]) -> R:
+    return convert(await outcome)
