@@ -57,15 +57,33 @@ class Throttles:
     """Mutes the next connections for these times."""
 
     is_unlimited = False
+    measures_time = False
 
     def __init__(self, *times_ms: int) -> None:
         self.generation = 1
         self.times_ms = list(times_ms)
         self.usages: list[Usage] = []
+        self.forgiven: list[Usage] = []
 
     def throttle_ms(self, usage: Usage) -> int:
         self.usages.append(usage)
         return self.times_ms.pop(0) if self.times_ms else 0
+
+    def forgive_answer(self, usage: Usage) -> None:
+        self.forgiven.append(usage)
+
+    def most_fetched(self, principal: Principal | None, client_id: str | None) -> float:
+        return float("inf")
+
+    def mutation_throttle_ms(
+        self,
+        principal: Principal | None,
+        client_id: str | None,
+        partitions: int,
+        *,
+        is_strict: bool,
+    ) -> int:
+        return 0
 
 
 def plug_in(

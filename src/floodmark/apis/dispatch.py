@@ -22,6 +22,7 @@ from floodmark.apis.context import RequestContext, Services
 from floodmark.apis.forwarding import FORWARDED, forwarding
 from floodmark.apis.gate import BEFORE_AUTHENTICATION, handle_guarded
 from floodmark.apis.handlers import api_versions, produce_before_v3
+from floodmark.apis.mutation_quota import MUTATIONS, limiting
 from floodmark.apis.route import Handle, Remember, Route
 from floodmark.network.connection import Connection, Peer
 from floodmark.network.principal import ANONYMOUS
@@ -87,6 +88,8 @@ SERVED: dict[ApiKey, Served] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Served(0, 1),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Served(0, 0),
     ApiKey.OFFSET_DELETE: Served(0, 0),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: Served(0, 1),
+    ApiKey.ALTER_CLIENT_QUOTAS: Served(0, 1),
     ApiKey.UPDATE_FEATURES: Served(0, 2),
     ApiKey.DESCRIBE_CLUSTER: Served(0, 2),
     ApiKey.DESCRIBE_PRODUCERS: Served(0, 0),
@@ -182,7 +185,7 @@ class Dispatch:
         if faults is not None and not faults.is_armed:
             faults = None
         prepared = peer.shortcut
-        if prepared is not None and faults is None:
+        if prepared is not None and faults is None and not services.quotas.measures_time:
             if prepared.generation != services.authorizer.generation + services.quotas.generation:
                 peer.shortcut = None
             else:
@@ -210,6 +213,8 @@ class Dispatch:
             raise CloseConnection(f"cannot read a request: {problem}") from problem
         requests[api_key] = count + 1
         context = RequestContext(services, peer, header, len(frame))
+        if services.quotas.measures_time:
+            context.busy_since_ms = services.clock.monotonic_ms()
         handle = route.handle if services.authorizer.allows_all else self._guarded(route, peer)
         if faults is None:
             result = handle(context, request)
@@ -218,6 +223,7 @@ class Dispatch:
         if route.remember is not None:
             route.remember(context, route, frame, request, result)
         outcome = route.outcome(context, result)
+        context.wait()
         if begin_ms is None or timer is None:
             return outcome
         return timer.timed(api_key, begin_ms, outcome, connection)
@@ -252,6 +258,8 @@ class Dispatch:
         handle: Handle = module.handle
         if api_key in FORWARDED:
             handle = forwarding(handle)
+        if api_key in MUTATIONS:
+            handle = limiting(api_key, handle)
         response_class = messages.response_class(api_key)
         route = Route(
             api_key,

@@ -15,6 +15,7 @@ from floodmark.wire.api_keys import ApiKey
 
 FORWARDED = frozenset(
     {
+        ApiKey.ALTER_CLIENT_QUOTAS,
         ApiKey.ALTER_CONFIGS,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         ApiKey.CREATE_ACLS,

@@ -16,7 +16,6 @@ from floodmark.apis.authorizer import DENIED, Guard
 from floodmark.apis.context import RequestContext
 from floodmark.apis.deferred import after
 from floodmark.apis.error_answers import error_answer, error_entry
-from floodmark.apis.quotas import Usage
 from floodmark.network.request_channel import CloseConnection, Response
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import schema_of
@@ -149,32 +148,22 @@ def _merged(response: Any, refused: list[_Refused]) -> Any:
 def throttled(route: Route, context: RequestContext, message: Any, answer: Response) -> Response:
     """The answer with the time for which its client is throttled, if it is. The connection is
     muted by the network room when the answer has left (KIP-219)."""
+    if context.is_counted:
+        return answer
     throttle_ms = throttle_time(context, answer)
     if throttle_ms <= 0 or answer is None:
         return answer
-    if message is answer:
-        return with_throttle_time(answer, route.throttle_position, throttle_ms)
     if not hasattr(message, "throttle_time_ms"):
         return answer
     message = copy(message)
-    message.throttle_time_ms = throttle_ms
+    message.throttle_time_ms = max(message.throttle_time_ms, throttle_ms)
     return route.encoded(context.header.correlation_id, message)
 
 
 def throttle_time(context: RequestContext, answer: Response) -> int:
     """Counts a request against the quotas, and notes for how long its connection is muted."""
-    peer = context.peer
-    throttle_ms = context.services.quotas.throttle_ms(
-        Usage(
-            peer.principal,
-            context.client_id,
-            peer.host,
-            context.header.api_key,
-            context.request_bytes,
-            _size_bytes(answer),
-        )
-    )
-    peer.throttle_ms = max(0, throttle_ms)
+    throttle_ms = context.services.quotas.throttle_ms(context.usage(_size_bytes(answer)))
+    context.peer.throttle_ms = max(context.peer.throttle_ms, throttle_ms)
     return throttle_ms
 
 

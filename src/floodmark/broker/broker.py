@@ -32,6 +32,7 @@ from floodmark.broker.maintenance import Maintenance
 from floodmark.broker.new_folders import check_metadata_folder, find_metadata_file
 from floodmark.broker.partitions import Partitions
 from floodmark.broker.preload import preload
+from floodmark.broker.quotas import listener_rates, make_quotas, windows
 from floodmark.broker.start_report import tell_of_start
 from floodmark.clock import Clock, SystemClock
 from floodmark.config.broker_config import BrokerConfig
@@ -43,6 +44,7 @@ from floodmark.metadata.embedded import EmbeddedStore, stored_cluster_id
 from floodmark.metadata.image import BrokerInfo, Delta, Endpoint, MetadataImage
 from floodmark.metadata.store import Store, StoreUnavailable
 from floodmark.network.acceptor import Listener
+from floodmark.network.creation_rates import CreationRates
 from floodmark.network.server import NetworkServer, NetworkSettings
 from floodmark.replication.background import LoopBackground
 from floodmark.replication.fetch_sessions import FetchSessions
@@ -313,6 +315,7 @@ class Broker:
             self.replicas,
             self.clock,
         )
+        self._creation_rates = CreationRates(self.clock, windows(config, "quota"))
         self.services = Services(
             broker_id=self.broker_id,
             clock=self.clock,
@@ -331,6 +334,7 @@ class Broker:
             ),
             api_versions=advertised_versions(in_cluster=bool(self._cluster_dir)),
             authorizer=make_authorizer(self.metadata),
+            quotas=make_quotas(self.metadata, self.clock, self._creation_rates),
         )
         self.dispatch = Dispatch(self.services)
         self._maintenance = Maintenance(
@@ -460,6 +464,8 @@ class Broker:
             connection_limits(config.get_str("max.connections.per.ip.overrides")),
             {x.name: config.max_connections_of(x.name) for x in config.listeners},
         )
+        self.network.limits.rates = self._creation_rates
+        self._creation_rates.limits_of_listeners = listener_rates(config)
 
     def _disk_failed(self, replica: Replica, problem: StorageError | OSError) -> None:
         if isinstance(problem, OSError):

@@ -20,10 +20,10 @@ WITHOUT_EFFECT = (
     *("zookeeper.max.in.flight.requests", "broker.id.generation.enable", "reserved.broker.max.id"),
     *("replica.socket.*", "num.replica.fetchers", "controlled.shutdown.*"),
     *("auto.leader.rebalance.enable", "leader.imbalance.*"),
-    # Until there are quotas, and moves between log folders.
-    *("quota.*", "controller.quota.*", "replication.quota.*", "leader.replication.*"),
+    # Until replication can be throttled, and there are moves between log folders.
+    *("replication.quota.*", "leader.replication.*"),
     *("follower.replication.*", "alter.log.dirs.*", "replica.alter.log.dirs.*"),
-    *("num.replica.alter.log.dirs.threads", "max.connection.creation.rate"),
+    "num.replica.alter.log.dirs.threads",
     # Until somebody needs them.
     *("queued.max.request.bytes", "socket.send.buffer.bytes", "socket.receive.buffer.bytes"),
     *("socket.connection.setup.*", "request.timeout.ms", "background.threads"),

@@ -28,6 +28,7 @@ from floodmark.controller import (
     known_brokers,
     membership,
     partitions,
+    quotas,
     reassignment,
     topics,
 )
@@ -258,6 +259,13 @@ class Controller:
 
     async def delete_acls(self, filters: Sequence[AclFilter]) -> list[list[Acl] | Refusal]:
         return await self._submit(lambda view: acls.delete_acls(view, filters))
+
+    async def alter_client_quotas(
+        self, alterations: Sequence[quotas.QuotaAlteration], *, validate_only: bool = False
+    ) -> list[Refusal | None]:
+        return await self._submit(
+            lambda view: quotas.alter_client_quotas(view, alterations, validate_only=validate_only)
+        )
 
     async def _submit(self, decide: Callable[[View], Decision[A]]) -> A:
         if self._writer is None:

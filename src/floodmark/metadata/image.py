@@ -86,7 +86,9 @@ class TopicImage:
 
 
 class ConfigResource(NamedTuple):
-    """Whose settings: ("topic", name), ("broker", id) or ("broker", "") for all, ("group", id)."""
+    """Whose settings: ("topic", name), ("broker", id) or ("broker", "") for all, ("group", id).
+
+    Users, client ids and addresses have quotas: ("user", node), ("client", node), ("ip", node)."""
 
     kind: str
     name: str

@@ -61,7 +61,16 @@ PERSISTENT_PATHS = (
     *acl_nodes.PERSISTENT_PATHS,
 )
 
-_CONFIG_FOLDERS = {"topic": "topics", "broker": "brokers", "group": "groups"}
+_CONFIG_FOLDERS = {
+    "topic": "topics",
+    "broker": "brokers",
+    "group": "groups",
+    "user": "users",
+    "client": "clients",
+    "ip": "ips",
+}
+# Their names in the image are those of the nodes below the folder (`quota_nodes.py`).
+_KINDS_OF_CLIENTS = frozenset({"user", "client", "ip"})
 _CONFIG_KINDS = {folder: kind for kind, folder in _CONFIG_FOLDERS.items()}
 _DEFAULT_NAME = "<default>"
 _FEATURE_ENABLED = 1
@@ -91,6 +100,8 @@ def state_path(topic: str, partition: int) -> str:
 
 
 def config_path(resource: ConfigResource) -> str:
+    if resource.kind in _KINDS_OF_CLIENTS:
+        return f"{CONFIG}/{_CONFIG_FOLDERS[resource.kind]}/{resource.name}"
     name = _DEFAULT_NAME if resource.name == CLUSTER_DEFAULT else resource.name
     if resource.kind == "group":
         # Any text may be the name of a group, a node's has no slash, and a single dot is a step.
@@ -99,11 +110,15 @@ def config_path(resource: ConfigResource) -> str:
 
 
 def config_resource(path: str) -> ConfigResource | None:
-    """Whose settings a path below /config holds; None for kinds that we do not keep."""
+    """Whose settings a path below /config holds; None for what is not somebody's settings."""
     parts = path.split("/")
-    if len(parts) != 4 or parts[2] not in _CONFIG_KINDS:
+    if len(parts) < 4 or parts[2] not in _CONFIG_KINDS:
         return None
     kind = _CONFIG_KINDS[parts[2]]
+    if kind in _KINDS_OF_CLIENTS:
+        return ConfigResource(kind, "/".join(parts[3:]))
+    if len(parts) > 4:
+        return None
     if kind == "group":
         return ConfigResource(kind, unquote(parts[3]))
     name = CLUSTER_DEFAULT if parts[3] == _DEFAULT_NAME else parts[3]
@@ -296,7 +311,8 @@ def encode_config(config: Mapping[str, str]) -> bytes:
 
 
 def decode_config(data: bytes) -> dict[str, str]:
-    return {str(k): str(v) for k, v in _decode(data).get("config", {}).items()}
+    """A node above others may be empty."""
+    return {str(k): str(v) for k, v in _decode(data).get("config", {}).items()} if data else {}
 
 
 def encode_features(finalized: Mapping[str, int]) -> bytes:

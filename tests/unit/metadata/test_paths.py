@@ -116,5 +116,5 @@ def test_config_paths_go_both_ways(resource, path):
 
 
 def test_config_nodes_of_other_kinds_are_passed_over():
-    assert paths.config_resource("/config/users/alice") is None
+    assert paths.config_resource("/config/changes/config_change_0000000000") is None
     assert paths.config_resource("/config/topics") is None
