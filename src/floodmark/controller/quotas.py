@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from floodmark.controller.decision import Decision, Refusal, View
 from floodmark.controller.topics import config_operation
@@ -104,7 +105,19 @@ def _entity(parts: Sequence[tuple[str, str | None]]) -> QuotaEntity | Refusal:
             "Invalid quota entity combination, IP entity should not be combined with User or "
             "ClientId"
         )
-    return QuotaEntity(named.get(USER), named.get(CLIENT_ID), named.get(IP))
+    ip = named.get(IP)
+    if ip and not _is_address(ip):
+        return _invalid(f"{ip} is not a valid IP or resolvable host.")
+    return QuotaEntity(named.get(USER), named.get(CLIENT_ID), ip)
+
+
+def _is_address(text: str) -> bool:
+    """Names of hosts are not looked up: clients are known by their addresses."""
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _steps(

@@ -50,13 +50,19 @@ class SampledRate:
         self._total += value
 
     def per_second(self, now_ms: float) -> float:
-        return self._total * 1000 / self._window_ms(now_ms)
+        window_ms = self._window_ms(now_ms)
+        return self._total * 1000 / window_ms
 
     def throttle_ms(self, limit: float, now_ms: float) -> int:
-        """How long to be silent until the rate is down to `limit`; 0 if it is not above."""
-        window_ms = self._window_ms(now_ms)
-        excess = self._total * 1000 / window_ms - limit
-        return round(excess / limit * window_ms) if excess > 0 else 0
+        """How long to be silent until the rate is down to `limit`; 0 if it is not above.
+
+        Kafka's wait, once the window has all its samples. Before that Kafka's is too short: the
+        window that it divides by does not grow yet, so clients got up to a fifth above their quota
+        in a minute.
+        """
+        if self._total * 1000 <= limit * self._window_ms(now_ms):
+            return 0
+        return round(self._total * 1000 / limit - (now_ms - self._samples[0].start_ms))
 
     def is_idle(self, now_ms: float) -> bool:
         """Whether all that was recorded is forgotten by now."""
