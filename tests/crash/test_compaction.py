@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from crash_kit.reader import PartitionReader
-from crash_kit.table import Table, read_table
+from crash_kit.table import Rows, Table, read_table, read_undisturbed, segment_files
 from floodmark.client.admin.admin import Admin
 from floodmark.client.admin.admin_types import NewTopic
 from floodmark.client.cluster.connection import Connection
@@ -89,16 +89,33 @@ async def change_and_kill(machine: Machine) -> None:
 
 
 async def check(machine: Machine, table: Table) -> int:
-    """Compare the log with the model; returns how many records the log has."""
+    """Compare the log with the model; returns how many records the log has.
+
+    Every reading must find the last value of every key, also one that compaction overtakes; what
+    was deleted must be gone from a reading that it does not overtake.
+    """
     connection = await Connection.open("127.0.0.1", machine.port)
+    reader = PartitionReader(connection, TOPIC, 0)
+    directory = machine.broker.data_dir / f"{TOPIC}-0"
+    count = 0
+
+    async def read() -> Rows:
+        nonlocal count
+        rows, count = await read_table(reader)
+        refuse_lost_values(rows, table)
+        return rows
+
     try:
-        rows, records = await read_table(PartitionReader(connection, TOPIC, 0))
+        rows = await read_undisturbed(read, lambda: segment_files(directory))
     finally:
         await connection.close()
-    lost = table.rows.keys() - rows.keys()
-    assert not lost, f"{len(lost)} keys are lost, such as {min(lost)!r}"
     risen = rows.keys() - table.rows.keys()
     assert not risen, f"{len(risen)} deleted keys are back, such as {min(risen)!r}"
+    return count
+
+
+def refuse_lost_values(rows: Rows, table: Table) -> None:
+    lost = table.rows.keys() - rows.keys()
+    assert not lost, f"{len(lost)} keys are lost, such as {min(lost)!r}"
     old = [key for key, value in table.rows.items() if rows[key] != value]
     assert not old, f"{len(old)} keys have an old value, such as {old[0]!r}"
-    return records

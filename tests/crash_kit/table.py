@@ -7,7 +7,11 @@ answer is lost: a repeat at the end of the log leaves every key's last value as 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import time
+from collections.abc import Awaitable, Callable, Hashable
+from pathlib import Path
 from random import Random
 
 from crash_kit.reader import PartitionReader
@@ -24,15 +28,18 @@ from floodmark.wire.messages.produce import (
 RECORDS_PER_BATCH = 100
 TOMBSTONE_SHARE = 0.1
 RETRY_S = 0.01
+MOST_READS = 100
 LAST_BY_NAME = 12
 RETRIABLE = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+Rows = dict[bytes, bytes]
 
 
 class Table:
     """What the topic's one partition must amount to, and the way to change it."""
 
     def __init__(self, port: int, topic: str, keys: int, random: Random) -> None:
-        self.rows: dict[bytes, bytes] = {}
+        self.rows: Rows = {}
         self._port = port
         self._topic = topic
         self._keys = [b"key-%06d" % number for number in range(keys)]
@@ -90,9 +97,9 @@ class Table:
                 await asyncio.sleep(RETRY_S)
 
 
-async def read_table(reader: PartitionReader) -> tuple[dict[bytes, bytes], int]:
+async def read_table(reader: PartitionReader) -> tuple[Rows, int]:
     """The last value of every key, and in how many records the log has that."""
-    rows: dict[bytes, bytes] = {}
+    rows: Rows = {}
     count, offset, end = 0, await reader.start_offset(), await reader.end_offset()
     while offset < end:
         fetched, next_offset = await reader.fetch_batches(offset)
@@ -107,3 +114,33 @@ async def read_table(reader: PartitionReader) -> tuple[dict[bytes, bytes], int]:
             else:
                 rows[record.key] = record.value
     return rows, count
+
+
+async def read_undisturbed(
+    read: Callable[[], Awaitable[Rows]], files_now: Callable[[], Hashable]
+) -> Rows:
+    """Read the table until no segment was replaced meanwhile; only such a reading tells whether a
+    deleted key is back.
+
+    A reader that has passed a value when one compaction removes it, and reaches the place of the
+    tombstone after another has removed that, ends with the value. Kafka allows it: a reader is sure
+    to see the tombstone only if it gets there within `delete.retention.ms`, here 100 ms.
+    """
+    for _ in range(MOST_READS):
+        before = files_now()
+        rows = await read()
+        if files_now() == before:
+            return rows
+    raise AssertionError(f"segments were replaced during each of {MOST_READS} readings")
+
+
+def segment_files(directory: Path) -> Hashable:
+    """Which log files stand in the folder: a compacted segment has the name of an old one, but
+    another inode and time."""
+    found = set()
+    for entry in os.scandir(directory):
+        if entry.name.endswith(".log"):
+            with contextlib.suppress(FileNotFoundError):
+                status = entry.stat()
+                found.add((entry.name, status.st_ino, status.st_mtime_ns))
+    return frozenset(found)

@@ -1,9 +1,9 @@
-"""Three brokers as processes, on one machine, with a metadata store that they share."""
+"""Three brokers as processes, on one machine: they share a metadata store, or have a ZooKeeper."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from floodmark.client.admin.admin import Admin
@@ -13,14 +13,27 @@ from kit.broker import up_command
 from kit.probe import broker_answers
 from kit.process import ServerProcess, free_port
 from kit.waiting import wait_for
+from kit.zookeeper import Ensemble
 
 IDS = (1, 2, 3)
 
 
 class ProcessCluster:
-    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        settings: Mapping[str, str] | None = None,
+        program: Sequence[str] | None = None,
+        zookeeper: str | Mapping[int, str] | None = None,
+    ) -> None:
+        """`program` runs in place of the `floodmark` command. `zookeeper` is what to connect to,
+        for all of them or by broker; without it, they share a folder."""
         self._folder = folder
+        self._program = program
         self._settings = dict(settings or {})
+        self._zookeeper = zookeeper
+        # Where the test has started one.
+        self.ensemble: Ensemble | None = None
         self._ports = {broker_id: free_port() for broker_id in IDS}
         self.processes: dict[int, ServerProcess] = {}
         for broker_id in IDS:
@@ -38,12 +51,20 @@ class ProcessCluster:
         settings = {
             **self._settings,
             "node.id": str(broker_id),
-            "floodmark.cluster.dir": str(self._folder / "cluster"),
+            **self._store_of(broker_id),
         }
         data_dir = self._folder / f"broker-{broker_id}"
         command = up_command(self._ports[broker_id], data_dir, settings)
+        if self._program is not None:
+            command[:1] = self._program
         output = self._folder / f"broker-{broker_id}.out"
         self.processes[broker_id] = ServerProcess(command, output)
+
+    def _store_of(self, broker_id: int) -> dict[str, str]:
+        if self._zookeeper is None:
+            return {"floodmark.cluster.dir": str(self._folder / "cluster")}
+        named = self._zookeeper
+        return {"zookeeper.connect": named if isinstance(named, str) else named[broker_id]}
 
     def wait_until_up(self) -> None:
         """Each answers, and every one knows all of them."""

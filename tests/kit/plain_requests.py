@@ -13,9 +13,11 @@ from fuzz_kit.raw_client import RawClient
 from kit.waiting import wait_for
 
 
-def produce_request(topic: str, count: int = 1, *, acks: int = 1) -> ProduceRequest:
+def produce_request(
+    topic: str, count: int = 1, *, acks: int = 1, partition: int = 0
+) -> ProduceRequest:
     batch = bytes(encode_batch([Record(0, 1, b"k", b"v", []) for _ in range(count)]))
-    data = PartitionProduceData(index=0, records=batch)
+    data = PartitionProduceData(index=partition, records=batch)
     return ProduceRequest(
         acks=acks,
         timeout_ms=1000,

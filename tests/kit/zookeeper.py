@@ -1,40 +1,35 @@
-"""A real ZooKeeper 3.9, from the jars that PySpark brings; 3 seconds to start.
+"""A real ZooKeeper 3.9, one server or an ensemble of three; 3 seconds to start.
 
-Its port stays over `restart`, and so does its data; `expire` ends a client's session as an outage
-beyond its timeout would.
+The jars are PySpark's where it is installed, else Apache Kafka 3.9.1's from Maven Central. Ports
+and data stay over a restart.
 """
 
-import importlib.util
 import socket
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from floodmark.zookeeper.server import Peer, ServerPlan, plan, pyspark_jars
+from kit.jars import KAFKA_3, kafka_jars
 from kit.process import ServerProcess, free_port
-from kit.tools import missing, require_tool
+from kit.tools import require_tool
 
-_CONFIG = """tickTime=200
-dataDir={folder}/data
-clientPortAddress=127.0.0.1
-clientPort={port}
-admin.enableServer=false
-minSessionTimeout=400
-maxSessionTimeout=60000
-4lw.commands.whitelist=ruok
-"""
+TICK_MS = 200
 
 
 class ZooKeeper:
-    """One server on a free port of loopback."""
+    """One server on a free port of loopback, or one of an ensemble."""
 
-    def __init__(self, folder: Path, port: int | None = None) -> None:
+    def __init__(
+        self, folder: Path, port: int | None = None, planned: ServerPlan | None = None
+    ) -> None:
         require_tool("java")
-        self.port = port or free_port()
-        self._folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
-        self._config = folder / "zoo.cfg"
-        self._config.write_text(_CONFIG.format(folder=folder, port=self.port))
+        if planned is None:
+            (planned,) = plan(folder, zookeeper_jars(), [_peer(port)], tick_ms=TICK_MS)
+        self.port = planned.port
+        self._planned = planned
         self._process: ServerProcess | None = None
 
     @property
@@ -42,10 +37,16 @@ class ZooKeeper:
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        command = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        command += ["-cp", f"{_jars()}/*", "org.apache.zookeeper.server.quorum.QuorumPeerMain"]
-        self._process = ServerProcess([*command, str(self._config)], self._folder / "log.txt")
-        self._process.wait_until(self._answers)
+        self.launch()
+        self.wait_until_serving()
+
+    def launch(self) -> None:
+        log = self._planned.config.parent / "log.txt"
+        self._process = ServerProcess(self._planned.command, log)
+
+    def wait_until_serving(self) -> None:
+        assert self._process is not None
+        self._process.wait_until(lambda: bool(self.mode()))
 
     def stop(self) -> None:
         if self._process is not None:
@@ -60,14 +61,17 @@ class ZooKeeper:
         assert self._process is not None
         self._process.thaw()
 
-    def _answers(self) -> bool:
+    def mode(self) -> str:
+        """`standalone`, `leader` or `follower`; empty while it serves nobody."""
         try:
             with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
-                connection.sendall(b"ruok")
-                return connection.recv(4) == b"imok"
+                connection.sendall(b"srvr")
+                answer = b"".join(iter(lambda: connection.recv(4096), b"")).decode()
         except OSError:
             time.sleep(0.05)
-            return False
+            return ""
+        lines = dict(line.split(": ", 1) for line in answer.splitlines() if ": " in line)
+        return lines.get("Mode", "")
 
     def __enter__(self) -> Self:
         self.start()
@@ -82,9 +86,52 @@ class ZooKeeper:
         self.stop()
 
 
-def _jars() -> Path:
-    found = importlib.util.find_spec("pyspark")
-    if found is None or found.origin is None:
-        missing("ZooKeeper comes from PySpark's jars: install the extra spark")
-    assert found is not None and found.origin is not None
-    return Path(found.origin).parent / "jars"
+class Ensemble:
+    """Three servers, of which one may go at a time."""
+
+    def __init__(self, folder: Path, count: int = 3) -> None:
+        require_tool("java")
+        peers = [_peer() for _ in range(count)]
+        plans = plan(folder, zookeeper_jars(), peers, tick_ms=TICK_MS)
+        self.servers: Sequence[ZooKeeper] = [ZooKeeper(folder, planned=one) for one in plans]
+
+    @property
+    def hosts(self) -> str:
+        return ",".join(server.hosts for server in self.servers)
+
+    def start(self) -> None:
+        for server in self.servers:
+            server.launch()
+        for server in self.servers:
+            server.wait_until_serving()
+
+    def stop(self) -> None:
+        for server in self.servers:
+            server.stop()
+
+    def leader(self) -> ZooKeeper:
+        return next(server for server in self.servers if server.mode() == "leader")
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def zookeeper_jars() -> Path:
+    found = pyspark_jars()
+    if found is not None:
+        return found
+    require_tool("mvn")
+    return kafka_jars(KAFKA_3)
+
+
+def _peer(port: int | None = None) -> Peer:
+    return Peer(port or free_port(), free_port(), free_port())

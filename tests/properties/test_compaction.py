@@ -19,6 +19,7 @@ from kit.seeds import seeds
 
 LOGS = Path("/logs")
 MOMENTS = 60
+RETENTION_MS = 100
 KEYS = st.sampled_from(["a", "b", "c", "d", "e" * 40])
 VALUES = st.one_of(st.none(), st.integers(0, 99).map(str))
 PAIRS = st.lists(st.tuples(KEYS, VALUES), min_size=1, max_size=4)
@@ -180,12 +181,62 @@ def test_power_may_fail_at_any_step_of_a_compaction(seed: int) -> None:
     bench.clean()
     moments = range(first_operation, files.operations + 1)
     for moment in random.sample(moments, min(MOMENTS, len(moments))):
-        image = files.at(moment).crash(random)
-        survivor = CompactionBench.__new__(CompactionBench)
-        survivor.files, survivor.directory = image, bench.directory
-        survivor.config, survivor.now_ms = bench.config, bench.now_ms
-        survivor.log = survivor.open(clean=False, recovery_point=random.choice([0, end_offset]))
+        survivor = reopened(bench, files.at(moment).crash(random), random)
         assert survivor.log.log_end_offset == end_offset, moment
         assert committed_table(survivor) == table, moment
         names = survivor.names()
         assert not any(name.endswith((".cleaned", ".swap")) for name in names)
+
+
+@pytest.mark.parametrize("power_fails", [False, True], ids=["kill", "power"])
+@pytest.mark.parametrize("seed", seeds(2))
+def test_deleted_keys_stay_deleted_wherever_a_crash_cuts_compaction_off(
+    seed: int, power_fails: bool
+) -> None:
+    """Three rounds remove values, give tombstones their horizon, and remove them. A kill at each
+    step of that is followed by a kill or a power loss in the next round, which goes on from the
+    clean offset that was noted last or from none, and by two whole rounds."""
+    random = Random(seed)
+    files = MemoryFiles()
+    files.mkdir(LOGS)
+    files.fsync_dir(LOGS.parent)
+    bench = CompactionBench(files, LOGS, delete_retention_ms=RETENTION_MS)
+    for number in range(40):
+        bench.put((random.choice("abcdefghij"), random.choice([None, f"{number}"])))
+    bench.roll()
+    bench.log.fsync()
+    table = bench.table()
+    assert any(record.value is None for record in bench.records())
+    crashes: list[tuple[int, int | None]] = []
+    for _ in range(3):
+        begin, clean_offset = files.operations, bench.clean_offset
+        bench.clean()
+        crashes += [(moment, clean_offset) for moment in range(begin, files.operations + 1)]
+        bench.now_ms += RETENTION_MS + 1
+    assert not any(record.value is None for record in bench.records())
+    for moment, clean_offset in crashes:
+        image = files.at(moment)
+        survivor = reopened(bench, image, random)
+        assert survivor.table() == table, moment
+        survivor.clean_offset = random.choice([None, clean_offset])
+        begin = image.operations
+        survivor.clean()
+        again = random.randint(begin, image.operations)
+        image = image.at(again)
+        survivor = reopened(survivor, image.crash(random) if power_fails else image, random)
+        for _ in range(2):
+            assert survivor.table() == table, (moment, again)
+            survivor.clean()
+            survivor.now_ms += RETENTION_MS + 1
+        assert survivor.table() == table, (moment, again)
+
+
+def reopened(bench: CompactionBench, files: MemoryFiles, random: Random) -> CompactionBench:
+    """The same log after a crash that has left these files."""
+    survivor = CompactionBench.__new__(CompactionBench)
+    survivor.files, survivor.directory = files, bench.directory
+    survivor.config, survivor.now_ms = bench.config, bench.now_ms
+    survivor.dedupe_buffer_bytes, survivor.clean_offset = bench.dedupe_buffer_bytes, None
+    recovery_point = random.choice([0, bench.log.log_end_offset])
+    survivor.log = survivor.open(clean=False, recovery_point=recovery_point)
+    return survivor

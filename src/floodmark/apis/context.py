@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from floodmark.coordinators.groups.service import GroupService
     from floodmark.coordinators.transactions.service import TransactionService
     from floodmark.metadata.cache import MetadataCache
+    from floodmark.metadata.departed import DepartedBrokers
     from floodmark.metadata.image import MetadataImage, TopicImage
     from floodmark.network.connection import Peer
     from floodmark.replication.fetch_sessions import FetchSessions
@@ -95,6 +96,8 @@ class Services:
     failures: Failures = field(default_factory=Failures)
     authorizer: Authorizer = field(default_factory=AllowAll)
     quotas: Quotas = field(default_factory=Unlimited)
+    departed: DepartedBrokers | None = None
+    """None where there are no other brokers."""
 
     @property
     def groups(self) -> GroupService:
@@ -150,9 +153,15 @@ class Services:
             return Reachability(ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER_ID, offline)
         return Reachability(ErrorCode.NONE, leader, offline)
 
-    def broker_endpoints(self, listener: str) -> Iterator[tuple[int, str, int, str | None]]:
-        """Id, host, port and rack of the live brokers that can be reached under this listener."""
-        for broker in self.image.live_brokers():
+    def broker_endpoints(
+        self, listener: str, *, with_departed: bool = False
+    ) -> Iterator[tuple[int, str, int, str | None]]:
+        """Id, host, port and rack of the live brokers that can be reached under this listener, and
+        if asked for of those that have just left."""
+        brokers = self.image.live_brokers()
+        if with_departed and self.departed is not None:
+            brokers += self.departed.recent()
+        for broker in brokers:
             endpoint = broker.endpoints.get(listener)
             if endpoint is not None:
                 yield broker.id, endpoint.host, endpoint.port, broker.rack

@@ -32,14 +32,22 @@ from floodmark.broker.maintenance import Maintenance
 from floodmark.broker.new_folders import check_metadata_folder, find_metadata_file
 from floodmark.broker.partitions import Partitions
 from floodmark.broker.preload import preload
+from floodmark.broker.process_watch import until_gone
 from floodmark.broker.quotas import listener_rates, make_quotas, windows
 from floodmark.broker.start_report import tell_of_start
+from floodmark.broker.zookeeper_member import (
+    founded_id,
+    no_zookeeper,
+    with_generated_id,
+    zookeeper_store,
+)
 from floodmark.clock import Clock, SystemClock
 from floodmark.config.broker_config import BrokerConfig
 from floodmark.config.checks import connection_limits
 from floodmark.controller.controller import Controller
 from floodmark.metadata.cache import MetadataCache
 from floodmark.metadata.cluster_folder import CLUSTER_FILE_NAME, founded_cluster_id
+from floodmark.metadata.departed import DepartedBrokers
 from floodmark.metadata.embedded import EmbeddedStore, stored_cluster_id
 from floodmark.metadata.image import BrokerInfo, Delta, Endpoint, MetadataImage
 from floodmark.metadata.store import Store, StoreUnavailable
@@ -94,6 +102,8 @@ class Broker:
         self._start_config = config
         self._log_dirs = [Path(path) for path in config.log_dirs]
         self._cluster_dir = config.get_str("floodmark.cluster.dir")
+        self._zookeeper = config.get_optional_str("zookeeper.connect")
+        self._in_cluster = bool(self._cluster_dir or self._zookeeper)
         self._metadata_file = (
             Path(self._cluster_dir) / CLUSTER_FILE_NAME
             if self._cluster_dir
@@ -118,6 +128,8 @@ class Broker:
     # The parts that need an identity; made by `start`.
     broker_id: int
     _identity: Identity
+    _store: Store
+    _founded_id: str | None
     metadata: MetadataCache
     membership: ClusterMembership
     coordination: Coordination
@@ -151,6 +163,8 @@ class Broker:
         try:
             await self._lifecycle.start(self._parts())
         except StoreUnavailable as error:
+            if self._zookeeper:
+                raise no_zookeeper(error) from error
             raise StorageError(
                 f"the metadata in {self._metadata_file} cannot be used: {error}. "
                 + _what_next(error)
@@ -175,7 +189,10 @@ class Broker:
         and marked as clean, and only then does the broker leave the cluster.
         """
         yield Part(stop=self._executor.shutdown)
-        yield Part(self._open_folders, self._release_folders)
+        yield Part(self.logs.open_dirs, self._release_folders)
+        self._store = self._make_store()
+        yield Part(stop=self._store.close)
+        yield Part(self._identify)
         self._make_parts()
         yield Part(stop=self.links.close)
         yield Part(stop=self.membership.leave)
@@ -194,18 +211,19 @@ class Broker:
         yield Part(stop=self.coordination.close)
         yield Part(self._accept, self.network.stop_accepting)
 
-    def _open_folders(self) -> None:
-        self.logs.open_dirs()
-        try:
-            if not self._cluster_dir:
-                check_metadata_folder(self._files, self._metadata_file, self.logs)
-            self._identity = establish_identity(
-                self._start_config, self.logs, self._stored_cluster_id
-            )
-            self._found = self.logs.found_partitions()
-        except BaseException:
-            self._release_folders()
-            raise
+    async def _identify(self) -> None:
+        if not self._in_cluster:
+            check_metadata_folder(self._files, self._metadata_file, self.logs)
+        if self._zookeeper:
+            await self._ask_zookeeper()
+        self._identity = establish_identity(self._start_config, self.logs, self._stored_cluster_id)
+        self._found = self.logs.found_partitions()
+
+    async def _ask_zookeeper(self) -> None:
+        """Who we are stands there, as far as the settings and the log folders do not say it."""
+        await self._store.open()
+        self._start_config = await with_generated_id(self._start_config, self.logs, self._store)
+        self._founded_id = await founded_id(self.logs, self._store)
 
     def _release_folders(self) -> None:
         """Gives the locks back after a start that came to nothing; an orderly stop has closed the
@@ -252,6 +270,8 @@ class Broker:
             logger.warning("the controller has told nothing within %d s", TOLD_WITHIN_S)
 
     def _stored_cluster_id(self) -> str | None:
+        if self._zookeeper:
+            return self._founded_id
         if self._cluster_dir:
             return founded_cluster_id(self._metadata_file)
         if not self._files.exists(self._metadata_file):
@@ -286,10 +306,11 @@ class Broker:
         self.links = BrokerLinks(self.metadata, f"broker-{self.broker_id}")
         self.membership = ClusterMembership(
             self.broker_id,
-            self._store(config),
+            self._store,
             self.metadata,
             self.clock,
             partial(self.links.request, purpose="control"),
+            until_gone=until_gone if self._cluster_dir else None,
         )
         self.controller_client = ControllerClient(
             self.broker_id, self.metadata, self.controller, self.links, self.membership.fence
@@ -332,10 +353,14 @@ class Broker:
                 lambda: random.randint(1, 2**31 - 1),
                 config.get_int("floodmark.request.max.entries"),
             ),
-            api_versions=advertised_versions(in_cluster=bool(self._cluster_dir)),
+            api_versions=advertised_versions(in_cluster=self._in_cluster),
             authorizer=make_authorizer(self.metadata),
             quotas=make_quotas(self.metadata, self.clock, self._creation_rates),
         )
+        if self._cluster_dir:
+            remembered_ms = config.get_int("zookeeper.session.timeout.ms")
+            self.services.departed = DepartedBrokers(self.clock, remembered_ms)
+            self.metadata.subscribe(self.services.departed.image_changed)
         self.dispatch = Dispatch(self.services)
         self._maintenance = Maintenance(
             config,
@@ -350,7 +375,8 @@ class Broker:
         )
         self.metadata.subscribe(self._image_changed)
         self.replicas.on_late_decision = self.coordination.partitions_changed
-        if self._cluster_dir:
+        self.replicas.quotas.configure(config.get_int)
+        if self._in_cluster:
             self._make_replication(config)
 
     def _make_replication(self, config: BrokerConfig) -> None:
@@ -387,7 +413,10 @@ class Broker:
         image = self.metadata.image
         return image.brokers[broker_id].rack if image.is_live(broker_id) else None
 
-    def _store(self, config: BrokerConfig) -> Store:
+    def _make_store(self) -> Store:
+        config = self._start_config
+        if self._zookeeper:
+            return zookeeper_store(config, self._log_dirs[0])
         if not self._cluster_dir:
             return EmbeddedStore(self._files.database(self._metadata_file))
         from floodmark.metadata.shared import SharedStore
@@ -447,6 +476,7 @@ class Broker:
         self.logs.expire_producers_after(config.get_int("producer.id.expiration.ms"))
         self.logs.recovery_threads = config.get_int("num.recovery.threads.per.data.dir")
         self.partitions.config = config
+        self.replicas.quotas.configure(config.get_int)
         for topic in image.topics.values():
             self.partitions.reconfigure(image, topic)
         if self.is_serving:

@@ -13,19 +13,21 @@ import random
 from dataclasses import dataclass, replace
 from functools import partial
 
+from floodmark.broker.controller_watch import ControllerWatch
 from floodmark.clock import Clock
 from floodmark.config import ConfigError
 from floodmark.controller.channels import Send
 from floodmark.controller.controller import Controller, ControllerUnavailable
 from floodmark.controller.features import SUPPORTED_FEATURES
 from floodmark.controller.founding import found_cluster
+from floodmark.controller.liveness import UntilGone
 from floodmark.metadata import acl_nodes, paths
 from floodmark.metadata.adoption import FoundFolder, stray_partitions
 from floodmark.metadata.cache import MetadataCache
-from floodmark.metadata.image import NO_LEADER, BrokerInfo, MetadataImage
-from floodmark.metadata.loader import Identity, load_identity, load_image
+from floodmark.metadata.image import NO_LEADER, BrokerInfo, Delta, MetadataImage
+from floodmark.metadata.loader import Identity, load_identity, load_image, load_settings
 from floodmark.metadata.registration import Registration
-from floodmark.metadata.store import NodeExists, SessionEvent, Store, StoreError
+from floodmark.metadata.store import Delete, NodeExists, SessionEvent, Store, StoreError
 from floodmark.occurrences import Occurrences
 from floodmark.replication.control_fence import ControlFence
 
@@ -35,6 +37,9 @@ FOUNDING_TRIES = 20
 """Brokers that start together found the cluster together: all but one have to look again."""
 
 RETRY_S = 0.1
+
+NOTICED = (paths.CONFIG_CHANGES, *acl_nodes.ACL_ROOTS, *acl_nodes.CHANGE_FOLDERS)
+"""Where changes of settings and ACLs show, whichever store it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,9 @@ class ClusterMembership:
         clock: Clock,
         send: Send,
         chance: random.Random | None = None,
+        until_gone: UntilGone | None = None,
     ) -> None:
+        """`until_gone` watches the processes of other brokers; without it sessions decide."""
         self._broker_id = broker_id
         self._store = store
         self._cache = cache
@@ -68,8 +75,11 @@ class ClusterMembership:
         self._is_session_lost = False
         self._follower: asyncio.Task[None] | None = None
         self._failures = Occurrences()
+        self._controller_watch = (
+            None if until_gone is None else ControllerWatch(store, until_gone, self._changed.set)
+        )
         self.fence = ControlFence()
-        self.controller = Controller(broker_id, store, cache, clock, self._chance, send)
+        self.controller = Controller(broker_id, store, cache, clock, self._chance, send, until_gone)
 
     async def join(self, broker: BrokerInfo, found: FoundFolder | None = None) -> StartReport:
         """Open the store, register, stand for election; the cache has its first image then.
@@ -85,8 +95,9 @@ class ClusterMembership:
         await self._register()
         if not await self.controller.stand():
             await self._cache.publish(await self._stored_without_leaders())
-        for path in (paths.CONTROLLER, paths.CONFIG, paths.FEATURE, *acl_nodes.ACL_ROOTS):
+        for path in (paths.CONTROLLER, paths.CONFIG, paths.FEATURE, *NOTICED):
             self._store.watch(path, lambda _: self._changed.set())
+        self._cache.subscribe(self._image_changed)
         # The controller may have gone before anybody watched.
         self._changed.set()
         self._follower = asyncio.create_task(self._follow_store(), name="cluster-follower")
@@ -99,6 +110,8 @@ class ClusterMembership:
         if self._follower is not None:
             self._follower.cancel()
             await asyncio.gather(self._follower, return_exceptions=True)
+        if self._controller_watch is not None:
+            self._controller_watch.close()
         await self.controller.resign()
         await self._store.close()
 
@@ -164,36 +177,55 @@ class ClusterMembership:
                 self._changed.set()
 
     async def _look(self) -> None:
-        """The controller needs nothing from here: what it knows, it has written itself."""
         if self.controller.is_active:
+            await self._pass_on_proof()
+            await self._look_as_controller()
             return
-        if await self._store.get(paths.CONTROLLER) is None and await self.controller.stand():
+        elected = await self._store.get(paths.CONTROLLER)
+        if elected is not None and paths.decode_controller(elected.data) == self._broker_id:
+            # We were elected and never learned of it, or it is left of our last session.
+            await self._store.multi([Delete(paths.CONTROLLER, elected.version)])
+            elected = None
+        if elected is None and await self.controller.stand():
+            await self._pass_on_proof()
             return
+        if elected is not None and self._controller_watch is not None:
+            listener = self._cache.config.inter_broker_listener_name
+            await self._controller_watch.follow(paths.decode_controller(elected.data), listener)
         await self._read_settings()
+
+    async def _look_as_controller(self) -> None:
+        """What the controller knows, it has written itself, but for what Kafka's brokers write
+        into ZooKeeper when they are asked to change settings or ACLs."""
+        if self._store.watches_below:
+            return
+        stored = await load_settings(self._store)
+        known = self._cache.image
+        is_new = stored.configs != known.configs or stored.acls != known.acls
+        if is_new and self.controller.is_active:
+            await self.controller.refresh()
+
+    def _image_changed(self, _: MetadataImage, delta: Delta) -> None:
+        """The controller tells of new topics, but not of their settings."""
+        if delta.created_topics and not self.controller.is_active:
+            self._changed.set()
+
+    async def _pass_on_proof(self) -> None:
+        """We are the controller, and may know that the one before us is dead."""
+        watch = self._controller_watch
+        if watch is not None and watch.dead is not None:
+            dead, watch.dead = watch.dead, None
+            await self.controller.broker_died(dead)
 
     async def _stored_without_leaders(self) -> MetadataImage:
         """The cluster before the controller has told who leads what: this broker must not lead what
         it led in its last life."""
-        stored = await load_image(self._store)
-        topics = {
-            name: topic.with_partitions(
-                {
-                    index: partition._replace(leader=NO_LEADER)
-                    for index, partition in enumerate(topic.partitions)
-                }
-            )
-            for name, topic in stored.topics.items()
-        }
-        return replace(
-            stored,
-            topics=topics,
-            topics_by_id={topic.topic_id: topic for topic in topics.values()},
-        )
+        return _without_leader(await load_image(self._store))
 
     async def _read_settings(self) -> None:
         """Settings, features and who is the controller come from the store; the rest the controller
         tells."""
-        stored = await load_image(self._store)
+        stored = await load_settings(self._store)
         known = self._cache.image
         await self._cache.publish(
             replace(
@@ -212,9 +244,28 @@ class ClusterMembership:
             self._changed.set()
 
     async def _rejoin(self) -> None:
+        """Until the controller has noticed us again, others lead what we led: we acknowledge
+        nothing in their place."""
+        await self._cache.publish(_without_leader(self._cache.image, self._broker_id))
         await self._store.open()
         self._is_session_lost = False
         await self._register()
+
+
+def _without_leader(image: MetadataImage, leader: int | None = None) -> MetadataImage:
+    """Nobody leads what `leader` leads, or nobody leads anything."""
+    topics = {
+        name: topic.with_partitions(
+            {
+                index: partition._replace(leader=NO_LEADER)
+                for index, partition in enumerate(topic.partitions)
+                if leader in (None, partition.leader)
+            }
+        )
+        for name, topic in image.topics.items()
+    }
+    topics_by_id = {topic.topic_id: topic for topic in topics.values()}
+    return replace(image, topics=topics, topics_by_id=topics_by_id)
 
 
 def _check_same_cluster(identity: Identity, found: FoundFolder) -> None:

@@ -23,6 +23,7 @@ from floodmark.metadata.image import Delta, MetadataImage, PartitionImage, Topic
 from floodmark.replication.partition import Leadership, Partition
 from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
+from floodmark.replication.throttle import is_throttled
 from floodmark.storage.errors import DiskFull, LogDirFailure, StorageError, TooManyFiles
 from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_config import LogConfig, log_config_from, produce_rules_from
@@ -131,6 +132,7 @@ class Partitions:
                 replica.log.config = config
                 replica.rules = rules
                 replica.min_in_sync_replicas = min_in_sync_replicas
+                self._throttle(replica, settings)
 
     async def _apply_all(
         self,
@@ -230,13 +232,22 @@ class Partitions:
             log_end_offset=log.log_end_offset,
             high_watermark=max(checkpointed, log.log_start_offset),
         )
-        return Replica(
+        replica = Replica(
             core,
             log,
             topic.topic_id,
             produce_rules_from(settings, check_records=self._checks_records),
             settings.get_int("min.insync.replicas"),
         )
+        self._throttle(replica, settings)
+        return replica
+
+    def _throttle(self, replica: Replica, settings: TopicConfig) -> None:
+        as_leader = settings.get_list("leader.replication.throttled.replicas")
+        as_follower = settings.get_list("follower.replication.throttled.replicas")
+        index = replica.key[1]
+        replica.is_throttled_as_leader = is_throttled(as_leader, index, self._broker_id)
+        replica.is_throttled_as_follower = is_throttled(as_follower, index, self._broker_id)
 
     def _not_opened(self, key: tuple[str, int], problem: StorageError, is_new: bool) -> None:
         self._replicas.mark_offline(key)

@@ -16,6 +16,7 @@ INTERRUPTED = 130
 
 SHORT_HELPS = {
     "up": "Run a broker.",
+    "zookeeper": "Run a real ZooKeeper, to try a cluster.",
     "topic": "Create, list, describe, alter, delete topics.",
     "config": "Describe and alter settings.",
     "group": "List, describe, reset and delete groups.",

@@ -15,15 +15,11 @@ WITHOUT_EFFECT = (
     # Until there is security.
     *("ssl.*", "sasl.*", "delegation.token.*"),
     *("connections.max.reauth.ms", "connection.failed.authentication.delay.ms"),
-    # Until clusters are complete, and stand on ZooKeeper, too.
-    *("zookeeper.connect", "zookeeper.connection.timeout.ms", "zookeeper.set.acl"),
-    *("zookeeper.max.in.flight.requests", "broker.id.generation.enable", "reserved.broker.max.id"),
+    # Until clusters are complete.
     *("replica.socket.*", "num.replica.fetchers", "controlled.shutdown.*"),
     *("auto.leader.rebalance.enable", "leader.imbalance.*"),
-    # Until replication can be throttled, and there are moves between log folders.
-    *("replication.quota.*", "leader.replication.*"),
-    *("follower.replication.*", "alter.log.dirs.*", "replica.alter.log.dirs.*"),
-    "num.replica.alter.log.dirs.threads",
+    # Until there are moves between log folders.
+    *("alter.log.dirs.*", "replica.alter.log.dirs.*", "num.replica.alter.log.dirs.threads"),
     # Until somebody needs them.
     *("queued.max.request.bytes", "socket.send.buffer.bytes", "socket.receive.buffer.bytes"),
     *("socket.connection.setup.*", "request.timeout.ms", "background.threads"),
@@ -49,6 +45,19 @@ def refuse_open_doors(config: BrokerConfig) -> None:
                 hint="Use PLAINTEXT, on 127.0.0.1 or in a network where everybody is trusted",
             )
     check_authorizer(config)
+    if config.get_bool("zookeeper.set.acl"):
+        raise ConfigError(
+            "zookeeper.set.acl asks for nodes that only this broker's user may write, which needs "
+            "SASL with ZooKeeper: that is not there yet",
+            name="zookeeper.set.acl",
+            hint="Take it out, and keep ZooKeeper where nobody else can reach it",
+        )
+    if config.static.get("zookeeper.ssl.client.enable", "").lower() == "true":
+        raise ConfigError(
+            "zookeeper.ssl.client.enable asks for TLS to ZooKeeper, which is not there yet",
+            name="zookeeper.ssl.client.enable",
+            hint="Take it out, and reach ZooKeeper through a network where everybody is trusted",
+        )
     for name in _POLICIES:
         if config.static.get(name):
             raise ConfigError(

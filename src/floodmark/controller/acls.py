@@ -56,9 +56,7 @@ def delete_acls(view: View, filters: Sequence[AclFilter]) -> Decision[list[list[
 
 
 def _decide(view: View, answer: list[Answer], changed: _Rules) -> Decision[list[Answer]]:
-    operations: list[Operation] = []
-    for pattern, rules in changed.items():
-        operations += [_write(view, pattern, rules), acl_nodes.change_notification(pattern)]
+    operations = [_write(view, pattern, rules) for pattern, rules in changed.items()]
     change = ImageChange(acls={pattern: rules or None for pattern, rules in changed.items()})
     return Decision(answer, operations, change)
 

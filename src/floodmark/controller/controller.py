@@ -13,8 +13,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from floodmark.clock import Clock
@@ -31,22 +33,27 @@ from floodmark.controller import (
     quotas,
     reassignment,
     topics,
+    unfinished,
 )
 from floodmark.controller.channels import BrokerChannels, Send
+from floodmark.controller.cutting import cut
 from floodmark.controller.decision import Decision, Refusal, View
 from floodmark.controller.election import candidacy
 from floodmark.controller.instructions import instructions
-from floodmark.metadata import paths
+from floodmark.controller.liveness import Liveness, UntilGone
+from floodmark.metadata import acl_nodes, paths, quota_nodes
 from floodmark.metadata.cache import MetadataCache, concerns_brokers
-from floodmark.metadata.image import ImageChange, MetadataImage, difference
+from floodmark.metadata.image import BrokerInfo, ImageChange, MetadataImage, difference
 from floodmark.metadata.loader import decode_brokers, load_identity, load_image
 from floodmark.metadata.store import (
     BadVersion,
     Check,
+    Delete,
     NodeExists,
     Operation,
     Store,
     StoreError,
+    StoreUnavailable,
 )
 from floodmark.occurrences import Occurrences
 from floodmark.security.acls import Acl, AclFilter
@@ -59,6 +66,9 @@ A = TypeVar("A")
 # A batch of waiting requests is closed at this size, so that no commit (and no slice of the loop
 # spent on preparing it) grows with the length of the queue.
 MAX_OPERATIONS_PER_COMMIT = 5000
+
+NOTICES_KEPT = 100
+"""Notices of changed settings in the store; Kafka keeps those of the last 15 minutes."""
 
 RETRY_S = 0.1
 """After the store could not be read or written."""
@@ -90,8 +100,9 @@ class Controller:
         clock: Clock,
         chance: random.Random,
         send: Send,
+        until_gone: UntilGone | None = None,
     ) -> None:
-        """`send` reaches the other brokers."""
+        """`send` reaches the other brokers, `until_gone` watches their processes."""
         self._broker_id = broker_id
         self._store = store
         self._cache = cache
@@ -99,11 +110,14 @@ class Controller:
         self._chance = chance
         self._send = send
         self._channels = BrokerChannels(send, self.deposed)
+        self._liveness = Liveness(broker_id, until_gone, send, self.broker_died, self._broker_lives)
         self._brokers_changed = asyncio.Event()
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
         self._writer: asyncio.Task[None] | None = None
         self._epoch_version = 0
         self._must_reload = False
+        # Whether an earlier controller, or a multi that failed, may have left half a decision.
+        self._must_finish = False
         self._failures = Occurrences()
 
     # -- elected or not -------------------------------------------------------------------------
@@ -116,15 +130,24 @@ class Controller:
     async def stand(self) -> bool:
         """Stand for election. True when this broker has become the controller: it has read the
         cluster from the store, and published it."""
-        bid = candidacy(await load_identity(self._store), self._broker_id, self._clock.now_ms())
+        identity = await load_identity(self._store)
+        noted = await self._known_to_last_controller(identity.controller_epoch)
+        bid = candidacy(identity, self._broker_id, self._clock.now_ms())
         try:
             await self._store.multi(bid.operations)
         except (NodeExists, BadVersion):
             return False
+        except StoreUnavailable:
+            # The answer is lost, and with it perhaps a victory: read before judging.
+            await self._store.synchronize()
+            controller = await self._store.get(paths.CONTROLLER)
+            if not bid.has_won(controller, await self._store.get(paths.CONTROLLER_EPOCH)):
+                raise
         self._epoch_version = bid.epoch_version
-        await self._take_over()
+        await self._take_over(noted)
         self._writer = asyncio.create_task(self._write_loop(), name="controller-writer")
         self._watcher = asyncio.create_task(self._watch_brokers(), name="controller-watcher")
+        self._watch_processes(self._cache.image)
         return True
 
     async def resign(self) -> None:
@@ -138,30 +161,39 @@ class Controller:
         if self._writer is not None:
             logger.warning("another broker is the controller by now")
             self._stop(self._writer)
-            refusal = ControllerUnavailable(ErrorCode.NOT_CONTROLLER, "not the controller any more")
             while not self._queue.empty():
-                _fail([self._queue.get_nowait()], refusal)
+                _fail([self._queue.get_nowait()], _not_controller_any_more())
                 self._queue.task_done()
 
     def _stop(self, writer: asyncio.Task[None]) -> None:
         writer.cancel()
         self._watcher.cancel()
         self._channels.close()
+        self._liveness.close()
         self._writer = None
 
-    async def _take_over(self) -> None:
+    async def _take_over(self, noted: bytes | None) -> None:
         """Read the cluster from the store, deal with what has happened to brokers since a
-        controller last looked, and tell everybody everything."""
+        controller last looked, and tell everybody everything. `noted` is whom that one knew."""
         stored = await load_image(self._store)
-        node = await self._store.get(paths.KNOWN_BROKERS)
-        known = known_brokers.recall(node.data if node else b"")
+        known = known_brokers.assumed(stored) if noted is None else known_brokers.recall(noted)
         image = replace(stored, brokers=known_brokers.still_there(known, stored.brokers))
         view = self._view(image, self._cache.config_of(stored))
         decision = membership.brokers_changed(view, stored.brokers)
-        if decision.operations:
-            await self._store_all(list(decision.operations))
+        remembered = known_brokers.remember(image.apply(decision.change).brokers)
+        await self._store_all([*decision.operations, remembered])
+        self._must_reload, self._must_finish = False, True
         self._channels = BrokerChannels(self._send, self.deposed)
         await self._publish(MetadataImage(), image.apply(decision.change))
+
+    async def _known_to_last_controller(self, controller_epoch: int) -> bytes | None:
+        """None when it was one of Kafka's, which leaves no note: ours would be out of date."""
+        if controller_epoch == 0:
+            return b""
+        last = await self._store.get(paths.LAST_REIGN)
+        known = await self._store.get(paths.KNOWN_BROKERS)
+        was_ours = last is not None and last.data in (b"", str(controller_epoch).encode())
+        return known.data if was_ours and known is not None and known.data else None
 
     async def _watch_brokers(self) -> None:
         """Follows registrations. Each look takes in all that has changed by then."""
@@ -181,9 +213,59 @@ class Controller:
         try:
             registered = decode_brokers(await self._store.read_tree(paths.BROKER_IDS))
             await self._submit(lambda view: membership.brokers_changed(view, registered))
+            await self._finish_begun()
+            listener = self._cache.config.inter_broker_listener_name
+            self._liveness.question(self._cache.image, registered, listener)
         except (StoreError, ControllerUnavailable) as problem:
             self._tell("brokers have changed, and that cannot be dealt with yet", problem)
             await asyncio.sleep(RETRY_S)
+            self._brokers_changed.set()
+
+    async def _finish_begun(self) -> None:
+        """What another controller, or a multi that failed, has left half done."""
+        for topic in unfinished.unfinished_topics(self._cache.image):
+            await self._submit(
+                partial(unfinished.finish_creation, topic=topic, present=await self._nodes(topic))
+            )
+        if self._must_finish:
+            for topic in await self._store.children(paths.DELETED_TOPICS):
+                logger.info("finishing the deletion of topic %s", topic)
+                await self._submit(
+                    partial(
+                        unfinished.finish_deletion, topic=topic, present=await self._nodes(topic)
+                    )
+                )
+            self._must_finish = False
+
+    async def _nodes(self, topic: str) -> Collection[str]:
+        return (await self._store.read_tree(paths.topic_path(topic))).keys()
+
+    async def refresh(self) -> None:
+        """Read the store again: somebody else has written to it, as Kafka's brokers do when they
+        are asked to change settings."""
+        self._must_reload = True
+        await self._submit(lambda _: Decision(None))
+
+    async def broker_died(self, broker: BrokerInfo) -> None:
+        """Its process is gone: its partitions move at once, whenever its session ends."""
+        await self._verdict(
+            lambda view: membership.broker_died(view, broker.id, broker.broker_epoch)
+        )
+
+    async def _broker_lives(self, broker: BrokerInfo) -> None:
+        await self._verdict(lambda view: membership.broker_lives(view, broker))
+
+    async def _verdict(self, decide: Callable[[View], Decision[None]]) -> None:
+        try:
+            while self.is_active:
+                try:
+                    await self._submit(decide)
+                    return
+                except ControllerUnavailable as problem:
+                    self._tell("a broker has died or lives, and that cannot be stored", problem)
+                    await asyncio.sleep(RETRY_S)
+        finally:
+            # Who is taken for dead must be asked again. Publishing cancels this very task.
             self._brokers_changed.set()
 
     # -- requests -------------------------------------------------------------------------------
@@ -282,6 +364,9 @@ class Controller:
             batch = [await self._queue.get()]
             try:
                 await self._write_batch(batch)
+            except asyncio.CancelledError:
+                _fail(batch, _not_controller_any_more())
+                raise
             except Exception as error:  # noqa: BLE001 - one bad batch must not end all writing
                 self._tell("a change of metadata failed", error)
                 _fail(batch, error)
@@ -313,11 +398,38 @@ class Controller:
                 await asyncio.sleep(0)
                 batch.append(self._queue.get_nowait())
         if operations:
-            await self._store_all(operations)
+            notices = self._notices(touched)
+            await self._store_all([*operations, *notices])
+            if notices:
+                await self._drop_old_notices()
             await self._publish(self._cache.image, image, touched)
         for waiting in batch:
             if not waiting.done.done():
                 waiting.done.set_result(waiting.answer)
+
+    def _notices(self, touched: ImageChange) -> list[Operation]:
+        """Of ACLs and settings; new topics are noticed themselves."""
+        if self._store.watches_below:
+            return []
+        changed = [
+            resource
+            for resource in touched.configs
+            if (resource.kind != "topic" or resource.name not in touched.topics)
+            and not quota_nodes.is_folder(resource)
+        ]
+        return [
+            *(paths.config_change(resource) for resource in changed),
+            *(acl_nodes.change_notification(pattern) for pattern in touched.acls),
+        ]
+
+    async def _drop_old_notices(self) -> None:
+        """Whoever missed one of them reads all settings."""
+        with suppress(StoreError):
+            for folder in (paths.CONFIG_CHANGES, *acl_nodes.CHANGE_FOLDERS):
+                names = await self._store.children(folder)
+                old = [Delete(f"{folder}/{name}") for name in names[:-NOTICES_KEPT]]
+                if old:
+                    await self._store.multi(old)
 
     def _decide(self, waiting: _Waiting, view: View) -> Decision[Any] | None:
         try:
@@ -337,10 +449,11 @@ class Controller:
     async def _store_all(self, operations: list[Operation]) -> None:
         check = Check(paths.CONTROLLER_EPOCH, self._epoch_version)
         try:
-            await self._store.multi([check, *operations])
+            for some in cut(operations, self._store.multi_limit_bytes):
+                await self._store.multi([check, *some])
         except StoreError as error:
             # Whether it was stored is not known, or our picture is old: read before writing again.
-            self._must_reload = True
+            self._must_reload = self._must_finish = True
             if isinstance(error, BadVersion) and error.path == paths.CONTROLLER_EPOCH:
                 code, what = ErrorCode.NOT_CONTROLLER, "another broker is the controller by now"
             else:
@@ -372,7 +485,12 @@ class Controller:
         told = instructions(before, image, delta, listener, but_not=self._broker_id)
         for broker_id, requests in told.items():
             self._channels.tell(broker_id, requests)
+        if self.is_active:
+            self._watch_processes(image)
         await self._cache.publish(image, touched)
+
+    def _watch_processes(self, image: MetadataImage) -> None:
+        self._liveness.follow(image, self._cache.config.inter_broker_listener_name)
 
     def _view(self, image: MetadataImage, config: BrokerConfig) -> View:
         return View(
@@ -386,6 +504,10 @@ class Controller:
 def _is_another_process(before: MetadataImage, image: MetadataImage, broker_id: int) -> bool:
     old, new = before.brokers.get(broker_id), image.brokers.get(broker_id)
     return old is None or new is None or new.is_fenced or old.broker_epoch != new.broker_epoch
+
+
+def _not_controller_any_more() -> ControllerUnavailable:
+    return ControllerUnavailable(ErrorCode.NOT_CONTROLLER, "not the controller any more")
 
 
 def _fail(batch: Sequence[_Waiting], error: Exception) -> None:

@@ -11,16 +11,32 @@ from dataclasses import dataclass
 
 from floodmark.metadata import paths
 from floodmark.metadata.loader import Identity
-from floodmark.metadata.store import Create, Operation, SetData
+from floodmark.metadata.store import Create, Node, Operation, SetData
 
 
 @dataclass(frozen=True, slots=True)
 class Candidacy:
     """The writes that make a broker the controller; `epoch_version` holds once they are stored."""
 
-    operations: Sequence[Operation]
-    controller_epoch: int
+    claim: Create
+    raised_epoch: Create | SetData
     epoch_version: int
+
+    @property
+    def operations(self) -> Sequence[Operation]:
+        """The reign is noted beside Kafka's nodes: the next controller sees whether it was one of
+        ours."""
+        return [self.claim, self.raised_epoch, SetData(paths.LAST_REIGN, self.raised_epoch.data)]
+
+    def has_won(self, controller: Node | None, epoch: Node | None) -> bool:
+        """Read after the answer was lost. Whoever made this version of the epoch made the
+        controller's node with it, and the claim has our number and a time in it."""
+        return (
+            controller is not None
+            and epoch is not None
+            and controller.data == self.claim.data
+            and (epoch.data, epoch.version) == (self.raised_epoch.data, self.epoch_version)
+        )
 
 
 def candidacy(identity: Identity, broker_id: int, now_ms: int) -> Candidacy:
@@ -29,6 +45,6 @@ def candidacy(identity: Identity, broker_id: int, now_ms: int) -> Candidacy:
     text = str(epoch).encode()
     known_version = identity.controller_epoch_version
     if known_version is None:
-        return Candidacy([claim, Create(paths.CONTROLLER_EPOCH, text)], epoch, 0)
+        return Candidacy(claim, Create(paths.CONTROLLER_EPOCH, text), 0)
     raised = SetData(paths.CONTROLLER_EPOCH, text, known_version)
-    return Candidacy([claim, raised], epoch, known_version + 1)
+    return Candidacy(claim, raised, known_version + 1)

@@ -84,9 +84,19 @@ def instructions(
     return {broker: requests for broker, requests in told.items() if requests}
 
 
+def greeting(image: MetadataImage, broker: BrokerInfo, listener: str) -> UpdateMetadataRequest:
+    """News for nobody but this broker epoch: whether it is accepted says who is there."""
+    return _Writer(image, broker, listener).update_metadata([])
+
+
 def _is_same_process(old: MetadataImage, new: MetadataImage, broker_id: int) -> bool:
+    """One that was taken for dead meanwhile has missed what the others were told."""
     known = old.brokers.get(broker_id)
-    return known is not None and known.broker_epoch == new.brokers[broker_id].broker_epoch
+    return (
+        known is not None
+        and not known.is_fenced
+        and known.broker_epoch == new.brokers[broker_id].broker_epoch
+    )
 
 
 def _changed(delta: Delta) -> Iterable[_Told]:
@@ -113,16 +123,16 @@ class _Writer:
             for topic in self._image.topics.values()
             for index, partition in enumerate(topic.partitions)
         ]
-        return [self._update_metadata(told), *self._leader_and_isr(told)]
+        return [self.update_metadata(told), *self._leader_and_isr(told)]
 
     def news(self, changed: list[_Told], delta: Delta) -> list[Instruction]:
         requests: list[Instruction] = []
         if delta.changed_brokers:
-            requests.append(self._update_metadata([]))
+            requests.append(self.update_metadata([]))
         requests += self._deletions(delta.deleted_topics)
         requests += self._leader_and_isr(changed)
         if changed:
-            requests.append(self._update_metadata(changed))
+            requests.append(self.update_metadata(changed))
         requests += self._stop_replica(
             (one.topic.name, one.index, one.partition.leader_epoch)
             for one in changed
@@ -140,9 +150,9 @@ class _Writer:
             return []
         ours = [one for one in gone if self._broker.id in one.partition.replicas]
         stops = ((one.topic.name, one.index, EPOCH_DURING_DELETE) for one in ours)
-        return [self._update_metadata(gone), *self._stop_replica(stops)]
+        return [self.update_metadata(gone), *self._stop_replica(stops)]
 
-    def _update_metadata(self, told: list[_Told]) -> UpdateMetadataRequest:
+    def update_metadata(self, told: list[_Told]) -> UpdateMetadataRequest:
         topics: dict[str, UpdateMetadataTopicState] = {}
         for one in told:
             state = topics.setdefault(

@@ -34,10 +34,33 @@ def brokers_changed(view: View, registered: Mapping[int, BrokerInfo]) -> Decisio
         view, together = _then(view, together, broker_gone(view, broker_id))
     for broker in changes.new:
         view, together = _then(view, together, broker_registered(view, broker))
-    if not any(changes):
-        return together
+    return _remembered(view, together) if any(changes) else together
+
+
+def broker_died(view: View, broker_id: int, broker_epoch: int) -> Decision[None]:
+    """The process of this registration is gone for certain; its session may end later.
+
+    Nothing to do if it was noticed already, or another process has taken its place."""
+    known = view.image.brokers.get(broker_id)
+    if known is None or known.is_fenced or known.broker_epoch != broker_epoch:
+        return Decision(None)
+    after, decision = _then(view, Decision(None), broker_gone(view, broker_id))
+    return _remembered(after, decision)
+
+
+def broker_lives(view: View, broker: BrokerInfo) -> Decision[None]:
+    """A broker that was taken for dead has answered, under the same registration."""
+    known = view.image.brokers.get(broker.id)
+    if known is None or not known.is_fenced or known.broker_epoch != broker.broker_epoch:
+        return Decision(None)
+    after, decision = _then(view, Decision(None), broker_registered(view, broker))
+    return _remembered(after, decision)
+
+
+def _remembered(view: View, decision: Decision[None]) -> Decision[None]:
+    """The decision, and whom the controller knows after it (`view`)."""
     remembered = known_brokers.remember(view.image.brokers)
-    return replace(together, operations=[*together.operations, remembered])
+    return replace(decision, operations=[*decision.operations, remembered])
 
 
 def _then(
@@ -60,6 +83,7 @@ def broker_registered(view: View, broker: BrokerInfo) -> Decision[BrokerInfo]:
     were clean, it is not eligible to lead either, if somebody else is (KIP-966).
     """
     known = view.image.brokers.get(broker.id)
+    is_back = known is not None and known.broker_epoch == broker.broker_epoch and known.is_fenced
     image = view.image.apply(ImageChange(brokers={broker.id: broker}))
     now = replace(view, image=image)
     changed: dict[PartitionKey, PartitionImage] = {}
@@ -71,7 +95,11 @@ def broker_registered(view: View, broker: BrokerInfo) -> Decision[BrokerInfo]:
             if partition.leader == broker.id or not image.is_live(partition.leader):
                 after = _led_again(now, name, partition, trusted)
             else:
-                after = partition if trusted == partition else _changed(trusted)
+                after = partition if trusted == partition else _changed(now, trusted)
+            if after is partition and is_back:
+                # While it was taken for dead, leaders were refused it as a member (KIP-903) and
+                # have moved on. Nothing they proposed before may be accepted now.
+                after = _changed(now, partition)
             if after is not partition:
                 changed[name, index] = after
     operations, change = store_partitions(image, changed)
@@ -108,7 +136,8 @@ def _as_trusted(
 ) -> PartitionImage:
     """The partition as far as a broker that registers may be trusted."""
     was_missed = known is None or known.is_fenced
-    if known is not None and not was_missed and known.broker_epoch == broker.broker_epoch:
+    if known is not None and known.broker_epoch == broker.broker_epoch:
+        # The same process: it has kept what it had, also if it was taken for dead.
         return partition
     keeps_all = known is not None and 0 <= broker.unbroken_since <= known.broker_epoch
     if was_missed and keeps_all:
@@ -130,7 +159,7 @@ def _led_again(
         return elected
     if partition.leader != NO_LEADER:
         return led_by(trusted, NO_LEADER, trusted.isr)
-    return partition if trusted == partition else _changed(trusted)
+    return partition if trusted == partition else _changed(view, trusted)
 
 
 def _without(view: View, topic: str, partition: PartitionImage, broker_id: int) -> PartitionImage:
@@ -138,11 +167,15 @@ def _without(view: View, topic: str, partition: PartitionImage, broker_id: int) 
     minimum = min_in_sync_replicas(view, topic)
     smaller = without(partition, broker_id, minimum, keeps_all=True)
     if partition.leader != broker_id:
-        # Fencing by the leader epoch is for a change of reign; the leader itself stays.
-        return _changed(smaller)
+        return _changed(view, smaller)
     elected = next_leader(view, topic, smaller)
     return elected if elected is not None else led_by(smaller, NO_LEADER, smaller.isr)
 
 
-def _changed(partition: PartitionImage) -> PartitionImage:
+def _changed(view: View, partition: PartitionImage) -> PartitionImage:
+    """The leader stays. Fencing by the leader epoch is for a change of reign, but a leader of
+    Kafka's takes no notice of a change under its own epoch."""
+    leader = view.image.brokers.get(partition.leader)
+    if leader is not None and leader.is_kafka:
+        return led_by(partition, partition.leader, partition.isr)
     return partition._replace(partition_epoch=partition.partition_epoch + 1)

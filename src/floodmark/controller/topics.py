@@ -272,10 +272,11 @@ def delete_topics(view: View, refs: Sequence[TopicRef]) -> Decision[list[Deleted
         answers.append(DeletedTopic(outcome.name, outcome.topic_id))
         topics[outcome.name] = None
         resource = ConfigResource("topic", outcome.name)
+        deletion = _deletion(outcome)
         if resource in view.image.configs:
             configs[resource] = None
-            operations.append(Delete(paths.config_path(resource)))
-        operations += _deletion(outcome)
+            deletion.insert(1, Delete(paths.config_path(resource)))
+        operations += deletion
     return Decision(answers, operations, ImageChange(topics, configs))
 
 
@@ -313,10 +314,12 @@ def _find(view: View, ref: TopicRef, *, is_repeated: bool) -> TopicImage | Refus
 
 def _deletion(topic: TopicImage) -> list[Operation]:
     """Children first, because a node with children cannot be deleted."""
-    operations: list[Operation] = []
+    # Announced as Kafka does: where it is too large for one multi, the next controller finishes it.
+    operations: list[Operation] = [Create(paths.deletion_path(topic.name))]
     for index in range(len(topic.partitions)):
         operations.append(Delete(paths.state_path(topic.name, index)))
         operations.append(Delete(paths.partition_path(topic.name, index)))
     operations.append(Delete(paths.partitions_path(topic.name)))
     operations.append(Delete(paths.topic_path(topic.name)))
+    operations.append(Delete(paths.deletion_path(topic.name)))
     return operations

@@ -44,6 +44,7 @@ class BrokerInfo:
 
     `unbroken_since` is the broker epoch since which nothing that it wrote can be missing: it has
     only stopped cleanly, or lost its session while it lived (KIP-966). -1 is its present epoch.
+    `is_kafka` is for one of Apache Kafka's in a cluster of both.
     """
 
     id: int
@@ -53,6 +54,7 @@ class BrokerInfo:
     is_fenced: bool = False
     supported_features: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     unbroken_since: int = -1
+    is_kafka: bool = False
 
 
 class PartitionImage(NamedTuple):

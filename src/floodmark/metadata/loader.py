@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import NamedTuple
 
 from floodmark.metadata import acl_nodes, paths
@@ -53,25 +54,34 @@ async def load_identity(store: Store) -> Identity:
 
 async def load_image(store: Store) -> MetadataImage:
     """The whole image."""
+    settings = await load_settings(store)
+    topic_nodes = await store.read_tree(paths.TOPICS)
+    broker_nodes = await store.read_tree(paths.BROKER_IDS)
+    with _decoding():
+        topics = decode_topics(topic_nodes)
+        return replace(
+            settings,
+            brokers=decode_brokers(broker_nodes),
+            topics=topics,
+            topics_by_id={topic.topic_id: topic for topic in topics.values()},
+        )
+
+
+async def load_settings(store: Store) -> MetadataImage:
+    """The image but for brokers and topics, which the controller tells the brokers of."""
     identity = await load_identity(store)
     controller = await store.get(paths.CONTROLLER)
     feature = await store.get(paths.FEATURE)
     producer_ids = await store.get(paths.PRODUCER_ID_BLOCK)
-    topic_nodes = await store.read_tree(paths.TOPICS)
-    broker_nodes = await store.read_tree(paths.BROKER_IDS)
     config_nodes = await store.read_tree(paths.CONFIG)
     rule_nodes: dict[str, Node] = {}
     for root in acl_nodes.ACL_ROOTS:
         rule_nodes |= await store.read_tree(root)
     with _decoding():
-        topics = decode_topics(topic_nodes)
         return MetadataImage(
             cluster_id=identity.cluster_id or "",
             controller_id=paths.decode_controller(controller.data) if controller else -1,
             controller_epoch=identity.controller_epoch,
-            brokers=decode_brokers(broker_nodes),
-            topics=topics,
-            topics_by_id={topic.topic_id: topic for topic in topics.values()},
             configs=decode_configs(config_nodes),
             features=decode_features(feature),
             next_producer_id=(

@@ -22,31 +22,36 @@ from floodmark.metadata.image import (
     PartitionImage,
     TopicImage,
 )
+from floodmark.metadata.store import Create
 
 BROKER_IDS = "/brokers/ids"
+BROKER_SEQUENCE = "/brokers/seqid"
 TOPICS = "/brokers/topics"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 CLUSTER_ID = "/cluster/id"
 CONFIG = "/config"
+CONFIG_CHANGES = "/config/changes"
+DELETED_TOPICS = "/admin/delete_topics"
 FEATURE = "/feature"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 
 # Ours, beside Kafka's nodes.
 FLOODMARK = "/floodmark"
 KNOWN_BROKERS = "/floodmark/known_brokers"
+LAST_REIGN = "/floodmark/last_reign"
 
 PERSISTENT_PATHS = (
     "/admin",
-    "/admin/delete_topics",
+    DELETED_TOPICS,
     "/brokers",
     BROKER_IDS,
-    "/brokers/seqid",
+    BROKER_SEQUENCE,
     TOPICS,
     "/cluster",
     CONFIG,
     "/config/brokers",
-    "/config/changes",
+    CONFIG_CHANGES,
     "/config/clients",
     "/config/groups",
     "/config/ips",
@@ -55,6 +60,7 @@ PERSISTENT_PATHS = (
     "/consumers",
     FLOODMARK,
     KNOWN_BROKERS,
+    LAST_REIGN,
     "/isr_change_notification",
     PRODUCER_ID_BLOCK,
     "/log_dir_event_notification",
@@ -97,6 +103,10 @@ def partition_path(topic: str, partition: int) -> str:
 
 def state_path(topic: str, partition: int) -> str:
     return f"{TOPICS}/{topic}/partitions/{partition}/state"
+
+
+def deletion_path(topic: str) -> str:
+    return f"{DELETED_TOPICS}/{topic}"
 
 
 def config_path(resource: ConfigResource) -> str:
@@ -224,6 +234,8 @@ def decode_broker(broker_id: int, data: bytes, broker_epoch: int) -> BrokerInfo:
         document.get("rack"),
         supported_features=features,
         unbroken_since=int(document.get("unbroken_since", -1)),
+        # In ZooKeeper mode Kafka knows no features; each of our brokers names its own.
+        is_kafka=not features,
     )
 
 
@@ -308,6 +320,13 @@ def decode_state(data: bytes) -> PartitionState:
 
 def encode_config(config: Mapping[str, str]) -> bytes:
     return _encode({"version": 1, "config": dict(config)})
+
+
+def config_change(resource: ConfigResource) -> Create:
+    """Tells brokers that settings have changed: they watch the nodes that come here."""
+    entity = config_path(resource).removeprefix(f"{CONFIG}/")
+    data = _encode({"version": 2, "entity_path": entity})
+    return Create(f"{CONFIG_CHANGES}/config_change_", data, sequence=True)
 
 
 def decode_config(data: bytes) -> dict[str, str]:

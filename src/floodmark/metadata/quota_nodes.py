@@ -54,6 +54,11 @@ def folders_above(resource: ConfigResource) -> list[ConfigResource]:
     return [ConfigResource(USER_KIND, user), ConfigResource(USER_KIND, f"{user}{_CLIENTS}")]
 
 
+def is_folder(resource: ConfigResource) -> bool:
+    """Whether it is not an entity itself, but holds those of a user's client ids."""
+    return resource.kind == USER_KIND and resource.name.endswith(_CLIENTS)
+
+
 def quotas_in(
     configs: Mapping[ConfigResource, Mapping[str, str]],
 ) -> dict[QuotaEntity, dict[str, float]]:

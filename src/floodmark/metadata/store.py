@@ -3,8 +3,9 @@ it.
 
 Nodes have a path, data and a version that counts their changes. `multi` does all of its operations
 or none. An ephemeral node lives as long as the session that made it. Implemented by `embedded.py`
-(SQLite, one broker), `shared.py` (SQLite, several brokers on one machine) and
-`testing/memory_store.py`; used by the controller's shell and the loader.
+(SQLite, one broker), `shared.py` (SQLite, several brokers on one machine), `zookeeper_store.py`
+(ZooKeeper, several machines) and `testing/memory_store.py`; used by the controller's shell and the
+loader.
 """
 
 from __future__ import annotations
@@ -55,6 +56,15 @@ class Delete(NamedTuple):
 
 
 Operation = Check | Create | SetData | Delete
+
+OPERATION_OVERHEAD_BYTES = 80
+"""Of one operation in ZooKeeper's protocol, beside path and data: headers, flags, access list."""
+
+
+def operation_bytes(operation: Operation) -> int:
+    """How much an operation counts against `Store.multi_limit_bytes`."""
+    data = operation.data if isinstance(operation, Create | SetData) else b""
+    return OPERATION_OVERHEAD_BYTES + len(operation.path.encode()) + len(data)
 
 
 class Outcome(NamedTuple):
@@ -112,6 +122,7 @@ class NodeExists(StoreError):
 class BadVersion(StoreError):
     def __init__(self, path: str, expected: int, found: int) -> None:
         super().__init__(path, f"the node has version {found}, not {expected}")
+        self.expected = expected
 
 
 class NotEmpty(StoreError):
@@ -136,6 +147,12 @@ class SessionLost(StoreError):
 
 
 class Store(Protocol):
+    multi_limit_bytes: int | None
+    """How large a multi may be, by `operation_bytes`; None when it does not matter."""
+
+    watches_below: bool
+    """Whether a watch tells of changes below the children of its path, too."""
+
     async def open(self) -> None:
         """Begin a session; also after the one before was lost."""
 
@@ -155,9 +172,13 @@ class Store(Protocol):
         """All or none, on disk when it returns. Raises a StoreError."""
 
     def watch(self, path: str, watcher: Watcher) -> Callable[[], None]:
-        """Call `watcher` on the loop for every change at or below `path`, until the function that
-        is returned is called.
+        """Call `watcher` on the loop when the node changes, comes or goes, and when children of it
+        come or go, until the function that is returned is called. A store may tell of more, and
+        tells of a change when it cannot say whether there was one.
         """
+
+    async def synchronize(self) -> None:
+        """What others wrote before this call is seen by the reads that follow it."""
 
     def watch_session(self, watcher: SessionWatcher) -> None:
         """Call `watcher` on the loop for what happens to the session."""

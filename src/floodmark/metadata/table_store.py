@@ -20,6 +20,9 @@ Table = TypeVar("Table", bound=NodeTable)
 
 
 class TableStore(Generic[Table]):
+    multi_limit_bytes: int | None = None
+    watches_below = True
+
     def __init__(self, name: str, end_session: Callable[[], None]) -> None:
         """`name` is for messages; `end_session` also closes the table, on the store's thread."""
         self._name = name
@@ -39,6 +42,9 @@ class TableStore(Generic[Table]):
 
     def watch(self, path: str, watcher: Watcher) -> Callable[[], None]:
         return self._watches.add(path, watcher)
+
+    async def synchronize(self) -> None:
+        """Nothing to do: there is one file."""
 
     async def close(self) -> None:
         if self._table is not None:

@@ -171,6 +171,18 @@ _REPLICAS = (
     _counter(
         "kafka_server_replicamanager_isrexpands", "In-sync replicas of a led partition got more."
     ),
+    _counter(
+        "kafka_server_leaderreplication_throttledbytes",
+        "Bytes sent to followers of throttled replicas.",
+    ),
+    _counter(
+        "kafka_server_followerreplication_throttledbytes",
+        "Bytes fetched for throttled replicas.",
+    ),
+    _counter(
+        "kafka_server_alterlogdirsreplication_throttledbytes",
+        "Bytes copied between log folders.",
+    ),
     _gauge(
         "kafka_server_delayedoperationpurgatory_purgatorysize",
         "Requests that wait for an event or for their deadline.",

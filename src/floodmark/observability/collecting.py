@@ -161,6 +161,12 @@ def _replica_manager(sources: Sources, replicas: list[Replica], readings: Readin
     readings.add(name + "underminisrpartitioncount", len(too_few))
     readings.add(name + "isrshrinks", manager.isr_shrinks)
     readings.add(name + "isrexpands", manager.isr_expands)
+    for role, quota in (
+        ("leader", manager.quotas.leader),
+        ("follower", manager.quotas.follower),
+        ("alterlogdirs", manager.quotas.alter_log_dirs),
+    ):
+        readings.add(f"kafka_server_{role}replication_throttledbytes", quota.total_bytes)
     damaged = sum(replica.log.damaged_batches for replica in replicas)
     readings.add("floodmark_log_damagedbatches", damaged)
     name = "kafka_server_delayedoperationpurgatory_purgatorysize"

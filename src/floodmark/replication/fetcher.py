@@ -68,13 +68,15 @@ class FetcherSettings(NamedTuple):
 class _Followed:
     """A partition that follows this leader. `due_ms` is when it may be fetched again."""
 
-    __slots__ = ("due_ms", "failures", "leader_epoch", "replica")
+    __slots__ = ("due_ms", "failures", "is_in_sync", "leader_epoch", "replica")
 
     def __init__(self, replica: Replica) -> None:
         self.replica = replica
         self.leader_epoch = replica.core.leadership.leader_epoch
         self.due_ms = 0.0
         self.failures = 0
+        # Whether it had all that was committed, when the leader last answered.
+        self.is_in_sync = False
 
 
 class _Truncation(NamedTuple):
@@ -173,11 +175,23 @@ class LeaderFetcher:
         dirty, self._dirty = self._dirty, set()
         self._news.clear()
         for key in dirty:
+            if self._is_held_back(key, now_ms):
+                self._resting[key] = now_ms + self._replicas.quotas.follower.wait_ms(now_ms)
             wanted = None if key in self._resting else self._wanted(key)
             if wanted is None:
                 self._session.drop(key)
             else:
                 self._session.want(key, wanted)
+
+    def _is_held_back(self, key: TopicPartition, now_ms: float) -> bool:
+        """Whether the follower's throttle lets this partition wait (KIP-73)."""
+        followed = self._followed.get(key)
+        return (
+            followed is not None
+            and followed.replica.is_throttled_as_follower
+            and not followed.is_in_sync
+            and self._replicas.quotas.follower.is_exceeded(now_ms)
+        )
 
     def _wanted(self, key: TopicPartition) -> Wanted | None:
         followed = self._followed.get(key)
@@ -283,8 +297,11 @@ class LeaderFetcher:
             return _truncation(followed, fetch, step)
         records = _records(data)
         start_offset = replica.starts_inside_a_batch(records)
+        if replica.is_throttled_as_follower and len(records):
+            self._replicas.quotas.follower.record(len(records), self._clock.monotonic_ms())
         if start_offset is None:
             self._copy(followed, step, records)
+            followed.is_in_sync = replica.log.log_end_offset >= data.high_watermark
             return None
         return _truncation(followed, fetch, StartAt(start_offset), (step, records))
 

@@ -151,6 +151,8 @@ class Fetch:
         end_offset = replica.readable_end(limits.isolation, is_follower=is_follower)
         if end_offset <= target.fetch_offset:
             return 0
+        if self._follower is not None and self._follower.is_held_back(replica):
+            return 0
         if limits.min_bytes <= 1:
             return ENDS_THE_WAIT
         outcome = self._read_one(key, target, limits.max_bytes, True)

@@ -7,6 +7,8 @@ reads through it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from floodmark.replication.fetch_sessions import UNKNOWN_HIGH_WATERMARK, FetchTarget
 from floodmark.replication.follower import FollowerFetch
 from floodmark.replication.replica import ReadOutcome, Replica
@@ -19,6 +21,7 @@ class FollowerReads:
 
     __slots__ = (
         "_broker_epoch",
+        "_is_over_quota",
         "_is_repeated",
         "_now_ms",
         "advanced",
@@ -26,8 +29,16 @@ class FollowerReads:
         "follower_id",
     )
 
-    def __init__(self, follower_id: int, broker_epoch: int, now_ms: float) -> None:
+    def __init__(
+        self,
+        follower_id: int,
+        broker_epoch: int,
+        now_ms: float,
+        is_over_quota: Callable[[], bool],
+    ) -> None:
+        """`is_over_quota` says whether followers of throttled replicas have to wait."""
         self.follower_id = follower_id
+        self._is_over_quota = is_over_quota
         self._broker_epoch = broker_epoch
         self._now_ms = now_ms
         self._is_repeated = False
@@ -38,12 +49,23 @@ class FollowerReads:
         """From now on the same fetch is read again: it says no more about the follower."""
         self._is_repeated = True
 
+    def is_held_back(self, replica: Replica) -> bool:
+        """Whether the leader's throttle lets the follower have nothing of this partition now. One
+        in sync is never held back."""
+        return (
+            replica.is_throttled_as_leader
+            and self.follower_id not in replica.core.leadership.in_sync_replicas
+            and self._is_over_quota()
+        )
+
     def read(
         self, replica: Replica, target: FetchTarget, max_bytes: int, min_one_batch: bool
     ) -> ReadOutcome:
         core = replica.core
         high_watermark = core.high_watermark
         progress = core.followers.get(self.follower_id)
+        if replica.is_throttled_as_leader and self.is_held_back(replica):
+            max_bytes, min_one_batch = 0, False
         known_start = None if progress is None else progress.log_start_offset
         fetch = FollowerFetch(
             core.leadership.leader,

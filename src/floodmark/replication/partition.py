@@ -127,6 +127,12 @@ class Partition:
     def is_leader(self) -> bool:
         return self.leadership.leader == self.broker_id
 
+    @property
+    def knows_high_watermark(self) -> bool:
+        """Whether a new leader has caught up with what leaders before it may have committed: all of
+        that lies below the start of its epoch (KIP-207)."""
+        return self.high_watermark >= self.leader_epoch_start_offset
+
     # What the controller says
 
     def apply(self, leadership: Leadership, now_ms: float) -> bool:

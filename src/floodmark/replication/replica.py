@@ -139,6 +139,8 @@ class Replica:
         "core",
         "flush_due_offset",
         "is_here",
+        "is_throttled_as_follower",
+        "is_throttled_as_leader",
         "key",
         "log",
         "rules",
@@ -164,6 +166,8 @@ class Replica:
         self._leader_high_watermark = 0
         # Whether the broker serves it, for whoever has found it before.
         self.is_here = False
+        # Whether its copying is measured against the broker's throttles (KIP-73).
+        self.is_throttled_as_leader = self.is_throttled_as_follower = False
         # What consumers were given, for whoever watches the broker.
         self.bytes_out = 0
         self.count_from_here()

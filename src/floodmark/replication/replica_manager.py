@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from floodmark.clock import Clock
 from floodmark.occurrences import Occurrences
@@ -31,6 +32,7 @@ from floodmark.replication.replica import (
     ReadOutcome,
     Replica,
 )
+from floodmark.replication.throttle import ReplicationQuotas
 from floodmark.replication.waiting import (
     Deletion,
     WaitingDeletion,
@@ -81,6 +83,7 @@ class ReplicaManager:
         # Decisions of the controller that came in the middle of a truncation.
         self._postponed: dict[Replica, Leadership] = {}
         self.isr_shrinks = self.isr_expands = 0
+        self.quotas = ReplicationQuotas()
         # When a write last found a disk full, and what it was told.
         self.disk_full: tuple[float, str] | None = None
         self.produces: Purgatory[ReplicaKey] = Purgatory()
@@ -256,6 +259,7 @@ class ReplicaManager:
         else:
             fetch, outcomes = self._read_for_follower(targets, limits)
         if limits.max_wait_ms <= 0 or not targets or fetch.is_enough(outcomes):
+            self._measure(targets, limits, outcomes)
             return outcomes
         promise: Promise[list[ReadOutcome]] = Promise()
         operation = (
@@ -266,7 +270,27 @@ class ReplicaManager:
         deadline_ms = self._clock.monotonic_ms() + limits.max_wait_ms
         promise.on_abandoned = self.fetches.watch(operation, fetch.keys, deadline_ms)
         self._schedule(deadline_ms)
+        if limits.replica_id >= 0 and self.quotas.leader.is_limited:
+            return promise.map(partial(self._measure, targets, limits))
         return promise
+
+    def _is_over_leader_quota(self) -> bool:
+        return self.quotas.leader.is_exceeded(self._clock.monotonic_ms())
+
+    def _measure(
+        self, targets: Targets, limits: FetchLimits, outcomes: list[ReadOutcome]
+    ) -> list[ReadOutcome]:
+        """What a follower gets of throttled replicas counts, also while it is in sync (KIP-73)."""
+        if limits.replica_id < 0 or not self.quotas.leader.is_limited:
+            return outcomes
+        size_bytes = 0
+        for (key, _), outcome in zip(targets, outcomes, strict=True):
+            replica = None if key is None else self._replicas.get(key)
+            if replica is not None and replica.is_throttled_as_leader:
+                size_bytes += outcome.size_bytes
+        if size_bytes:
+            self.quotas.leader.record(size_bytes, self._clock.monotonic_ms())
+        return outcomes
 
     def _read_for_follower(
         self, targets: Targets, limits: FetchLimits
@@ -274,7 +298,10 @@ class ReplicaManager:
         """What a follower asks for says how far it is: that may let produces be acknowledged, and
         the follower join the in-sync replicas."""
         follower = FollowerReads(
-            limits.replica_id, limits.replica_epoch, self._clock.monotonic_ms()
+            limits.replica_id,
+            limits.replica_epoch,
+            self._clock.monotonic_ms(),
+            self._is_over_leader_quota,
         )
         fetch = Fetch(self, targets, limits, follower)
         outcomes = fetch.read()

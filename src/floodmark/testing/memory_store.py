@@ -28,6 +28,11 @@ class MemoryStore:
         self._session = 0
         self.fail_next = 0
         self.multis = 0
+        self.multi_limit_bytes: int | None = None
+        self.watches_below = True
+
+    async def synchronize(self) -> None:
+        """Nothing to do: every read sees every write."""
 
     async def open(self) -> None:
         self._session = self._table.begin_session()

@@ -106,6 +106,7 @@ def up_to_the_broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterato
     monkeypatch.setattr("floodmark.client.cluster.cluster.Cluster.connect", reached)
     monkeypatch.setattr("floodmark.broker.main.run", reached)
     monkeypatch.setattr("floodmark.cli.commands.up_cluster.run_cluster", reached)
+    monkeypatch.setattr("floodmark.cli.commands.zookeeper._jars", reached)
     monkeypatch.setattr("floodmark.cli.commands.service._run", not_run)
     monkeypatch.setattr("floodmark.cli.commands.service._load", reached)
     monkeypatch.setattr("floodmark.cli.commands.demo.check_machine", reached)

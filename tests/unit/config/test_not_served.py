@@ -25,6 +25,8 @@ from floodmark.config.not_served import WITHOUT_EFFECT, refuse_open_doors, witho
             {"authorizer.class.name": "org.example.Authorizer"},
             "a Java class that cannot be asked here",
         ),
+        ({"zookeeper.set.acl": "true"}, "only this broker's user may write"),
+        ({"zookeeper.ssl.client.enable": "true"}, "TLS to ZooKeeper"),
         ({"create.topic.policy.class.name": "org.example.Policy"}, "a policy in Java"),
     ],
 )
@@ -44,13 +46,14 @@ def test_settings_that_do_nothing_yet_are_named():
     config = BrokerConfig.load(
         {
             "zookeeper.connect": "localhost:2181",
+            "log.preallocate": "true",
             "listener.name.plaintext.ssl.client.auth": "required",
             "num.partitions": "3",
         }
     )
     assert without_effect(config) == [
         "listener.name.plaintext.ssl.client.auth",
-        "zookeeper.connect",
+        "log.preallocate",
     ]
 
 

@@ -178,7 +178,9 @@ def test_topics_are_deleted_by_name_or_id():
         answer = only(decision.answer)
         assert (answer.name, answer.topic_id, answer.error_code) == ("orders", ORDERS_ID, 0)
         assert decision.change.topics == {"orders": None}
-        assert decision.operations[-1].path == "/brokers/topics/orders"
+        paths = [operation.path for operation in decision.operations]
+        announced = "/admin/delete_topics/orders"
+        assert (paths[0], *paths[-2:]) == (announced, "/brokers/topics/orders", announced)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_state_node_is_kafkas_byte_for_byte():
 def test_broker_node_is_kafkas_byte_for_byte():
     broker = paths.decode_broker(1, BROKER.encode(), broker_epoch=25)
     assert broker == BrokerInfo(
-        1, 25, {"PLAINTEXT": Endpoint("PLAINTEXT", "127.0.0.1", 32092, "PLAINTEXT")}
+        1, 25, {"PLAINTEXT": Endpoint("PLAINTEXT", "127.0.0.1", 32092, "PLAINTEXT")}, is_kafka=True
     )
     assert paths.encode_broker(broker, 1794769445810).decode() == BROKER
 

@@ -1,4 +1,4 @@
-"""The rules of the store, the same for the file and for the one in memory."""
+"""The rules of the store, the same for all of them: files, ZooKeeper, and the one in memory."""
 
 from __future__ import annotations
 
@@ -22,21 +22,25 @@ from floodmark.metadata.store import (
     SetData,
     StoreUnavailable,
 )
+from floodmark.metadata.zookeeper_store import ZooKeeperSettings, ZooKeeperStore
 from floodmark.testing.memory_store import MemoryStore
 from kit.waiting import eventually
 
 
-def made(kind, file):
+def made(kind, file, request):
     if kind == "memory":
         return MemoryStore()
+    if kind == "zookeeper":
+        connect = request.getfixturevalue("chroot")
+        return ZooKeeperStore(ZooKeeperSettings(connect, 10_000, 10_000))
     if kind == "shared":
         return SharedStore(file, SystemClock(), 10_000)
     return EmbeddedStore(file)
 
 
-@pytest.fixture(params=["embedded", "shared", "memory"])
+@pytest.fixture(params=["embedded", "shared", "zookeeper", "memory"])
 async def store(request, tmp_path):
-    store = made(request.param, tmp_path / FILE_NAME)
+    store = made(request.param, tmp_path / FILE_NAME, request)
     await store.open()
     yield store
     await store.close()
@@ -104,7 +108,8 @@ async def test_later_nodes_have_higher_transaction_numbers(store):
 async def test_ephemeral_nodes_go_with_their_session(store):
     await store.multi([Create("/stays"), Create("/goes", ephemeral=True)])
     await store.close()
-    again = store if isinstance(store, MemoryStore) else EmbeddedStore(store._file)
+    is_file = not isinstance(store, MemoryStore | ZooKeeperStore)
+    again = EmbeddedStore(store._file) if is_file else store
     await again.open()
     assert await again.get("/stays") is not None
     assert await again.get("/goes") is None
@@ -123,7 +128,26 @@ async def test_ephemeral_nodes_of_a_killed_process_are_gone_at_the_next_start(tm
     await crashed.close()
 
 
-async def test_watchers_hear_of_changes_at_and_below_their_path(store):
+async def test_watchers_hear_of_a_node_and_of_children_that_come_and_go(store):
+    heard = []
+    stop = store.watch("/a", heard.append)
+    if isinstance(store, ZooKeeperStore):
+        # It asks to look once when it has begun to watch.
+        await eventually(lambda: heard)
+    for operation in (Create("/a"), SetData("/a", b"1"), Create("/a/b"), Delete("/a/b")):
+        heard.clear()
+        await store.multi([operation])
+        await eventually(lambda: heard)
+        assert all(event.path.startswith("/a") for event in heard)
+    stop()
+    heard.clear()
+    await store.multi([Delete("/a")])
+    await store.synchronize()
+    assert not heard
+
+
+@pytest.mark.parametrize("store", ["embedded", "shared", "memory"], indirect=True)
+async def test_files_tell_of_every_change_at_and_below_a_path(store):
     heard = []
     stop = store.watch("/a", lambda event: heard.append((event.kind, event.path)))
     await store.multi([Create("/a"), Create("/ab"), Create("/a/b")])

@@ -3,7 +3,8 @@
 Special timestamps: -1 latest, -2 earliest, -3 the largest timestamp, -4 earliest local, -5 latest
 tiered, -6 earliest not yet tiered. Nothing is tiered here: -4 equals -2, and -5, -6 find nothing.
 
-- v2 isolation level; v4 leader epoch fencing; v6 flexible; v7, v8, v9, v11 bring -3, -4, -5, -6
+- v2 isolation level; v4 leader epoch fencing; v5 OFFSET_NOT_AVAILABLE (KIP-207); v6 flexible
+- v7, v8, v9, v11 bring -3, -4, -5, -6
 - v10 a timeout for tiered reads, of no use here
 """
 
@@ -44,6 +45,7 @@ CONSUMER_REPLICA_ID = -1
 DEBUG_REPLICA_ID = -2
 
 LEADER_EPOCH_SINCE = 4
+NOT_AVAILABLE_SINCE = 5
 NEEDS_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
 ACCESS = Access(each=(each_topic(Operation.DESCRIBE),))
@@ -120,8 +122,9 @@ def _partition(
     fenced = replica.core.fence(wanted.current_leader_epoch)
     if fenced is not ErrorCode.NONE:
         return refuse(fenced)
+    is_consumer = request.replica_id == CONSUMER_REPLICA_ID
     end_offset = replica.readable_end(
-        ISOLATIONS[request.isolation_level], is_follower=request.replica_id != CONSUMER_REPLICA_ID
+        ISOLATIONS[request.isolation_level], is_follower=not is_consumer
     )
     try:
         found = yield from _find(replica, wanted.timestamp, end_offset)
@@ -129,12 +132,26 @@ def _partition(
         return refuse(ErrorCode.KAFKA_STORAGE_ERROR)
     except CorruptRecord:
         return refuse(ErrorCode.CORRUPT_MESSAGE)
+    if is_consumer and _may_go_back(replica, wanted.timestamp, found):
+        if context.api_version >= NOT_AVAILABLE_SINCE:
+            return refuse(ErrorCode.OFFSET_NOT_AVAILABLE)
+        return refuse(ErrorCode.LEADER_NOT_AVAILABLE)
     return ListOffsetsPartitionResponse(
         partition_index=wanted.partition_index,
         timestamp=found.timestamp,
         offset=found.offset,
         leader_epoch=found.leader_epoch if context.api_version >= LEADER_EPOCH_SINCE else -1,
     )
+
+
+def _may_go_back(replica: Replica, timestamp: int, found: Found) -> bool:
+    """Whether the leader before may have told a later offset (KIP-207): a new leader's high
+    watermark may lag behind what was committed. What was found below it is right in any case."""
+    if timestamp != LATEST and found.offset >= 0:
+        return False
+    if timestamp in (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return False
+    return replica.core.is_leader and not replica.core.knows_high_watermark
 
 
 def _find(replica: Replica, timestamp: int, end_offset: int) -> Steps[Found]:

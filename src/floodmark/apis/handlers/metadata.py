@@ -196,7 +196,7 @@ def _answer(
         brokers=[
             MetadataResponseBroker(node_id=node_id, host=host, port=port, rack=rack)
             for node_id, host, port, rack in context.services.broker_endpoints(
-                context.peer.listener_name
+                context.peer.listener_name, with_departed=_is_librdkafka(context)
             )
         ],
         cluster_id=image.cluster_id,
@@ -235,6 +235,12 @@ def _asked_for(
         is_internal=name in INTERNAL_TOPICS,
         topic_authorized_operations=operations,
     )
+
+
+def _is_librdkafka(context: RequestContext) -> bool:
+    """Its bindings put their own name before its, into the version (KIP-511)."""
+    peer = context.peer
+    return "librdkafka" in peer.client_software_name + peer.client_software_version
 
 
 def _known(context: RequestContext, topic: TopicImage, operations: int) -> MetadataResponseTopic:

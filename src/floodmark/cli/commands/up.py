@@ -58,6 +58,7 @@ _OPTION_VARIABLES = {
         "floodmark up --host 0.0.0.0 --set advertised.listeners=PLAINTEXT://my-host:9092",
         "floodmark up --brokers 3",
         "floodmark up --broker-id 2 --cluster-dir shared --port 9093 --data-dir broker-2",
+        "floodmark up --broker-id 2 --zookeeper zk1:2181,zk2:2181/kafka --host 10.0.0.2",
     ],
 )
 @click.option(
@@ -73,6 +74,11 @@ _OPTION_VARIABLES = {
     "--cluster-dir",
     type=click.Path(file_okay=False),
     help="Folder that the brokers of a cluster on this machine share (floodmark.cluster.dir).",
+)
+@click.option(
+    "--zookeeper",
+    metavar="HOST:PORT[,...][/PATH]",
+    help="ZooKeeper of a cluster on several machines (zookeeper.connect).",
 )
 @click.option(
     "--host",
@@ -137,6 +143,7 @@ def up(
     brokers: int,
     broker_id: int | None,
     cluster_dir: str | None,
+    zookeeper: str | None,
     host: str | None,
     port: int | None,
     data_dir: str | None,
@@ -154,10 +161,10 @@ def up(
     """
     _open_standard_descriptors()
     if brokers > 1:
-        if broker_id is not None or cluster_dir is not None or metrics_port is not None:
+        if {broker_id, cluster_dir, zookeeper, metrics_port} != {None}:
             raise CliError(
                 "--brokers starts all brokers of a cluster",
-                why="--broker-id, --cluster-dir and --metrics-port are for one of them",
+                why="--broker-id, --cluster-dir, --zookeeper, --metrics-port are for one of them",
                 hint="leave out either the one or the others",
             )
         from floodmark.cli.commands.up_cluster import ClusterPlan, run_cluster
@@ -176,7 +183,7 @@ def up(
             pairs=parse_pairs(pairs),
         )
         properties |= _option_properties(host, port, data_dir, properties)
-        properties |= _member_properties(broker_id, cluster_dir)
+        properties |= _member_properties(broker_id, cluster_dir, zookeeper)
         # Imported late: --help and wrong options need no broker.
         from floodmark.broker.main import run
 
@@ -277,12 +284,16 @@ def _option_properties(
     return properties
 
 
-def _member_properties(broker_id: int | None, cluster_dir: str | None) -> dict[str, str]:
+def _member_properties(
+    broker_id: int | None, cluster_dir: str | None, zookeeper: str | None
+) -> dict[str, str]:
     properties: dict[str, str] = {}
     if broker_id is not None:
         properties["node.id"] = str(broker_id)
     if cluster_dir is not None:
         properties["floodmark.cluster.dir"] = cluster_dir
+    if zookeeper is not None:
+        properties["zookeeper.connect"] = zookeeper
     return properties
 
 

@@ -5,13 +5,16 @@ Called by `shard.py`, which knows whether a group is a classic one.
 
 from __future__ import annotations
 
+from typing import Any
+
 from floodmark.coordinators.client_errors import client_code
 from floodmark.coordinators.groups.classic_group import ClassicGroup, ClassicMember, SyncReply
 from floodmark.coordinators.groups.classic_join import UNKNOWN_MEMBER, ClassicJoin
-from floodmark.coordinators.groups.classic_rebalance import NOTHING
+from floodmark.coordinators.groups.classic_rebalance import NOTHING, ClassicRebalance
+from floodmark.coordinators.groups.settings import Surroundings
 from floodmark.coordinators.groups.states import ClassicState
 from floodmark.coordinators.ports import CoordinatorError
-from floodmark.coordinators.shard import Write
+from floodmark.coordinators.shard import Timers, Write
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from floodmark.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -25,7 +28,13 @@ from floodmark.wire.messages.leave_group import (
 from floodmark.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
-class ClassicGroups(ClassicJoin):
+class ClassicGroups:
+    """`groups` is the shard's own dictionary; consumer groups in it are left alone here."""
+
+    def __init__(self, groups: dict[str, Any], timers: Timers, surroundings: Surroundings) -> None:
+        self.rebalance = ClassicRebalance(groups, timers, surroundings)
+        self.join = ClassicJoin(self.rebalance).join
+
     def sync(
         self, group: ClassicGroup, request: SyncGroupRequest, reply: SyncReply, now_ms: int
     ) -> Write[None]:
@@ -37,7 +46,7 @@ class ClassicGroups(ClassicJoin):
             raise CoordinatorError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if group.is_preparing:
             raise CoordinatorError(ErrorCode.REBALANCE_IN_PROGRESS)
-        self.sync_received(group, request.member_id)
+        self.rebalance.sync_received(group, request.member_id)
         member = group.members[request.member_id]
         if group.state is ClassicState.STABLE:
             reply(
@@ -66,16 +75,16 @@ class ClassicGroups(ClassicJoin):
             ):
                 return
             if error is None:
-                self.assign(group, assignments, now_ms)
+                self.rebalance.assign(group, assignments, now_ms)
             else:
-                self.fail_assignment(group, client_code(error), now_ms)
+                self.rebalance.fail_assignment(group, client_code(error), now_ms)
 
         return Write(None, [group.to_record(assignments)], then=done, replay=False)
 
     def heartbeat(self, group: ClassicGroup, request: HeartbeatRequest) -> Write[HeartbeatResponse]:
         group.validate_member(request.member_id, request.group_instance_id)
         _check_generation(group, request.generation_id)
-        self.renew_session(group, group.members[request.member_id])
+        self.rebalance.renew_session(group, group.members[request.member_id])
         error_code = ErrorCode.REBALANCE_IN_PROGRESS if group.is_preparing else ErrorCode.NONE
         return Write(HeartbeatResponse(error_code=error_code))
 
@@ -87,9 +96,9 @@ class ClassicGroups(ClassicJoin):
         write = NOTHING
         if any(answer.error_code == ErrorCode.NONE for answer in answers):
             if group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
-                write = self.rebalance_or_complete(group, now_ms)
+                write = self.rebalance.rebalance_or_complete(group, now_ms)
             elif group.is_preparing:
-                write = self.complete_if_all_joined(group, now_ms)
+                write = self.rebalance.complete_if_all_joined(group, now_ms)
         return Write(response, write.records, then=write.then, replay=write.replay)
 
     def _leave_one(self, group: ClassicGroup, identity: MemberIdentity) -> MemberResponse:
@@ -101,13 +110,13 @@ class ClassicGroups(ClassicJoin):
             if static_id is None:
                 answer.error_code = ErrorCode.UNKNOWN_MEMBER_ID
             else:
-                self.remove_member(group, static_id)
+                self.rebalance.remove_member(group, static_id)
         elif member_id in group.pending_joins:
-            self.remove_member(group, member_id)
+            self.rebalance.remove_member(group, member_id)
         else:
             try:
                 group.validate_member(member_id, instance_id)
-                self.remove_member(group, member_id)
+                self.rebalance.remove_member(group, member_id)
             except CoordinatorError as error:
                 answer.error_code = error.error_code
         return answer
@@ -122,9 +131,9 @@ class ClassicGroups(ClassicJoin):
     def start_sessions(self, group: ClassicGroup, now_ms: int) -> None:
         """After loading: all members have a full session to find the new coordinator."""
         for member in group.members.values():
-            self.renew_session(group, member)
-        if len(group.members) > self.surroundings.settings.max_size:
-            self.prepare_rebalance(group, now_ms)
+            self.rebalance.renew_session(group, member)
+        if len(group.members) > self.rebalance.surroundings.settings.max_size:
+            self.rebalance.prepare_rebalance(group, now_ms)
 
     def forget(self, group: ClassicGroup, error_code: ErrorCode, now_ms: int) -> None:
         """The group leaves this broker: whoever waits is told why."""

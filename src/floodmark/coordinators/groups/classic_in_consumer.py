@@ -72,7 +72,7 @@ from floodmark.wire.messages.sync_group import (
 from floodmark.wire.schema import WireError
 
 
-class ConsumerGroups(ConsumerHeartbeats):
+class ConsumerGroups:
     def __init__(
         self,
         groups: dict[str, Any],
@@ -80,21 +80,23 @@ class ConsumerGroups(ConsumerHeartbeats):
         surroundings: Surroundings,
         classic: ClassicGroups,
     ) -> None:
-        super().__init__(groups, timers, surroundings)
+        self._surroundings = surroundings
         self._classic = classic
+        self.heartbeats = ConsumerHeartbeats(groups, timers, surroundings, self.remove)
+        self._timers = self.heartbeats.timers
 
     # Moving between the protocols
 
     def upgrade(self, group: ClassicGroup) -> tuple[ConsumerGroup, list[GroupRecord]]:
         """Whoever waits in the classic rebalance is told to join again, into the new group."""
-        check_upgrade(group, self.surroundings.settings)
-        consumer, records = upgraded(group, self.surroundings.image)
+        check_upgrade(group, self._surroundings.settings)
+        consumer, records = upgraded(group, self._surroundings.image)
         for waiting in list(group.members.values()):
             group.answer_join(waiting, refused(ErrorCode.REBALANCE_IN_PROGRESS, waiting.member_id))
             group.answer_sync(
                 waiting, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
             )
-        self.start_timers(consumer)
+        self._timers.start_timers(consumer)
         return consumer, records
 
     def remove(
@@ -102,9 +104,9 @@ class ConsumerGroups(ConsumerHeartbeats):
     ) -> Write[Any]:
         leaving = {member.member_id for member in members}
         rest = [m for m in group.members.values() if m.member_id not in leaving]
-        if not members or not can_downgrade(rest, self.surroundings.settings):
-            return super().remove(members, group, answer, now_ms)
-        records = downgraded(group, rest, self.surroundings.image, now_ms)
+        if not members or not can_downgrade(rest, self._surroundings.settings):
+            return self.heartbeats.removal(members, group, answer, now_ms)
+        records = downgraded(group, rest, self._surroundings.image, now_ms)
         applied = self._becomes_classic(group, now_ms, rebalance=True)
         return Write(answer, records, applied=applied)
 
@@ -116,12 +118,12 @@ class ConsumerGroups(ConsumerHeartbeats):
 
         def applied() -> None:
             for member_id in member_ids:
-                self.cancel_timers_of(group_id, member_id)
-            classic = self._classic.find(group_id)
+                self._timers.cancel_timers_of(group_id, member_id)
+            classic = self._classic.rebalance.find(group_id)
             if classic is not None:
                 self._classic.start_sessions(classic, now_ms)
                 if rebalance and classic.can_rebalance:
-                    self._classic.prepare_rebalance(classic, now_ms)
+                    self._classic.rebalance.prepare_rebalance(classic, now_ms)
 
         return applied
 
@@ -136,8 +138,8 @@ class ConsumerGroups(ConsumerHeartbeats):
         now_ms: int,
     ) -> Write[None]:
         is_unknown = not request.member_id
-        member_id = request.member_id or self.surroundings.new_uuid()
-        self.check_room(group, member_id)
+        member_id = request.member_id or self._surroundings.new_uuid()
+        self.heartbeats.check_room(group, member_id)
         _check_protocols(group, member_id, request)
         if (
             is_unknown
@@ -150,25 +152,27 @@ class ConsumerGroups(ConsumerHeartbeats):
         change = Change(group, [])
         self._find_joining(change, request, member_id, is_unknown)
         change.updated = _joined_member(change.member, client, request, subscription)
-        self.apply_update(change, now_ms)
+        self.heartbeats.apply_update(change, now_ms)
         if self._replaces_last_consumer(change):
             return self._join_and_downgrade(change, request, reply, now_ms)
-        self.update_target(change, now_ms)
+        self.heartbeats.update_target(change, now_ms)
         changed = change.updated.topic_names != change.member.topic_names
-        owned = owned_partitions(subscription, self.surroundings.image)
-        self.reconcile(change, owned, subscription_changed=changed)
+        owned = owned_partitions(subscription, self._surroundings.image)
+        self.heartbeats.reconcile(change, owned, subscription_changed=changed)
         timeouts = (request.session_timeout_ms, rebalance_timeout_of(client, request))
 
         def done(error: CoordinatorError | None) -> None:
             if error is not None:
                 reply(refused(client_code(error), request.member_id))
                 return
-            self.joined(group.group_id, member_id)
-            self.expect_heartbeat(group.group_id, member_id, timeouts[0])
-            self.expect_sync(group.group_id, member_id, timeouts[1])
+            self._timers.joined(group.group_id, member_id)
+            self._timers.expect_heartbeat(group.group_id, member_id, timeouts[0])
+            self._timers.expect_sync(group.group_id, member_id, timeouts[1])
             reply(_join_response(change.updated, request))
 
-        return Write(None, change.records, applied=self.checked(group.group_id), then=done)
+        return Write(
+            None, change.records, applied=self.heartbeats.checked(group.group_id), then=done
+        )
 
     def _find_joining(
         self, change: Change, request: JoinGroupRequest, member_id: str, is_unknown: bool
@@ -177,7 +181,7 @@ class ConsumerGroups(ConsumerHeartbeats):
         if instance_id is None:
             change.member = group.members.get(member_id) or ConsumerMember(member_id)
         elif is_unknown:
-            self.take_static_place(change, member_id, instance_id, is_classic=True)
+            self.heartbeats.take_static_place(change, member_id, instance_id, is_classic=True)
         else:
             change.member = known_static(group, instance_id)
             check_not_fenced(change.member, member_id, instance_id)
@@ -188,7 +192,7 @@ class ConsumerGroups(ConsumerHeartbeats):
         old = change.group.static_member(change.updated.instance_id)
         if old is None or old.classic is not None:
             return False
-        return can_downgrade(list(change.members().values()), self.surroundings.settings)
+        return can_downgrade(list(change.members().values()), self._surroundings.settings)
 
     def _join_and_downgrade(
         self, change: Change, request: JoinGroupRequest, reply: JoinReply, now_ms: int
@@ -197,7 +201,7 @@ class ConsumerGroups(ConsumerHeartbeats):
         rest = list(change.members().values())
         records = change.records
         records += records_of.member_tombstones(group.group_id, joining.member_id)
-        records += downgraded(group, rest, self.surroundings.image, now_ms)
+        records += downgraded(group, rest, self._surroundings.image, now_ms)
         rebalance = group.assignment_epoch < change.group_epoch or any(
             m.held() != group.target_of(m.member_id, m.instance_id) for m in rest
         )
@@ -235,21 +239,23 @@ class ConsumerGroups(ConsumerHeartbeats):
             group.assignment_epoch > member.member_epoch
             and member.state is not MemberState.UNREVOKED_PARTITIONS
         ):
-            self.expect_join(group.group_id, member)
+            self._timers.expect_join(group.group_id, member)
             raise CoordinatorError(ErrorCode.REBALANCE_IN_PROGRESS)
         assignment = {t: frozenset(p) for t, p in member.assigned.items()}
         response = SyncGroupResponse(
             protocol_type=request.protocol_type,
             protocol_name=request.protocol_name,
-            assignment=write_assignment(assignment, metadata, self.surroundings.image),
+            assignment=write_assignment(assignment, metadata, self._surroundings.image),
         )
 
         def done(error: CoordinatorError | None) -> None:
             if error is not None:
                 reply(SyncGroupResponse(error_code=client_code(error)))
                 return
-            self.synced(group.group_id, member.member_id)
-            self.expect_heartbeat(group.group_id, member.member_id, classic.session_timeout_ms)
+            self._timers.synced(group.group_id, member.member_id)
+            self._timers.expect_heartbeat(
+                group.group_id, member.member_id, classic.session_timeout_ms
+            )
             reply(response)
 
         return Write(None, then=done)
@@ -262,7 +268,7 @@ class ConsumerGroups(ConsumerHeartbeats):
         member = self._classic_member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
         classic = member.classic or ClassicMetadata(0, ())
-        self.expect_heartbeat(group.group_id, member.member_id, classic.session_timeout_ms)
+        self._timers.expect_heartbeat(group.group_id, member.member_id, classic.session_timeout_ms)
         must_join = (
             member.member_epoch < group.assignment_epoch
             or member.state is MemberState.UNREVOKED_PARTITIONS
@@ -272,7 +278,7 @@ class ConsumerGroups(ConsumerHeartbeats):
             )
         )
         if must_join:
-            self.expect_join(group.group_id, member)
+            self._timers.expect_join(group.group_id, member)
         error_code = ErrorCode.REBALANCE_IN_PROGRESS if must_join else ErrorCode.NONE
         return Write(HeartbeatResponse(error_code=error_code))
 

@@ -58,21 +58,24 @@ def rebalance_timeout_of(client: Client, request: JoinGroupRequest) -> int:
     return request.session_timeout_ms if client.api_version == 0 else request.rebalance_timeout_ms
 
 
-class ClassicJoin(ClassicRebalance):
+class ClassicJoin:
+    def __init__(self, rebalance: ClassicRebalance) -> None:
+        self._rebalance = rebalance
+
     def join(
         self, client: Client, request: JoinGroupRequest, reply: JoinReply, now_ms: int
     ) -> Write[None]:
         group_id, member_id = request.group_id, request.member_id
-        group = self.find(group_id)
+        group = self._rebalance.find(group_id)
         is_new_group = group is None
         if group is None:
             if member_id != UNKNOWN_MEMBER:
                 reply(refused(ErrorCode.UNKNOWN_MEMBER_ID, member_id))
                 return NOTHING
             group = ClassicGroup(group_id, state_timestamp_ms=now_ms)
-            self.groups[group_id] = group
+            self._rebalance.groups[group_id] = group
         if not self._has_room_for(group, member_id):
-            self.remove_member(group, member_id)
+            self._rebalance.remove_member(group, member_id)
             reply(refused(ErrorCode.GROUP_MAX_SIZE_REACHED))
             write = NOTHING
         elif member_id == UNKNOWN_MEMBER:
@@ -89,9 +92,9 @@ class ClassicJoin(ClassicRebalance):
         def done(error: CoordinatorError | None) -> None:
             if error is None:
                 return
-            is_current = self.groups.get(group.group_id) is group
+            is_current = self._rebalance.groups.get(group.group_id) is group
             if is_current and isinstance(error, NotAppended):
-                del self.groups[group.group_id]
+                del self._rebalance.groups[group.group_id]
             reply(refused(client_code(error)))
 
         value = GroupMetadataValue(
@@ -102,7 +105,7 @@ class ClassicJoin(ClassicRebalance):
     def _has_room_for(self, group: ClassicGroup, member_id: str) -> bool:
         """While members join again, those who already wait count, so that the last to come are
         refused when the limit was lowered."""
-        max_size = self.surroundings.settings.max_size
+        max_size = self._rebalance.surroundings.settings.max_size
         member = group.members.get(member_id)
         if group.is_preparing:
             is_waiting = member is not None and member.join_reply is not None
@@ -123,14 +126,14 @@ class ClassicJoin(ClassicRebalance):
             reply(refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
             return NOTHING
         instance_id = request.group_instance_id
-        new_id = f"{id_prefix(client, request)}-{self.surroundings.new_uuid()}"
+        new_id = f"{id_prefix(client, request)}-{self._rebalance.surroundings.new_uuid()}"
         if instance_id is not None:
             old_id = group.static_members.get(instance_id)
             if old_id is not None:
                 return self._replace_static(client, request, group, old_id, new_id, reply, now_ms)
         elif client.api_version >= MEMBER_ID_REQUIRED_SINCE:
             group.pending_joins.add(new_id)
-            self.expect_heartbeat(group.group_id, new_id, request.session_timeout_ms)
+            self._rebalance.expect_heartbeat(group.group_id, new_id, request.session_timeout_ms)
             reply(refused(ErrorCode.MEMBER_ID_REQUIRED, new_id))
             return NOTHING
         return self._add(client, request, group, new_id, reply, now_ms)
@@ -167,7 +170,7 @@ class ClassicJoin(ClassicRebalance):
             return NOTHING
         timeout_ms = rebalance_timeout_of(client, request)
         group.update(member, protocols_of(request), timeout_ms, request.session_timeout_ms, reply)
-        return self.rebalance_or_complete(group, now_ms)
+        return self._rebalance.rebalance_or_complete(group, now_ms)
 
     @staticmethod
     def _is_no_news(group: ClassicGroup, member: ClassicMember, request: JoinGroupRequest) -> bool:
@@ -203,8 +206,10 @@ class ClassicJoin(ClassicRebalance):
             group.new_member_added = True
         group.add(member, reply)
         # Its session cannot run while it waits: it does not know its member id yet.
-        self.expect_heartbeat(group.group_id, member_id, CLASSIC_NEW_MEMBER_JOIN_TIMEOUT_MS)
-        return self.rebalance_or_complete(group, now_ms)
+        self._rebalance.expect_heartbeat(
+            group.group_id, member_id, CLASSIC_NEW_MEMBER_JOIN_TIMEOUT_MS
+        )
+        return self._rebalance.rebalance_or_complete(group, now_ms)
 
     def _replace_static(
         self,
@@ -218,19 +223,19 @@ class ClassicJoin(ClassicRebalance):
     ) -> Write[None]:
         instance_id = request.group_instance_id or ""
         old_leader = group.leader_id
-        self.timers.cancel(self.heartbeat_key(group.group_id, old_id))
+        self._rebalance.timers.cancel(self._rebalance.heartbeat_key(group.group_id, old_id))
         member = group.replace_static(instance_id, old_id, new_id)
         before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
         timeout_ms = rebalance_timeout_of(client, request)
         group.update(member, protocols_of(request), timeout_ms, request.session_timeout_ms, reply)
-        self.renew_session(group, member)
+        self._rebalance.renew_session(group, member)
         if group.state is ClassicState.COMPLETING_REBALANCE:
             # The leader may be assigning to the old member id right now.
-            return self.prepare_rebalance(group, now_ms)
+            return self._rebalance.prepare_rebalance(group, now_ms)
         if group.state is not ClassicState.STABLE:
-            return self.complete_if_all_joined(group, now_ms)
+            return self._rebalance.complete_if_all_joined(group, now_ms)
         if group.select_protocol() != group.protocol_name:
-            return self.rebalance_or_complete(group, now_ms)
+            return self._rebalance.rebalance_or_complete(group, now_ms)
 
         def done(error: CoordinatorError | None) -> None:
             if error is not None:
@@ -261,5 +266,5 @@ class ClassicJoin(ClassicRebalance):
         if member is None:
             return
         group.update(member, *before, None)
-        self.timers.cancel(self.heartbeat_key(group.group_id, new_id))
-        self.renew_session(group, group.replace_static(instance_id, new_id, old_id))
+        self._rebalance.timers.cancel(self._rebalance.heartbeat_key(group.group_id, new_id))
+        self._rebalance.renew_session(group, group.replace_static(instance_id, new_id, old_id))

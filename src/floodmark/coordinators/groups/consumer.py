@@ -26,17 +26,18 @@ from floodmark.coordinators.groups.consumer_member import (
     Assignment,
     ConsumerMember,
 )
-from floodmark.coordinators.groups.consumer_timers import ConsumerTimers
+from floodmark.coordinators.groups.consumer_timers import ConsumerTimers, Remove
 from floodmark.coordinators.groups.errors import unknown_member
 from floodmark.coordinators.groups.reconcile import Reconciliation
 from floodmark.coordinators.groups.records import GroupRecord
+from floodmark.coordinators.groups.settings import Surroundings
 from floodmark.coordinators.groups.subscriptions import (
     matching_topics,
     metadata_hash,
     topic_ids,
 )
 from floodmark.coordinators.ports import CoordinatorError
-from floodmark.coordinators.shard import Write
+from floodmark.coordinators.shard import Timers, Write
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.consumer_group_heartbeat import (
     Assignment as AssignmentMessage,
@@ -82,7 +83,17 @@ class Change:
         return members
 
 
-class ConsumerHeartbeats(ConsumerTimers):
+class ConsumerHeartbeats:
+    """`remove` is called for members that leave; it may turn the group into a classic one."""
+
+    def __init__(
+        self, groups: dict[str, Any], timers: Timers, surroundings: Surroundings, remove: Remove
+    ) -> None:
+        self._groups = groups
+        self._surroundings = surroundings
+        self._remove = remove
+        self.timers = ConsumerTimers(groups, timers, surroundings, remove)
+
     def beat(
         self,
         group: ConsumerGroup,
@@ -93,7 +104,7 @@ class ConsumerHeartbeats(ConsumerTimers):
     ) -> Write[ConsumerGroupHeartbeatResponse]:
         """`records` holds what made the group out of a classic one, when that happened."""
         change = Change(group, records)
-        member_id = request.member_id or self.surroundings.new_uuid()
+        member_id = request.member_id or self._surroundings.new_uuid()
         self.check_room(group, member_id)
         owned = _owned(request.topic_partitions)
         self._find_member(change, request, member_id, owned)
@@ -106,11 +117,13 @@ class ConsumerHeartbeats(ConsumerTimers):
         )
         before = change.updated.assigned
         self.reconcile(change, owned, subscription_changed=changed)
-        self.expect_heartbeat(group.group_id, member_id, self.session_timeout_ms(group.group_id))
+        self.timers.expect_heartbeat(
+            group.group_id, member_id, self.timers.session_timeout_ms(group.group_id)
+        )
         response = ConsumerGroupHeartbeatResponse(
             member_id=member_id,
             member_epoch=change.updated.member_epoch,
-            heartbeat_interval_ms=self.heartbeat_interval_ms(group.group_id),
+            heartbeat_interval_ms=self.timers.heartbeat_interval_ms(group.group_id),
         )
         if (
             request.member_epoch == 0
@@ -131,11 +144,11 @@ class ConsumerHeartbeats(ConsumerTimers):
             member_id=member_id, member_epoch=request.member_epoch
         )
         if instance_id is None:
-            return self.remove([group.member(member_id)], group, response, now_ms)
+            return self._remove([group.member(member_id)], group, response, now_ms)
         member = known_static(group, instance_id)
         check_not_fenced(member, member_id, instance_id)
         if request.member_epoch != LEFT_FOR_A_WHILE:
-            return self.remove([member], group, response, now_ms)
+            return self._remove([member], group, response, now_ms)
         # It will be back: its partitions are kept for it.
         absent = replace(
             member,
@@ -148,7 +161,7 @@ class ConsumerHeartbeats(ConsumerTimers):
     # The member
 
     def check_room(self, group: ConsumerGroup, member_id: str) -> None:
-        limit = self.surroundings.settings.consumer_max_size
+        limit = self._surroundings.settings.consumer_max_size
         if len(group.members) >= limit and member_id not in group.members:
             raise CoordinatorError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
@@ -211,7 +224,7 @@ class ConsumerHeartbeats(ConsumerTimers):
         if updated != member or is_new:
             change.records.append(records_of.member_metadata(group.group_id, updated))
         must_bump = updated.topic_names != member.topic_names or (is_new and not group.group_epoch)
-        is_stale = group.checked_version != self.surroundings.topics_version
+        is_stale = group.checked_version != self._surroundings.topics_version
         if (
             updated.topic_regex != member.topic_regex
             or (is_stale and (group.regexes or updated.topic_regex))
@@ -224,7 +237,7 @@ class ConsumerHeartbeats(ConsumerTimers):
     def _bump(self, change: Change, must_bump: bool) -> None:
         group = change.group
         topics = subscribed_topics(change.members().values(), change.regexes)
-        new_hash = metadata_hash(topics, self.surroundings.image)
+        new_hash = metadata_hash(topics, self._surroundings.image)
         if must_bump or new_hash != group.metadata_hash:
             change.group_epoch = group.group_epoch + 1
             change.records.append(
@@ -237,7 +250,7 @@ class ConsumerHeartbeats(ConsumerTimers):
         """Match all patterns of the group; whether that, or the member's pattern, changed."""
         group = change.group
         wanted = {m.topic_regex for m in change.members().values() if m.topic_regex}
-        topics, version = self.surroundings.image.topics, self.surroundings.topics_version
+        topics, version = self._surroundings.image.topics, self._surroundings.topics_version
         resolved: dict[str, ResolvedRegex] = {}
         is_changed = change.updated.topic_regex != change.member.topic_regex
         for pattern in sorted(wanted):
@@ -258,7 +271,7 @@ class ConsumerHeartbeats(ConsumerTimers):
 
     def _is_due(self, resolved: ResolvedRegex, now_ms: int) -> bool:
         """Whether the pattern must be matched again although no topic has come or gone."""
-        interval_ms = self.surroundings.settings.consumer_regex_refresh_interval_ms
+        interval_ms = self._surroundings.settings.consumer_regex_refresh_interval_ms
         return now_ms >= resolved.timestamp_ms + interval_ms
 
     def update_target(self, change: Change, now_ms: int) -> None:
@@ -270,7 +283,7 @@ class ConsumerHeartbeats(ConsumerTimers):
             return
         # A clock that was set back must not make the group wait until it is that late again.
         elapsed_ms = now_ms - group.assignment_timestamp_ms
-        if 0 <= elapsed_ms < self.assignment_interval_ms(group.group_id):
+        if 0 <= elapsed_ms < self.timers.assignment_interval_ms(group.group_id):
             return
         target = self._assign(change)
         old_id = None if change.replaced is None else change.replaced.member_id
@@ -287,7 +300,7 @@ class ConsumerHeartbeats(ConsumerTimers):
         change.target = target[updated.member_id]
 
     def _assign(self, change: Change) -> dict[str, dict[UUID, frozenset[int]]]:
-        group, image = change.group, self.surroundings.image
+        group, image = change.group, self._surroundings.image
         members = change.members()
         specs = {
             member_id: MemberSpec(
@@ -314,7 +327,7 @@ class ConsumerHeartbeats(ConsumerTimers):
             if member.server_assignor is not None:
                 votes[member.server_assignor] = votes.get(member.server_assignor, 0) + 1
         if not votes:
-            return self.surroundings.settings.consumer_assignors[0]
+            return self._surroundings.settings.consumer_assignors[0]
         return max(sorted(votes), key=lambda name: votes[name])
 
     def reconcile(
@@ -328,7 +341,7 @@ class ConsumerHeartbeats(ConsumerTimers):
             member,
             change.target_epoch,
             change.target,
-            subscribed_ids=topic_ids(topics, self.surroundings.image),
+            subscribed_ids=topic_ids(topics, self._surroundings.image),
             subscription_changed=subscription_changed,
             owners=change.group.owners,
             reported=owned,
@@ -337,10 +350,10 @@ class ConsumerHeartbeats(ConsumerTimers):
             group_id = change.group.group_id
             change.records.append(records_of.current_assignment(group_id, stepped))
             if stepped.classic is None:
-                self.expect_revocation(group_id, stepped)
+                self.timers.expect_revocation(group_id, stepped)
         change.updated = stepped
 
-    def remove(
+    def removal(
         self, members: list[ConsumerMember], group: ConsumerGroup, answer: Any, now_ms: int
     ) -> Write[Any]:
         """Members leave or are expelled: the rest gets a new epoch, and a new target with the
@@ -357,21 +370,21 @@ class ConsumerHeartbeats(ConsumerTimers):
         regexes = {p: r for p, r in group.regexes.items() if p in wanted}
         for pattern in group.regexes.keys() - regexes.keys():
             records.append(records_of.regex(group_id, pattern, None))
-        new_hash = metadata_hash(subscribed_topics(rest, regexes), self.surroundings.image)
+        new_hash = metadata_hash(subscribed_topics(rest, regexes), self._surroundings.image)
         records.append(records_of.group_epoch(group_id, group.group_epoch + 1, new_hash))
 
         def applied() -> None:
             for member_id in leaving:
-                self.cancel_timers_of(group_id, member_id)
+                self.timers.cancel_timers_of(group_id, member_id)
 
         return Write(answer, records, applied=applied)
 
     def checked(self, group_id: str) -> Callable[[], None]:
         """Note which version of the topics the group was compared with, once that is on record."""
-        version = self.surroundings.topics_version
+        version = self._surroundings.topics_version
 
         def applied() -> None:
-            group = self.groups.get(group_id)
+            group = self._groups.get(group_id)
             if isinstance(group, ConsumerGroup):
                 group.checked_version = version
 

@@ -6,8 +6,7 @@ rebalance timeout, and (if it speaks the classic protocol) when it does not join
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Protocol
 
 from floodmark.coordinators.groups.consumer_group import ConsumerGroup
 from floodmark.coordinators.groups.consumer_member import ConsumerMember, MemberState
@@ -16,38 +15,45 @@ from floodmark.coordinators.groups.timer_keys import timer_key
 from floodmark.coordinators.shard import Timers, Write
 
 
-class ConsumerTimers(ABC):
-    def __init__(self, groups: dict[str, Any], timers: Timers, surroundings: Surroundings) -> None:
-        self.groups = groups
-        self.timers = timers
-        self.surroundings = surroundings
+class Remove(Protocol):
+    """What becomes of the group when these members leave or are expelled; `answer` is passed on."""
+
+    def __call__(
+        self, members: list[ConsumerMember], group: ConsumerGroup, answer: Any, now_ms: int
+    ) -> Write[Any]: ...
+
+
+class ConsumerTimers:
+    """`groups` is the shard's own dictionary; classic groups in it are left alone here."""
+
+    def __init__(
+        self, groups: dict[str, Any], timers: Timers, surroundings: Surroundings, remove: Remove
+    ) -> None:
+        self._groups = groups
+        self._timers = timers
+        self._surroundings = surroundings
+        self._remove = remove
 
     def find(self, group_id: str) -> ConsumerGroup | None:
-        group = self.groups.get(group_id)
+        group = self._groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
-
-    @abstractmethod
-    def remove(
-        self, members: list[ConsumerMember], group: ConsumerGroup, answer: Any, now_ms: int
-    ) -> Write[Any]:
-        """What becomes of the group when these members are expelled; `answer` is passed on."""
 
     # Settings, of the group or of the broker
 
     def session_timeout_ms(self, group_id: str) -> int:
-        default = self.surroundings.settings.consumer_session_timeout_ms
+        default = self._surroundings.settings.consumer_session_timeout_ms
         return self._group_setting(group_id, "consumer.session.timeout.ms", default)
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
-        default = self.surroundings.settings.consumer_heartbeat_interval_ms
+        default = self._surroundings.settings.consumer_heartbeat_interval_ms
         return self._group_setting(group_id, "consumer.heartbeat.interval.ms", default)
 
     def assignment_interval_ms(self, group_id: str) -> int:
-        default = self.surroundings.settings.consumer_assignment_interval_ms
+        default = self._surroundings.settings.consumer_assignment_interval_ms
         return self._group_setting(group_id, "consumer.assignment.interval.ms", default)
 
     def _group_setting(self, group_id: str, name: str, default: int) -> int:
-        text = self.surroundings.image.config("group", group_id).get(name)
+        text = self._surroundings.image.config("group", group_id).get(name)
         return default if text is None else int(text)
 
     # Timers
@@ -61,7 +67,7 @@ class ConsumerTimers(ABC):
         """While the member has partitions to give up, its rebalance timeout runs."""
         key = timer_key("revoke", group_id, member.member_id)
         if member.state is not MemberState.UNREVOKED_PARTITIONS:
-            self.timers.cancel(key)
+            self._timers.cancel(key)
             return
         member_id, member_epoch = member.member_id, member.member_epoch
 
@@ -70,28 +76,28 @@ class ConsumerTimers(ABC):
             current = None if group is None else group.members.get(member_id)
             if group is None or current is None or current.member_epoch != member_epoch:
                 return Write(None)
-            return self.remove([current], group, None, now_ms)
+            return self._remove([current], group, None, now_ms)
 
-        self.timers.schedule(key, member.rebalance_timeout_ms, operation)
+        self._timers.schedule(key, member.rebalance_timeout_ms, operation)
 
     def expect_join(self, group_id: str, member: ConsumerMember) -> None:
         """A classic member was told to join again; being told once more gives it no more time."""
         key = timer_key("rejoin", group_id, member.member_id)
-        if not self.timers.is_scheduled(key):
+        if not self._timers.is_scheduled(key):
             self._expel_after(key, group_id, member.member_id, member.rebalance_timeout_ms)
 
     def joined(self, group_id: str, member_id: str) -> None:
-        self.timers.cancel(timer_key("rejoin", group_id, member_id))
+        self._timers.cancel(timer_key("rejoin", group_id, member_id))
 
     def expect_sync(self, group_id: str, member_id: str, timeout_ms: int) -> None:
         self._expel_after(timer_key("resync", group_id, member_id), group_id, member_id, timeout_ms)
 
     def synced(self, group_id: str, member_id: str) -> None:
-        self.timers.cancel(timer_key("resync", group_id, member_id))
+        self._timers.cancel(timer_key("resync", group_id, member_id))
 
     def cancel_timers_of(self, group_id: str, member_id: str) -> None:
         for kind in ("session", "revoke", "rejoin", "resync"):
-            self.timers.cancel(timer_key(kind, group_id, member_id))
+            self._timers.cancel(timer_key(kind, group_id, member_id))
 
     def start_timers(self, group: ConsumerGroup) -> None:
         """After loading: all members have a full session to find the new coordinator."""
@@ -109,6 +115,6 @@ class ConsumerTimers(ABC):
             member = None if group is None else group.members.get(member_id)
             if group is None or member is None:
                 return Write(None)
-            return self.remove([member], group, None, now_ms)
+            return self._remove([member], group, None, now_ms)
 
-        self.timers.schedule(key, timeout_ms, operation)
+        self._timers.schedule(key, timeout_ms, operation)

@@ -131,7 +131,7 @@ class GroupShard:
             if isinstance(group, ClassicGroup):
                 self.classic.start_sessions(group, now_ms)
             else:
-                self.consumer.start_timers(group)
+                self.consumer.heartbeats.timers.start_timers(group)
         self._schedule_expiry(self.surroundings.settings.offsets_retention_check_interval_ms)
 
     def unloaded(self) -> None:
@@ -149,7 +149,7 @@ class GroupShard:
         if is_leaving(request):
             if not isinstance(group, ConsumerGroup):
                 raise unknown_group(request.group_id)
-            return self.consumer.leave(group, request, now_ms)
+            return self.consumer.heartbeats.leave(group, request, now_ms)
         records: list[GroupRecord] = []
         if not isinstance(group, ConsumerGroup):
             if request.member_epoch != 0:
@@ -161,7 +161,7 @@ class GroupShard:
                 group = ConsumerGroup(request.group_id)
             else:
                 group, records = self.consumer.upgrade(group)
-        return self.consumer.beat(group, records, client, request, now_ms)
+        return self.consumer.heartbeats.beat(group, records, client, request, now_ms)
 
     def join(
         self, client: Client, request: JoinGroupRequest, reply: JoinReply, now_ms: int
@@ -312,7 +312,7 @@ class GroupShard:
                 error_code=ErrorCode.GROUP_ID_NOT_FOUND,
                 error_message=f"Group {group_id} {text}",
             )
-        assignor = self.consumer.assignor_name(group.members)
+        assignor = self.consumer.heartbeats.assignor_name(group.members)
         return describe_consumer(group, assignor, self.surroundings.image)
 
     def listed(self, states: set[str], types: set[str]) -> list[ListedGroup]:

@@ -105,6 +105,9 @@ def compact(
     Raises CorruptRecord for a batch that is not what was written: it must not be copied under a
     fresh checksum; and CorruptIndex where it is not known what was aborted.
     """
+    # A killed broker may have left the last rename of a swap unsynced. If the power fails now,
+    # recovery must not find that swap beside our new files: it would take it for unfinished work.
+    files.fsync_dir(Path(job.directory))
     aborted = _aborted_transactions(files, job)
     keys, clean_end = _map_keys(files, job, aborted, pace)
     first_offset = job.segments[0].base_offset

@@ -4,12 +4,15 @@ Started by cleaner.py with the allowed bytes per second as its argument. A job i
 standard input; the answers are lines on standard output: a finished group of
 segments, the end of the job, or why it failed. The end of the input is the end of the broker, and
 of this process, whatever it is at: a broker that was killed may be back in a moment and clean the
-same log, into files of the same names.
+same log, into files of the same names. On Linux the kernel ends it together with the broker, even
+if it is stopped or starved and could not read the end of its input.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterable
 from queue import SimpleQueue
@@ -27,6 +30,7 @@ from floodmark.storage.indexes.index_file import CorruptIndex
 
 # The broker's loop and its clients come first.
 NICENESS: Final = 10
+_PR_SET_PDEATHSIG: Final = 1
 
 
 class JobDone(msgspec.Struct, tag="done"):
@@ -103,7 +107,15 @@ def serve(jobs: Iterable[bytes], answers: BinaryIO, bytes_per_second: float) -> 
             send(JobDone(clean_offset))
 
 
+def end_with_parent() -> None:
+    """Have the kernel kill this process when its parent ends. A parent that has ended before this
+    call is noticed at the end of the input."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def main() -> None:
+    end_with_parent()
     os.nice(NICENESS)
     try:
         serve(jobs_until_the_end(sys.stdin.buffer), sys.stdout.buffer, float(sys.argv[1]))

@@ -119,6 +119,19 @@ class SimulatedController:
             self._carry_out(membership.broker_registered(self._view(), broker))
             self.tell(broker.id)
 
+    def take_for_dead(self, broker_id: int, broker_epoch: int) -> None:
+        """A port refused a connection. Its proof may be about an earlier life of the broker."""
+        self._load_if_needed()
+        self._carry_out(membership.broker_died(self._view(), broker_id, broker_epoch))
+
+    def take_back(self, broker_id: int, broker_epoch: int) -> None:
+        """A broker has answered under this epoch, whatever it was taken for."""
+        self._load_if_needed()
+        registered = decode_brokers(self._store.tree(paths.BROKER_IDS)).get(broker_id)
+        if registered is not None and registered.broker_epoch == broker_epoch:
+            self._carry_out(membership.broker_lives(self._view(), registered))
+            self.tell(broker_id)
+
     def elect_preferred(self) -> None:
         self._load_if_needed()
         self._carry_out(elect_leaders(self._view(), ElectionType.PREFERRED, None))
@@ -178,7 +191,9 @@ class SimulatedController:
         if not decision.operations and not decision.change.brokers:
             return
         after = self.image.apply(decision.change)
-        self._write([*decision.operations, known_brokers.remember(after.brokers)])
+        remembered = known_brokers.remember(after.brokers)
+        decided = [op for op in decision.operations if op != remembered]
+        self._write([*decided, remembered])
         before, self.image = self.image, after
         changed = [
             (key, partition)

@@ -116,6 +116,24 @@ class Faults:
         self._cluster.store.end_session(broker.session)
         return broker.id
 
+    def accuse_live(self) -> object:
+        """The controller takes a broker for dead that lives and has its session."""
+        broker = self._cluster.any_broker(lambda one: self._may_go(one) and one.has_session)
+        return None if broker is None else self.accuse(broker)
+
+    def accuse(self, broker: SimulatedBroker) -> object:
+        """The controller gets proof that the process of the epoch it knows is gone."""
+        epoch = broker.fence.broker_epoch
+        judge = self._cluster.any_broker(
+            lambda one: one.controller is not None and self._cluster.reaches_store(one)
+        )
+        if judge is None or judge is broker:
+            return None
+        return broker.id, self._cluster.in_broker(
+            judge,
+            lambda: judge.as_controller(lambda role: role.take_for_dead(broker.id, epoch)),
+        )
+
     def lose_answer(self) -> object:
         """The next write to the store succeeds, but nobody hears of it."""
         self._cluster.store.loses_next_answer = True

@@ -77,6 +77,9 @@ def _lead_the_cluster(cluster: Cluster) -> None:
         return
     leader: SimulatedBroker = cluster.brokers[controller_id - 1]
     leader.as_controller(lambda role: role.look_at_brokers())
+    for broker in cluster.brokers:
+        answered = (broker.id, broker.fence.broker_epoch)
+        leader.as_controller(lambda role, who=answered: role.take_back(*who))  # type: ignore[misc]
     for broker_id in cluster.plan.broker_ids:
         leader.as_controller(lambda role, told=broker_id: role.tell(told))  # type: ignore[misc]
 

@@ -69,6 +69,9 @@ _CHANGES: Final = {
     "elect_uncleanly": 6,
     "delete_records": 6,
 }
+# Proof of death, and what comes after a false one. Drawn apart, so that the schedules of seeds that
+# were kept before do not change.
+_PROOFS: Final = {"accuse_dead": 20, "accuse_live": 10, "take_back": 30}
 
 
 class SimulationFailure(AssertionError):
@@ -106,9 +109,13 @@ class Simulation:
         for name, weight in (_FAULTS | _CHANGES).items():
             chosen = weight * self._random.choice((0, 0, 1, 2, 4))
             weights[name] = chosen if weather is None else 0
+        proofs = Random(self.seed)
+        for name, weight in _PROOFS.items():
+            weights[name] = weight * proofs.choice((0, 1, 2, 4)) if weather is None else 0
         weights |= weather or {}
         actions = {
-            name: getattr(self._faults if name in _FAULTS else self._work, name) for name in weights
+            name: getattr(self._faults if hasattr(self._faults, name) else self._work, name)
+            for name in weights
         }
         return list(weights), actions, list(weights.values())
 

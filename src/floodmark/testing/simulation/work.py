@@ -97,6 +97,22 @@ class Work:
         store.end_session(session)
         return broker_id
 
+    def accuse_dead(self) -> object:
+        """A controller finds out that a process is gone before its session has ended."""
+        broker = self._cluster.any_broker(lambda one: not one.is_running)
+        if broker is None or not self._faults.may_change_leaders():
+            return None
+        return self._faults.accuse(broker)
+
+    def take_back(self) -> object:
+        """A broker that was taken for dead answers the controller."""
+        cluster = self._cluster
+        broker = cluster.any_broker(lambda one: cluster.is_awake(one) and one.has_session)
+        if broker is None:
+            return None
+        epoch = broker.fence.broker_epoch
+        return self._as_controller(lambda role: role.take_back(broker.id, epoch))
+
     def register(self) -> object:
         """A broker without a session opens one: it has expired, or could not be opened yet."""
         cluster = self._cluster

@@ -1,0 +1,78 @@
+"""Deposes a controller whose process is gone, before its session ends.
+
+Made by cluster_membership.py for a broker that is not the controller. The election's own rules
+keep this safe: the node is only taken away while the controller epoch is still that of the dead
+one, and a controller that lives after all finds its writes refused by the epoch (KAFKA-6082).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from floodmark.controller.liveness import UntilGone
+from floodmark.metadata import paths
+from floodmark.metadata.image import BrokerInfo
+from floodmark.metadata.store import Check, Delete, Store, StoreError
+
+logger = logging.getLogger(__name__)
+
+RETRY_S = 0.1
+
+
+class ControllerWatch:
+    def __init__(self, store: Store, until_gone: UntilGone, on_deposed: Callable[[], None]) -> None:
+        """`on_deposed` is called when there is no controller any more: stand for election."""
+        self._store = store
+        self._until_gone = until_gone
+        self._on_deposed = on_deposed
+        self._watched: BrokerInfo | None = None
+        self._task: asyncio.Task[None] | None = None
+        # Whose process was found to be gone; the next controller must know it.
+        self.dead: BrokerInfo | None = None
+
+    async def follow(self, controller: int, listener: str) -> None:
+        """Watch this broker, under its present registration."""
+        node = await self._store.get(paths.broker_path(controller))
+        if node is None:
+            self.close()
+            return
+        broker = paths.decode_broker(controller, node.data, node.created_zxid)
+        endpoint = broker.endpoints.get(listener)
+        if broker != self._watched and endpoint is not None:
+            self.close()
+            self._watched = broker
+            self._task = asyncio.create_task(self._watch(broker, endpoint.host, endpoint.port))
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        self._task = self._watched = None
+
+    async def _watch(self, broker: BrokerInfo, host: str, port: int) -> None:
+        await self._until_gone(host, port)
+        self.dead = broker
+        while True:
+            try:
+                await self._depose(broker)
+                break
+            except StoreError as problem:
+                # Others may have been faster, which the next look shows.
+                logger.info("the controller is gone, and cannot be deposed yet: %s", problem)
+                await asyncio.sleep(RETRY_S)
+        self._on_deposed()
+
+    async def _depose(self, broker: BrokerInfo) -> None:
+        """The epoch is read first: whoever is elected after that makes the check fail."""
+        epoch = await self._store.get(paths.CONTROLLER_EPOCH)
+        node = await self._store.get(paths.CONTROLLER)
+        registration = await self._store.get(paths.broker_path(broker.id))
+        if epoch is None or node is None or paths.decode_controller(node.data) != broker.id:
+            return
+        if registration is not None and registration.created_zxid != broker.broker_epoch:
+            return
+        logger.warning("controller %d is gone: its port refuses connections", broker.id)
+        await self._store.multi(
+            [Check(paths.CONTROLLER_EPOCH, epoch.version), Delete(paths.CONTROLLER)]
+        )

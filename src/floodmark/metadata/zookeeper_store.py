@@ -1,0 +1,288 @@
+"""The store of a cluster on several machines: a real ZooKeeper, with Kafka 3.9's nodes in it.
+
+Made by broker/. One `LoopClient` per session: after SessionEvent.LOST the owner calls `open` again.
+Reads are repeated when their answer is lost; a multi is not, because nobody knows whether it
+was done (StoreUnavailable).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kazoo.exceptions import KazooException, NoNodeError
+
+from floodmark.metadata.session_handle import SessionHandleFile
+from floodmark.metadata.store import (
+    ANY_VERSION,
+    BadVersion,
+    Create,
+    Delete,
+    Node,
+    Operation,
+    Outcome,
+    SessionEvent,
+    SessionLost,
+    SessionWatcher,
+    SetData,
+    StoreError,
+    StoreUnavailable,
+    Watcher,
+    operation_bytes,
+)
+from floodmark.metadata.zookeeper_errors import multi_refusal, store_error
+from floodmark.metadata.zookeeper_watches import ZooKeeperWatches
+from floodmark.zookeeper.client import Contact, Expired, LoopClient, NoAnswer, end_session
+
+logger = logging.getLogger(__name__)
+
+MULTI_LIMIT_BYTES = 512 * 1024
+"""ZooKeeper refuses requests over 1 MB (jute.maxbuffer) and drops the connection. Half of that
+leaves room for what we do not count: headers, and the transaction that its servers exchange."""
+
+LARGEST_REQUEST_BYTES = 1024 * 1024 - 4096
+"""What ZooKeeper reads by default, less the headers: larger ones end the connection."""
+
+_EVENTS = {
+    Contact.INTERRUPTED: SessionEvent.SUSPENDED,
+    Contact.RESTORED: SessionEvent.RESUMED,
+    Contact.EXPIRED: SessionEvent.LOST,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperSettings:
+    """`connect` is `host:port,host:port/chroot`."""
+
+    connect: str
+    session_timeout_ms: int
+    connection_timeout_ms: int
+    max_in_flight: int = 10
+
+
+class ZooKeeperStore:
+    """`handle_file` remembers the session, so that the next start ends what a crash left."""
+
+    multi_limit_bytes: int | None = MULTI_LIMIT_BYTES
+    watches_below = False
+
+    def __init__(
+        self, settings: ZooKeeperSettings, handle_file: SessionHandleFile | None = None
+    ) -> None:
+        self._settings = settings
+        self._handle_file = handle_file
+        self._client: LoopClient | None = None
+        self._is_first = True
+        self._session_watchers: list[SessionWatcher] = []
+        self._watches = ZooKeeperWatches(self._ask)
+        self._in_flight = asyncio.Semaphore(settings.max_in_flight)
+
+    @property
+    def has_session(self) -> bool:
+        """False from the moment that ZooKeeper has told a thread of this process otherwise."""
+        return self._client is not None and not self._client.is_expired
+
+    # -- sessions -------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        if self._client is not None:
+            return
+        if self._is_first:
+            await self._end_session_of_last_run()
+            self._is_first = False
+        client = LoopClient(
+            self._settings.connect,
+            self._settings.session_timeout_ms,
+            lambda contact: self._contact_changed(client, contact),
+        )
+        try:
+            await client.start(self._settings.connection_timeout_ms)
+        except (NoAnswer, Expired) as problem:
+            await client.close()
+            raise StoreUnavailable("/", f"{problem or 'the session has expired'}") from problem
+        self._client = client
+        await self._remember(client)
+        self._watches.renew_all()
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        self._watches.close()
+        if client is not None:
+            await client.close()
+            if self._handle_file is not None:
+                await asyncio.to_thread(self._handle_file.remove)
+
+    async def _end_session_of_last_run(self) -> None:
+        """Our own ephemeral nodes of before a crash would be in the way until they expire."""
+        if self._handle_file is None:
+            return
+        handle = await asyncio.to_thread(self._handle_file.read)
+        if handle is not None:
+            settings = self._settings
+            await end_session(settings.connect, handle, settings.connection_timeout_ms)
+
+    async def _remember(self, client: LoopClient) -> None:
+        handle = client.handle
+        if self._handle_file is not None and handle is not None:
+            await asyncio.to_thread(self._handle_file.write, handle)
+
+    def _contact_changed(self, client: LoopClient, contact: Contact) -> None:
+        if client is not self._client:
+            return
+        if contact is Contact.EXPIRED:
+            self._client = None
+            # kazoo would begin a session of its own: nobody knows of that one.
+            self._closing = asyncio.create_task(client.close())
+        elif contact is Contact.RESTORED:
+            # ZooKeeper's watches were dropped with the connection.
+            self._watches.renew_all()
+        for watcher in self._session_watchers:
+            watcher(_EVENTS[contact])
+
+    def watch_session(self, watcher: SessionWatcher) -> None:
+        self._session_watchers.append(watcher)
+
+    # -- reading --------------------------------------------------------------------------------
+
+    async def get(self, path: str) -> Node | None:
+        found = await self._get_with_stat(path)
+        return None if found is None else _node(*found)
+
+    async def children(self, path: str) -> list[str]:
+        try:
+            return sorted(await self._read("get_children_async", path))
+        except NoNodeError:
+            return []
+
+    async def read_tree(self, path: str) -> Mapping[str, Node]:
+        """Level by level, many questions at a time. Not one moment of the tree: what is written
+        meanwhile may be in it or not."""
+        nodes: dict[str, Node] = {}
+        level = [path]
+        while level:
+            parents: list[str] = []
+            for one, found in zip(level, await self._all(self._get_with_stat, level), strict=True):
+                if found is not None:
+                    nodes[one] = _node(*found)
+                    if found[1].children_count:
+                        parents.append(one)
+            names = await self._all(self.children, parents)
+            level = [
+                f"{parent.rstrip('/')}/{name}"
+                for parent, below in zip(parents, names, strict=True)
+                for name in below
+            ]
+        return dict(sorted(nodes.items()))
+
+    async def synchronize(self) -> None:
+        """Our server has seen all that was written before this call."""
+        await self._read("sync_async", "/")
+
+    async def _get_with_stat(self, path: str) -> tuple[bytes, Any] | None:
+        try:
+            data, stat = await self._read("get_async", path)
+        except NoNodeError:
+            return None
+        return data, stat
+
+    async def _all(self, read: Callable[[str], Any], paths: Iterable[str]) -> list[Any]:
+        async def one(path: str) -> Any:
+            async with self._in_flight:
+                return await read(path)
+
+        return list(await asyncio.gather(*map(one, paths)))
+
+    async def _read(self, operation: str, path: str, **options: Any) -> Any:
+        """Asked again when the answer is lost: reading twice does no harm."""
+        try:
+            return await self._ask(operation, path, **options)
+        except NoAnswer:
+            try:
+                return await self._ask(operation, path, **options)
+            except NoAnswer as problem:
+                raise StoreUnavailable(path, str(problem)) from problem
+
+    async def _ask(self, operation: str, path: str, **options: Any) -> Any:
+        """One question; NoAnswer when none comes, and NoNodeError when there is no such node."""
+        client = self._client
+        if client is None:
+            raise SessionLost()
+        try:
+            return await client.ask(getattr(client.kazoo, operation), path, **options)
+        except Expired:
+            raise SessionLost() from None
+        except NoNodeError:
+            raise
+        except KazooException as problem:
+            raise store_error(path, problem) from problem
+
+    # -- writing --------------------------------------------------------------------------------
+
+    async def multi(self, operations: Sequence[Operation]) -> list[Outcome]:
+        client = self._client
+        if client is None:
+            raise SessionLost()
+        if sum(map(operation_bytes, operations)) > LARGEST_REQUEST_BYTES:
+            largest = max(operations, key=operation_bytes)
+            raise StoreError(
+                largest.path, "too large for ZooKeeper, which takes up to 1 MB at once"
+            )
+        transaction = client.kazoo.transaction()
+        for operation in operations:
+            _add(transaction, operation)
+        first = operations[0].path if operations else "/"
+        try:
+            results = await client.ask(transaction.commit_async)
+        except Expired:
+            raise SessionLost() from None
+        except NoAnswer as problem:
+            raise StoreUnavailable(first, str(problem)) from problem
+        except KazooException as problem:
+            raise store_error(first, problem) from problem
+        refused = multi_refusal(operations, results)
+        if isinstance(refused, BadVersion):
+            raise await self._with_found_version(refused)
+        if refused is not None:
+            raise refused
+        return [_outcome(*pair) for pair in zip(operations, results, strict=True)]
+
+    async def _with_found_version(self, refused: BadVersion) -> BadVersion:
+        """ZooKeeper does not say which version the node has; people want to know."""
+        node = await self.get(refused.path)
+        return BadVersion(refused.path, refused.expected, ANY_VERSION if not node else node.version)
+
+    # -- watches --------------------------------------------------------------------------------
+
+    def watch(self, path: str, watcher: Watcher) -> Callable[[], None]:
+        return self._watches.add(path, watcher)
+
+
+def _node(data: bytes, stat: Any) -> Node:
+    return Node(bytes(data or b""), stat.version, stat.czxid, stat.ephemeralOwner != 0)
+
+
+def _add(transaction: Any, operation: Operation) -> None:
+    if isinstance(operation, Create):
+        transaction.create(
+            operation.path,
+            operation.data,
+            ephemeral=operation.ephemeral,
+            sequence=operation.sequence,
+        )
+    elif isinstance(operation, SetData):
+        transaction.set_data(operation.path, operation.data, operation.version)
+    elif isinstance(operation, Delete):
+        transaction.delete(operation.path, operation.version)
+    else:
+        transaction.check(operation.path, operation.version)
+
+
+def _outcome(operation: Operation, result: Any) -> Outcome:
+    if isinstance(operation, Create):
+        return Outcome(str(result), 0)
+    if isinstance(operation, SetData):
+        return Outcome(operation.path, result.version)
+    return Outcome(operation.path, operation.version)

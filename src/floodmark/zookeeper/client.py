@@ -1,0 +1,181 @@
+"""One ZooKeeper session on an asyncio loop: kazoo's threads below, awaitable calls above.
+
+The metadata store makes one for each of its sessions: a client whose session has expired is thrown
+away, so that nothing is ever done under a session that its owner does not know of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from kazoo.client import KazooClient, KazooState
+from kazoo.exceptions import (
+    AuthFailedError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    OperationTimeoutError,
+    SessionExpiredError,
+)
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.retry import KazooRetry
+
+SessionHandle = tuple[int, bytes]
+"""Id and password: whoever has them can take the session over, or end it."""
+
+
+class Contact(Enum):
+    """What a session's owner hears of it."""
+
+    INTERRUPTED = "interrupted"
+    RESTORED = "restored"
+    EXPIRED = "expired"
+
+
+class NoAnswer(Exception):
+    """ZooKeeper did not answer; what was asked for may or may not have been done."""
+
+
+class Expired(Exception):
+    """The session is over, and its ephemeral nodes are gone. Nothing was done."""
+
+
+class LoopClient:
+    """`start` and `close` once each."""
+
+    def __init__(
+        self,
+        hosts: str,
+        session_timeout_ms: int,
+        on_contact: Callable[[Contact], None],
+    ) -> None:
+        """`hosts` as ZooKeeper's clients write them: `a:2181,b:2181/chroot`. `on_contact` is called
+        on the loop."""
+        self.hosts = hosts
+        self._loop = asyncio.get_running_loop()
+        self._timeout_s = session_timeout_ms / 1000
+        # It reconnects for ever, and soon: the session may be over before long.
+        reconnect = KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=0.5)
+        servers, slash, chroot = hosts.partition("/")
+        self._chroot = f"{slash}{chroot}".rstrip("/")
+        self.kazoo = KazooClient(servers, timeout=self._timeout_s, connection_retry=reconnect)
+        self._on_contact = on_contact
+        self._connected = asyncio.Event()
+        self._is_closed = False
+        self._was_connected = False
+        # Written by a thread of kazoo's the moment that it knows.
+        self.is_expired = False
+
+    @property
+    def handle(self) -> SessionHandle | None:
+        """Known once it has started."""
+        handle: SessionHandle | None = self.kazoo.client_id
+        return handle
+
+    async def start(self, timeout_ms: float) -> None:
+        """Raises NoAnswer when nobody answers in time. The chroot is made if it is not there."""
+        self.kazoo.add_listener(self._state_changed)
+        connected = self.kazoo.start_async()
+        await self._loop.run_in_executor(None, connected.wait, timeout_ms / 1000)
+        if not self.kazoo.connected:
+            await self.close()
+            raise NoAnswer(f"no ZooKeeper answers at {self.hosts}")
+        self._connected.set()
+        if self._chroot:
+            await self.ask(self.kazoo.ensure_path_async, self._chroot)
+            self.kazoo.chroot = self._chroot
+
+    async def close(self) -> None:
+        """Ends the session: its ephemeral nodes go."""
+        self._is_closed = True
+        self._connected.set()
+        await self._loop.run_in_executor(None, self._end)
+
+    def _end(self) -> None:
+        self.kazoo.stop()
+        self.kazoo.close()
+
+    async def ask(self, operation: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """One of kazoo's `_async` calls. Waits for a connection first, as long as the session may
+        last. Refusals are kazoo's exceptions; NoAnswer and Expired are ours."""
+        await self._until_connected()
+        future: asyncio.Future[Any] = self._loop.create_future()
+
+        def done(result: Any) -> None:
+            self._on_loop(_settle, future, result)
+
+        try:
+            operation(*arguments, **options).rawlink(done)
+            async with asyncio.timeout(self._timeout_s):
+                return await future
+        except (SessionExpiredError, ConnectionClosedError, AuthFailedError):
+            raise Expired() from None
+        except (ConnectionLoss, OperationTimeoutError, TimeoutError) as error:
+            text = "the connection was lost" if isinstance(error, ConnectionLoss) else "no answer"
+            raise NoAnswer(f"ZooKeeper {self.hosts}: {text}") from error
+
+    async def _until_connected(self) -> None:
+        if not self._connected.is_set():
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    await self._connected.wait()
+            except TimeoutError:
+                raise NoAnswer(f"no ZooKeeper answers at {self.hosts}") from None
+        if self.is_expired or self._is_closed:
+            raise Expired()
+
+    # From kazoo's threads to the loop
+
+    def _state_changed(self, state: str) -> None:
+        if state == KazooState.LOST:
+            self.is_expired = True
+        self._on_loop(self._note_state, state)
+
+    def _note_state(self, state: str) -> None:
+        if self._is_closed:
+            return
+        if state == KazooState.CONNECTED:
+            self._connected.set()
+            if self._was_connected and not self.is_expired:
+                self._on_contact(Contact.RESTORED)
+            self._was_connected = True
+        elif state == KazooState.SUSPENDED:
+            self._connected.clear()
+            self._on_contact(Contact.INTERRUPTED)
+        else:
+            # Who waits for a connection learns that there will be none.
+            self._connected.set()
+            self._on_contact(Contact.EXPIRED)
+
+    def _on_loop(self, function: Callable[..., None], *arguments: object) -> None:
+        # RuntimeError: the loop has ended before kazoo's threads.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+
+def _settle(future: asyncio.Future[Any], result: Any) -> None:
+    if future.done():
+        return
+    if result.exception is not None:
+        future.set_exception(result.exception)
+    else:
+        future.set_result(result.value)
+
+
+async def end_session(hosts: str, handle: SessionHandle, timeout_ms: float) -> None:
+    """Ends the session of a process that is gone, so that nobody has to wait until it expires.
+
+    Does nothing when it is over already, or ZooKeeper does not answer.
+    """
+
+    def end() -> None:
+        kazoo = KazooClient(hosts, client_id=handle)
+        with contextlib.suppress(KazooTimeoutError):
+            kazoo.start(timeout_ms / 1000)
+        kazoo.stop()
+        kazoo.close()
+
+    await asyncio.get_running_loop().run_in_executor(None, end)
