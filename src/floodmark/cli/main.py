@@ -22,6 +22,8 @@ SHORT_HELPS = {
     "group": "List, describe, reset and delete groups.",
     "transaction": "List, describe and abort transactions.",
     "cluster": "Describe brokers, controller and disks.",
+    "acl": "List, add and remove ACLs.",
+    "quota": "Describe and alter quotas of clients.",
     "records": "Delete records up to an offset.",
     "feature": "Describe, upgrade and downgrade features.",
     "produce": "Send records from stdin or a file.",
