@@ -11,14 +11,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 from floodmark.apis.access import Access
 from floodmark.apis.context import RequestContext
+from floodmark.apis.farewell import Farewell
 from floodmark.apis.gate import throttled
-from floodmark.invariant import invariant
-from floodmark.network.request_channel import Outcome, Response
+from floodmark.network.request_channel import CloseConnection, Outcome, Response
 from floodmark.network.transfer import Answer
 from floodmark.promise import Promise
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.compiler import Decoder, Encoder
-from floodmark.wire.schema import schema_of
 
 _FETCH = ApiKey.FETCH
 
@@ -52,16 +51,20 @@ class Route(NamedTuple):
         if message is None or isinstance(message, (bytes, list)):
             answer = message
         else:
+            farewell = message if isinstance(message, Farewell) else None
+            message = message if farewell is None else farewell.message
             if self.count_errors is not None:
                 self.count_errors(message)
             answer = self.encoded(context.header.correlation_id, message)
+            if farewell is not None:
+                raise CloseConnection(farewell.reason, answer)
         if context.services.quotas.is_unlimited:
             return answer
         return throttled(self, context, message, answer)
 
     def outcome(self, context: RequestContext, result: Any) -> Outcome:
         """What a handler has returned, for the request channel."""
-        if result is None or isinstance(result, (self.response_class, bytes, list)):
+        if result is None or isinstance(result, (self.response_class, bytes, list, Farewell)):
             return self.answer(context, result)
         if isinstance(result, Promise):
             return result.map(partial(self.answer, context))
@@ -69,10 +72,3 @@ class Route(NamedTuple):
 
     async def _finish(self, context: RequestContext, work: Coroutine[Any, Any, Any]) -> Response:
         return self.answer(context, await work)
-
-    @property
-    def throttle_position(self) -> int:
-        """Where the throttle time lies in an answer that comes from a template: first of all."""
-        first = next(f for f in schema_of(self.response_class).fields if f.exists_in(self.version))
-        invariant(first.name == "throttle_time_ms", f"{self.api_key.name} has no templates")
-        return len(self.encode_header(0))

@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
-from floodmark.client.admin import configs, features, group_admin, transaction_admin
+from floodmark.client.admin import (
+    acls,
+    configs,
+    features,
+    group_admin,
+    quotas,
+    reassignments,
+    transaction_admin,
+    users,
+)
 from floodmark.client.admin.admin_types import (
     ActiveProducer,
     ClusterDescription,
@@ -39,6 +48,8 @@ from floodmark.client.consumer.group_offsets import (
 from floodmark.client.errors import KafkaError, error_of, raise_for_code
 from floodmark.client.offsets import ListedOffset, list_offsets
 from floodmark.client.settings import ClientSettings
+from floodmark.security.acls import Acl, AclFilter
+from floodmark.security.quota_entities import QuotaEntity
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -102,6 +113,36 @@ class Admin:
     async def close(self) -> None:
         if self._owns_cluster:
             await self.cluster.close()
+
+    # --- security ---
+
+    async def create_acls(self, wanted: Sequence[Acl]) -> list[KafkaError | None]:
+        """One error, or None, for each ACL."""
+        return await acls.create(self.cluster, wanted)
+
+    async def describe_acls(self, wanted: AclFilter | None = None) -> list[Acl]:
+        return await acls.describe(self.cluster, wanted or AclFilter())
+
+    async def delete_acls(self, filters: Sequence[AclFilter]) -> list[list[Acl]]:
+        """The ACLs that each filter found, which are gone now."""
+        return await acls.delete(self.cluster, filters)
+
+    async def describe_client_quotas(
+        self, wanted: Mapping[str, str | None] | None = None, *, strict: bool = False
+    ) -> dict[QuotaEntity, dict[str, float]]:
+        """`wanted` names the parts `user`, `client-id` or `ip`: a name, "" for the default, or None
+        for any. Strict entities have no other parts."""
+        return await quotas.describe(self.cluster, wanted or {}, strict=strict)
+
+    async def alter_client_quotas(
+        self,
+        entity: QuotaEntity,
+        changes: Mapping[str, float | None],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """None removes a quota."""
+        await quotas.alter(self.cluster, entity, changes, validate_only=validate_only)
 
     # --- topics ---
 
@@ -198,6 +239,29 @@ class Admin:
             ]
 
         return await self.cluster.retry(attempt)
+
+    # --- users ---
+
+    async def describe_scram_users(
+        self, names: Sequence[str] | None = None
+    ) -> list[users.UserDescription]:
+        """Which SCRAM credentials these users have, or all users that have one."""
+        return await users.describe(self.cluster, names)
+
+    async def set_scram_password(
+        self,
+        name: str,
+        password: str,
+        mechanism: str = users.DEFAULT_MECHANISM,
+        iterations: int = users.DEFAULT_ITERATIONS,
+    ) -> None:
+        """Let a user authenticate by this password; the password itself is not sent."""
+        await users.alter(
+            self.cluster, [users.upsertion(name, password, mechanism, iterations)], []
+        )
+
+    async def delete_scram_credentials(self, name: str, mechanisms: Sequence[str]) -> None:
+        await users.alter(self.cluster, [], [users.deletion(name, m) for m in mechanisms])
 
     # --- settings ---
 
@@ -400,6 +464,23 @@ class Admin:
     ) -> dict[TopicPartition, KafkaError | None]:
         """The outcome for each of these partitions, or for all that needed an election."""
         return await elect_leaders(self.cluster, election_type, partitions)
+
+    async def alter_partition_reassignments(
+        self, moves: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Begin to move partitions to these brokers, the preferred leader first; None calls a move
+        off. `list_partition_reassignments` tells which moves are not complete yet.
+
+            moves = {TopicPartition("orders", 0): [2, 3], TopicPartition("orders", 1): None}
+            await admin.alter_partition_reassignments(moves)
+        """
+        return await reassignments.alter(self.cluster, moves)
+
+    async def list_partition_reassignments(
+        self, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, reassignments.PartitionReassignment]:
+        """The moves under way of these partitions, or of all; one that is complete is not there."""
+        return await reassignments.under_way(self.cluster, partitions)
 
     async def describe_cluster(self) -> ClusterDescription:
         response: DescribeClusterResponse = await self.cluster.retry(
