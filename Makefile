@@ -46,9 +46,9 @@ test-clients: setup
 	$(PYTEST) -q -n 2 --ignore=tests/clients/python tests/clients
 
 # 100 rounds of kill -9 under idempotent load, 30 under exactly-once load, 8 in the middle of compaction,
-# and 60 in a cluster of three.
+# and 60 in a cluster of three; each fault of the network, the disk and the clock there five times.
 test-crash: setup
-	FLOODMARK_CRASH_ROUNDS=100 FLOODMARK_EOS_ROUNDS=30 FLOODMARK_CLUSTER_ROUNDS=60 $(PYTEST) -q --timeout=900 tests/crash
+	FLOODMARK_CRASH_ROUNDS=100 FLOODMARK_EOS_ROUNDS=30 FLOODMARK_CLUSTER_ROUNDS=60 FLOODMARK_FAULT_ROUNDS=5 $(PYTEST) -q --timeout=900 tests/crash
 
 # Pipelines on real Spark, against our broker and the same against Apache Kafka: wants java and mvn.
 test-spark: .venv/spark
@@ -70,7 +70,7 @@ explore: setup
 
 # Hours: thousands of crashes, millions of hostile requests, many more simulated schedules.
 soak: .venv/spark
-	FLOODMARK_CRASH_ROUNDS=3000 FLOODMARK_EOS_ROUNDS=1000 FLOODMARK_COMPACTION_KILLS=200 FLOODMARK_CLUSTER_ROUNDS=1000 \
+	FLOODMARK_CRASH_ROUNDS=3000 FLOODMARK_EOS_ROUNDS=1000 FLOODMARK_COMPACTION_KILLS=200 FLOODMARK_CLUSTER_ROUNDS=1000 FLOODMARK_FAULT_ROUNDS=100 \
 	FLOODMARK_FUZZ_REQUESTS=2000000 FLOODMARK_SIM_SCHEDULES=20000 $(PYTEST) -q --timeout=0 tests/crash tests/fuzz tests/simulation
 	FLOODMARK_SPARK_KILLS=20 FLOODMARK_SPARK_OUTAGE_SECONDS=60 FLOODMARK_SPARK_PARTITION_MB=10000 \
 	$(PYTEST) -q --timeout=0 tests/spark/test_exactly_once.py tests/spark/test_bad_input.py tests/spark/test_memory.py

@@ -1,6 +1,7 @@
 """The two brokers that are compared, and what a case needs to reach them."""
 
 import sys
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -86,3 +87,24 @@ def running(name: str, folder: Path, settings: Settings = None) -> Iterator[Serv
     with process:
         process.wait_until(lambda: broker_answers(port))
         yield Server(name, port, process, folder, settings)
+
+
+@contextmanager
+def running_command(floodmark: list[str], folder: Path) -> Iterator[Server]:
+    """A Floodmark that is started by this command instead of our own, for example of another
+    checkout, with a fixed order of sets."""
+    port = free_port()
+    command = floodmark + up_command(port, folder / "data")[1:]
+    process = ServerProcess(command, folder / "server.out", {"PYTHONHASHSEED": "0"})
+    with process:
+        process.wait_until(lambda: broker_answers(port))
+        _wait_until_idle(process)
+        yield Server("floodmark", port, process, folder)
+
+
+def _wait_until_idle(process: ServerProcess) -> None:
+    """A fresh broker loads modules in the background for a while."""
+    before, now = -1.0, process.cpu_seconds()
+    while now - before > 0.01:
+        time.sleep(0.5)
+        before, now = now, process.cpu_seconds()

@@ -42,7 +42,11 @@ PARTS = (
     Part("simulation", ("tests/simulation/test_schedules.py",)),
     Part("fuzz", ("tests/fuzz",), {"FLOODMARK_FUZZ_REQUESTS": "20000"}),
     Part("crashes", ("tests/crash",)),
-    Part("cluster", ("tests/crash/test_exactly_once.py",), {"FLOODMARK_EOS_CLUSTER": "1"}),
+    Part(
+        "cluster faults",
+        ("tests/crash/test_cluster_faults.py", "tests/crash/test_zombie_leader.py"),
+        {},
+    ),
     # Nothing is acknowledged at once, as in a cluster.
     Part(
         "flushed",

@@ -1,4 +1,6 @@
+import com.sun.management.OperatingSystemMXBean;
 import dev.floodmark.bench.Bench;
+import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.atomic.LongAdder;
@@ -6,7 +8,10 @@ import org.apache.dubbo.config.ApplicationConfig;
 import org.apache.dubbo.config.ReferenceConfig;
 import org.apache.dubbo.config.RegistryConfig;
 
-/** Calls two providers in turn, with the same threads: seconds, rounds, then name=port pairs. */
+/**
+ * Calls two providers in turn, with the same threads: seconds, rounds, then name=port pairs. Prints a
+ * line per measurement: case, name, calls, seconds, and the CPU seconds of this process.
+ */
 public class BenchConsumer {
     private static final int THREADS = 16;
 
@@ -41,8 +46,11 @@ public class BenchConsumer {
         for (int round = -1; round < rounds; round++) {
             for (int i = 0; i < works.length; i++) {
                 for (int j = 0; j < providers.size(); j++) {
-                    double rate = measure(providers.get(j), works[i], seconds);
-                    if (round >= 0) System.out.println(cases[i] + " " + names.get(j) + " " + (long) rate);
+                    long cpu = cpuNanos();
+                    double[] outcome = measure(providers.get(j), works[i], seconds);
+                    System.out.printf("%s %s %.0f %.3f %.3f%n", round < 0 ? "warmup" : cases[i],
+                            names.get(j), outcome[0], outcome[1], (cpuNanos() - cpu) / 1e9);
+                    System.out.flush();
                 }
             }
         }
@@ -50,7 +58,12 @@ public class BenchConsumer {
         Runtime.getRuntime().halt(0);
     }
 
-    private static double measure(Bench bench, Work work, double seconds) throws Exception {
+    private static long cpuNanos() {
+        return ((OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean()).getProcessCpuTime();
+    }
+
+    /** Calls and seconds. */
+    private static double[] measure(Bench bench, Work work, double seconds) throws Exception {
         LongAdder calls = new LongAdder();
         long start = System.nanoTime();
         long end = start + (long) (seconds * 1e9);
@@ -66,6 +79,6 @@ public class BenchConsumer {
             threads.add(thread);
         }
         for (Thread thread : threads) thread.join();
-        return calls.sum() / ((System.nanoTime() - start) / 1e9);
+        return new double[] {calls.sum(), (System.nanoTime() - start) / 1e9};
     }
 }

@@ -1,8 +1,9 @@
 """kill -9 of one broker of three under idempotent load, again and again, on either store.
 
-Leaders, followers and controllers are hit alike; some brokers are stopped in order, and some stand
-still for longer than their session lasts. On ZooKeeper, an ensemble of three, its leader is killed,
-too. What was acknowledged by two replicas is there in the end, once, in order and at its offset.
+Leaders, followers, controllers and group coordinators are hit alike; some brokers are stopped in
+order, and some stand still for longer than their session lasts. On ZooKeeper, an ensemble of three,
+its leader is killed, too. What was acknowledged by two replicas is there in the end, once, in order
+and at its offset; a group reads on without a gap, and keeps what it has committed.
 `FLOODMARK_CLUSTER_ROUNDS` says how often somebody goes.
 """
 
@@ -18,11 +19,12 @@ from random import Random
 import pytest
 
 from crash_kit.checker import Checker
+from crash_kit.group_reader import GroupReader
 from crash_kit.load import Load
-from floodmark.client.admin.admin import Admin
-from floodmark.client.admin.admin_types import NewTopic
-from kit.cluster import IDS, ProcessCluster
+from floodmark.testing import Cluster
+from kit.cluster import leader_ports
 from kit.seeds import seed
+from kit.waiting import wait_for
 from kit.zookeeper import Ensemble
 
 ROUNDS = int(os.environ.get("FLOODMARK_CLUSTER_ROUNDS", "6"))
@@ -49,81 +51,77 @@ WEIGHTS = {Kind.KILL: 5, Kind.STOP: 2, Kind.PAUSE: 2, Kind.KILL_ZOOKEEPER: 2}
 
 
 @contextmanager
-def on_shared_folder(folder: Path) -> Iterator[ProcessCluster]:
-    cluster = ProcessCluster(folder, SETTINGS)
-    try:
-        yield cluster
-    finally:
-        cluster.stop()
+def shared_folder(folder: Path) -> Iterator[None]:
+    yield None
 
 
 @contextmanager
-def on_zookeeper(folder: Path) -> Iterator[ProcessCluster]:
+def zookeeper(folder: Path) -> Iterator[Ensemble]:
     with Ensemble(folder / "zookeeper") as ensemble:
-        cluster = ProcessCluster(folder, SETTINGS, zookeeper=f"{ensemble.hosts}/kafka")
-        cluster.ensemble = ensemble
-        try:
-            yield cluster
-        finally:
-            cluster.stop()
+        yield ensemble
 
 
 @pytest.mark.timeout(max(300, ROUNDS * 30))
-@pytest.mark.parametrize("store", [on_shared_folder, on_zookeeper])
+@pytest.mark.parametrize("store", [shared_folder, zookeeper])
 def test_nothing_acknowledged_by_two_replicas_is_lost_or_repeated(
-    tmp_path: Path, store: Callable[[Path], AbstractContextManager[ProcessCluster]]
+    tmp_path: Path, store: Callable[[Path], AbstractContextManager[Ensemble | None]]
 ) -> None:
     print(f"FLOODMARK_SEED={SEED} FLOODMARK_CLUSTER_ROUNDS={ROUNDS}")
+    with store(tmp_path) as ensemble:
+        connect = {} if ensemble is None else {"zookeeper.connect": f"{ensemble.hosts}/kafka"}
+        with Cluster(tmp_path, SETTINGS | connect) as cluster:
+            cluster.create_topic(TOPIC, PARTITIONS, {"segment.bytes": 1048576})
+            run_rounds(cluster, ensemble)
+
+
+def run_rounds(cluster: Cluster, ensemble: Ensemble | None) -> None:
     random = Random(SEED)
-    with store(tmp_path) as cluster:
-        load = Load(cluster.bootstrap, TOPIC, PARTITIONS, SEED)
-        checker = Checker(TOPIC, PARTITIONS, SEED)
-        asyncio.run(create_topic(cluster.bootstrap))
-        load.start()
-        try:
+    load = Load(cluster.bootstrap_servers, TOPIC, PARTITIONS, SEED)
+    checker = Checker(TOPIC, PARTITIONS, SEED)
+    load.start()
+    try:
+        with GroupReader(cluster.bootstrap_servers, TOPIC, "readers") as reader:
             for number in range(ROUNDS):
                 time.sleep(random.uniform(0, LONGEST_LIFE_S))
-                kind = drawn(random, cluster)
+                kind = drawn(random, ensemble)
                 print(f"round {number}: {kind.value}")
-                strike(kind, cluster, random)
+                strike(kind, cluster, ensemble, random)
                 if random.random() >= IMPATIENT_SHARE:
                     cluster.wait_until_in_sync(TOPIC)
                 assert not load.problems
-            cluster.wait_until_in_sync(TOPIC)
-        finally:
+                reader.check()
             load.finish()
-        assert not load.problems
-        asyncio.run(checker.check_all(cluster.leaders(TOPIC), load))
-        print(f"{ROUNDS} rounds, {checker.records} records, all as promised")
+            sent = len(load.acknowledged())
+            wait_for(lambda: sum(reader.seen.values()) >= sent, 60)
+            reader.check()
+    finally:
+        load.finish()
+    cluster.wait_until_in_sync(TOPIC)
+    assert not load.problems
+    asyncio.run(checker.check_all(leader_ports(cluster, TOPIC, PARTITIONS), load))
+    print(f"{ROUNDS} rounds, {checker.records} records, all as promised")
 
 
-def drawn(random: Random, cluster: ProcessCluster) -> Kind:
-    kinds = [kind for kind in Kind if kind is not Kind.KILL_ZOOKEEPER or cluster.ensemble]
+def drawn(random: Random, ensemble: Ensemble | None) -> Kind:
+    kinds = [kind for kind in Kind if kind is not Kind.KILL_ZOOKEEPER or ensemble is not None]
     return random.choices(kinds, [WEIGHTS[kind] for kind in kinds])[0]
 
 
-def strike(kind: Kind, cluster: ProcessCluster, random: Random) -> None:
-    broker_id = random.choice(IDS)
-    process = cluster.processes[broker_id]
+def strike(kind: Kind, cluster: Cluster, ensemble: Ensemble | None, random: Random) -> None:
+    broker = random.choice(cluster.ids)
     absence_s = random.uniform(0, LONGEST_ABSENCE_S)
     if kind is Kind.PAUSE:
-        process.freeze()
+        cluster.pause(broker)
         time.sleep(SESSION_TIMEOUT_MS / 1000 + absence_s)
-        process.thaw()
+        cluster.resume(broker)
+        cluster.wait_until_complete()
     elif kind is Kind.KILL_ZOOKEEPER:
-        assert cluster.ensemble is not None
-        server = cluster.ensemble.leader()
+        assert ensemble is not None
+        server = ensemble.leader()
         server.stop()
         time.sleep(absence_s)
         server.start()
     else:
-        (process.stop if kind is Kind.STOP else process.kill)()
+        (cluster.stop if kind is Kind.STOP else cluster.kill)(broker)
         time.sleep(absence_s)
-        cluster.start(broker_id)
-    cluster.wait_until_up()
-
-
-async def create_topic(bootstrap: str) -> None:
-    async with Admin(bootstrap) as admin:
-        configs = {"min.insync.replicas": "2", "segment.bytes": "1048576"}
-        await admin.create_topic(NewTopic(TOPIC, PARTITIONS, len(IDS), configs=configs))
+        cluster.start(broker)

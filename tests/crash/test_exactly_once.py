@@ -24,8 +24,8 @@ from crash_kit.copier import CONNECTION, GROUP, transformed
 from crash_kit.exactly_once import LONGEST_WAIT_S, check_copies, nothing_stays_open
 from floodmark.client.admin.admin import Admin
 from floodmark.client.admin.admin_types import NewTopic
+from floodmark.testing import Cluster
 from kit.broker import Broker, start_floodmark
-from kit.cluster import IDS, ProcessCluster
 from kit.process import free_port
 from kit.seeds import seed
 from kit.waiting import wait_for
@@ -64,17 +64,16 @@ class ThreeBrokers:
     replicas = 3
 
     def __init__(self, folder: Path) -> None:
-        self._cluster = ProcessCluster(folder)
-        self.bootstrap = self._cluster.bootstrap
+        self._cluster = Cluster(folder).open()
+        self.bootstrap = self._cluster.bootstrap_servers
 
     def replace_one(self, random: Random) -> None:
-        broker_id = random.choice(IDS)
-        self._cluster.processes[broker_id].kill()
-        self._cluster.start(broker_id)
-        self._cluster.wait_until_up()
+        broker = random.choice(self._cluster.ids)
+        self._cluster.kill(broker)
+        self._cluster.start(broker)
 
     def stop(self) -> None:
-        self._cluster.stop()
+        self._cluster.close()
 
 
 class Machines:
@@ -108,15 +107,8 @@ class Machines:
         self.copier.stdin.close()
 
 
-KINDS: list[type[OneBroker] | type[ThreeBrokers]] = [OneBroker]
-if "FLOODMARK_EOS_CLUSTER" in os.environ:
-    KINDS.append(ThreeBrokers)
-"""In a cluster a copier still stands for half a minute now and then: exploration runs it, the gate
-will when that is mended."""
-
-
 @pytest.mark.timeout(3 * LONGEST_WAIT_S + ROUNDS * 15)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [OneBroker, ThreeBrokers])
 def test_a_copy_under_kill_nine_has_every_input_exactly_once(
     tmp_path: Path, kind: type[OneBroker] | type[ThreeBrokers]
 ) -> None:

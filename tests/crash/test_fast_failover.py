@@ -9,22 +9,22 @@ import pytest
 
 import crash_kit.patient_sessions
 from floodmark.client import Producer
-from floodmark.client.admin.admin import Admin
-from floodmark.client.admin.admin_types import NewTopic
-from kit.cluster import IDS, ProcessCluster
+from floodmark.testing import Cluster
 
 TOPIC = "replicated"
 SESSION_MS = 60_000
 LONGEST_FAILOVER_S = 10.0
 """Far below the session, and far above the half second that it takes on a quiet machine."""
 
-PROGRAM = [sys.executable, crash_kit.patient_sessions.__file__]
 SETTINGS = {
-    "zookeeper.session.timeout.ms": str(SESSION_MS),
-    "min.insync.replicas": "2",
+    "zookeeper.session.timeout.ms": SESSION_MS,
     # A follower that is gone must not be waited for either.
-    "replica.lag.time.max.ms": str(SESSION_MS),
+    "replica.lag.time.max.ms": SESSION_MS,
 }
+
+
+class PatientCluster(Cluster):
+    program = (sys.executable, crash_kit.patient_sessions.__file__)
 
 
 @pytest.mark.timeout(180)
@@ -34,25 +34,20 @@ SETTINGS = {
 def test_writing_goes_on_before_the_session_of_the_dead_leader_ends(
     tmp_path: Path, is_controller: bool
 ) -> None:
-    cluster = ProcessCluster(tmp_path, SETTINGS, PROGRAM)
-    try:
+    with PatientCluster(tmp_path, SETTINGS) as cluster:
+        cluster.create_topic(TOPIC, 6)
         taken_s = asyncio.run(failover(cluster, is_controller))
         assert taken_s < LONGEST_FAILOVER_S
         print(f"writing went on after {taken_s:.2f} s")
-    finally:
-        for process in cluster.processes.values():
-            process.kill()
 
 
-async def failover(cluster: ProcessCluster, is_controller: bool) -> float:
+async def failover(cluster: Cluster, is_controller: bool) -> float:
     """Kills a broker, and returns the seconds until each partition takes a record again."""
-    async with Admin(cluster.bootstrap) as admin:
-        await admin.create_topics([NewTopic(TOPIC, 6, 3)])
-        controller = (await admin.describe_cluster()).controller_id
-    async with Producer(cluster.bootstrap) as producer:
+    controller = cluster.controller()
+    async with Producer(cluster.bootstrap_servers) as producer:
         await write_everywhere(producer)
-        victim = controller if is_controller else next(i for i in IDS if i != controller)
-        cluster.processes[victim].kill()
+        victim = controller if is_controller else next(i for i in cluster.ids if i != controller)
+        cluster.kill(victim)
         began = time.monotonic()
         await write_everywhere(producer)
         return time.monotonic() - began

@@ -8,6 +8,7 @@ transactions are aborted on purpose, with records that nobody may ever read.
 import os
 import sys
 import threading
+import time
 from random import Random
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
@@ -15,7 +16,8 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 GROUP = TRANSACTIONAL_ID = "copier"
 ABORTED = b"aborted"
 BATCH = 20
-OPERATION_TIMEOUT_S = 30
+OPERATION_TIMEOUT_S = 5
+LONGEST_CALL_S = 3 * OPERATION_TIMEOUT_S
 ABORTED_SHARE = 0.3
 CONNECTION = {
     "retry.backoff.ms": 10,
@@ -33,17 +35,44 @@ def transformed(value: bytes) -> bytes:
 
 
 def main(bootstrap: str, source: str, target: str, seed: str) -> None:
-    random = Random(seed)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    while True:
-        try:
-            copy(bootstrap, source, target, random)
-        except KafkaException as problem:
-            # Fatal or not: a new producer recovers, as an application that is restarted does.
-            print(f"starting over: {problem}", flush=True)
+    watchdog = Watchdog()
+    try:
+        copy(bootstrap, source, target, Random(seed), watchdog)
+    except KafkaException as problem:
+        # Fatal or not: a new process recovers.
+        start_over(str(problem))
 
 
-def copy(bootstrap: str, source: str, target: str, random: Random) -> None:
+def start_over(why: str) -> None:
+    """As an application that is restarted: nothing of this process is left, not even a thread."""
+    print(f"starting over: {why}", flush=True)
+    *same, seed = sys.argv[1:]
+    os.execv(sys.executable, [sys.executable, __file__, *same, str(int(seed) + 1)])
+
+
+class Watchdog:
+    """Starts over when a call does not return.
+
+    A broker that is gone from the metadata keeps librdkafka 2.16 from ever sending its
+    TxnOffsetCommit, and from giving up when the time is over: it waits for that broker, which was
+    the group's coordinator, to connect.
+    """
+
+    def __init__(self) -> None:
+        self._fed_at = time.monotonic()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def feed(self) -> None:
+        self._fed_at = time.monotonic()
+
+    def _watch(self) -> None:
+        while time.monotonic() - self._fed_at < LONGEST_CALL_S:
+            time.sleep(0.1)
+        start_over("a call did not return")
+
+
+def copy(bootstrap: str, source: str, target: str, random: Random, watchdog: Watchdog) -> None:
     common = {"bootstrap.servers": bootstrap, **CONNECTION}
     producer = Producer(
         common | {"transactional.id": TRANSACTIONAL_ID, "transaction.timeout.ms": 10_000}
@@ -61,15 +90,13 @@ def copy(bootstrap: str, source: str, target: str, random: Random) -> None:
         }
     )
     consumer.subscribe([source])
-    try:
-        while True:
-            messages = [m for m in consumer.consume(BATCH, 0.1) if m.error() is None]
-            if messages and random.random() < ABORTED_SHARE:
-                abort_on_purpose(producer, target, len(messages))
-            if messages:
-                copy_batch(producer, consumer, target, messages)
-    finally:
-        consumer.close()
+    while True:
+        watchdog.feed()
+        messages = [m for m in consumer.consume(BATCH, 0.1) if m.error() is None]
+        if messages and random.random() < ABORTED_SHARE:
+            abort_on_purpose(producer, target, len(messages))
+        if messages:
+            copy_batch(producer, consumer, target, messages)
 
 
 def abort_on_purpose(producer: Producer, target: str, count: int) -> None:

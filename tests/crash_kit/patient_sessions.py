@@ -1,4 +1,4 @@
-"""The `floodmark` command with sessions that outlive their process, as ZooKeeper's do.
+"""A broker of a test cluster with sessions that outlive their process, as ZooKeeper's do.
 
 The shared store sees at once that a process has ended, by the lock that the kernel releases. Run as
 a program, this module looks at the lease alone.
@@ -10,8 +10,8 @@ import struct
 import sys
 from pathlib import Path
 
-from floodmark.cli.main import main
 from floodmark.metadata import session_keeper
+from floodmark.testing.cluster.child import main
 
 _LEASE = struct.Struct(">d")
 

@@ -93,6 +93,21 @@ def zookeeper_broker(
         yield broker
 
 
+def zookeeper_member(
+    folder: Path, broker_id: int, port: int, connect: str, settings: Mapping[str, str]
+) -> list[str]:
+    """The command of an Apache Kafka 3.9.1 broker in somebody else's ZooKeeper, data in
+    `folder`/data."""
+    properties = _ONE_NODE | {
+        "broker.id": str(broker_id),
+        "zookeeper.connect": connect,
+        "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "log.dirs": str(folder / "data"),
+    }
+    config = _write_properties(folder / "server.properties", properties | dict(settings))
+    return _broker_command(KAFKA_3, config, folder, "512m")
+
+
 def _broker_command(version: str, config: Path, folder: Path, heap: str) -> list[str]:
     flags = [f"-Xms{heap}", f"-Xmx{heap}", *_JVM, *_log4j(folder)]
     return ["java", *flags, "-cp", classpath(kafka_jars(version)), "kafka.Kafka", str(config)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
 
 from floodmark.apis.authorizer import Authorizer, Operation, Resource, ResourceKind
@@ -20,14 +21,14 @@ class Permits:
 
     def __init__(self, *permissions: Permission) -> None:
         self.permissions = set(permissions)
-        self.generation = 1
+        self.changed: Callable[[], None] = lambda: None
         self.asked: list[Permission] = []
         self.audited: list[tuple[IntEnum, Operation, Resource]] = []
         self.principals: set[tuple[Principal, str]] = set()
 
     def change(self, *permissions: Permission) -> None:
         self.permissions = set(permissions)
-        self.generation += 1
+        self.changed()
 
     def allows(
         self, principal: Principal, host: str, operation: Operation, resource: Resource
@@ -60,8 +61,8 @@ class Throttles:
     measures_time = False
 
     def __init__(self, *times_ms: int) -> None:
-        self.generation = 1
         self.times_ms = list(times_ms)
+        self.changed: Callable[[], None] = lambda: None
         self.usages: list[Usage] = []
         self.forgiven: list[Usage] = []
 
@@ -93,5 +94,9 @@ def plug_in(
         services = broker.broker.services
         services.authorizer = authorizer or services.authorizer
         services.quotas = quotas or services.quotas
+        for plugged in (authorizer, quotas):
+            if isinstance(plugged, Permits | Throttles):
+                plugged.changed = services.generation.end
+        services.generation.end()
 
     broker.call(plug())

@@ -19,6 +19,7 @@ from uuid import UUID
 
 from floodmark.apis.context import RequestContext
 from floodmark.apis.handlers import delete_records, fetch, list_offsets
+from floodmark.apis.prepared.memory import Generation
 from floodmark.clock import SystemClock
 from floodmark.network.connection import Peer
 from floodmark.promise import Promise
@@ -118,6 +119,7 @@ class Node:
             fetch_sessions=FetchSessions(100, 120_000, lambda: random.randint(1, 2**31 - 1)),
             topic_name=lambda topic_id: TOPIC if topic_id == TOPIC_ID else None,
             fetch_max_bytes=55 << 20,
+            generation=Generation(),
             leader=lambda *_: (-1, -1),
             image=SimpleNamespace(is_live=lambda broker: not cluster.nodes[broker].is_down),
         )

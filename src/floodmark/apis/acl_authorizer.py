@@ -7,6 +7,7 @@ until the next change: a client asks the same questions again and again.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from enum import IntEnum
 
 from floodmark.network.principal import Principal
@@ -24,9 +25,10 @@ MOST_CACHED = 50_000
 class AclAuthorizer:
     allows_all = False
 
-    def __init__(self, table: AclTable) -> None:
+    def __init__(self, table: AclTable, changed: Callable[[], None]) -> None:
+        """`changed` is called after every change of ACLs."""
         self.table = table
-        self.generation = 1
+        self._changed = changed
         self._verdicts: dict[tuple[Principal, str, Operation, Resource], Verdict] = {}
         self._any: dict[tuple[Principal, str, Operation, ResourceKind], bool] = {}
         self._denials = Occurrences()
@@ -34,9 +36,9 @@ class AclAuthorizer:
     def use(self, table: AclTable) -> None:
         """Decide by these ACLs from now on."""
         self.table = table
-        self.generation += 1
         self._verdicts.clear()
         self._any.clear()
+        self._changed()
 
     def allows(
         self, principal: Principal, host: str, operation: Operation, resource: Resource

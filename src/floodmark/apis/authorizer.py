@@ -37,15 +37,15 @@ DENIED = {
 
 
 class Authorizer(Protocol):
-    """Decides without waiting and without side effects a client could see."""
+    """Decides without waiting and without side effects a client could see.
+
+    After every change of ACLs it must end `Services.generation`: requests are authorized once and
+    then prepared.
+    """
 
     @property
     def allows_all(self) -> bool:
         """Whether there is nothing to ask: the gate is then skipped."""
-
-    @property
-    def generation(self) -> int:
-        """Rises with every change of ACLs: prepared requests of an older one are void."""
 
     def allows(
         self, principal: Principal, host: str, operation: Operation, resource: Resource
@@ -75,7 +75,6 @@ class AllowAll:
     """A broker without ACLs."""
 
     allows_all = True
-    generation = 0
     audits_allowed = False
 
     def allows(

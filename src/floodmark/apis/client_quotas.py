@@ -6,7 +6,7 @@ client, and with whom it shares it, is looked up once per change. Rates go on ov
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from floodmark.apis.quotas import Usage
@@ -58,11 +58,18 @@ class _Client(NamedTuple):
 
 
 class ClientQuotas:
-    def __init__(self, clock: Clock, windows: Windows, mutation_windows: Windows) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        windows: Windows,
+        mutation_windows: Windows,
+        changed: Callable[[], None],
+    ) -> None:
+        """`changed` is called after every change of quotas."""
+        self._changed = changed
         self._clock = clock
         self._windows = windows
         self._mutation_windows = mutation_windows
-        self.generation = 1
         self.is_unlimited = True
         self.measures_time = False
         self._limits = QuotaLimits({})
@@ -84,7 +91,7 @@ class ClientQuotas:
         self.is_unlimited = not limits.has_client_quotas
         self.measures_time = limits.has_request_quotas
         self._clients.clear()
-        self.generation += 1
+        self._changed()
 
     def throttle_ms(self, usage: Usage) -> int:
         if usage.api_key in EXEMPT:

@@ -19,12 +19,16 @@ from floodmark.apis.authorizer import (
     ResourceKind,
 )
 from floodmark.apis.failures import Failures
+from floodmark.apis.prepared.memory import Generation
 from floodmark.apis.quotas import Quotas, Unlimited, Usage
 from floodmark.controller.topic_names import why_invalid
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.headers import RequestHeader
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from floodmark.apis.authenticator import Authenticator
     from floodmark.clock import Clock
     from floodmark.config.broker_config import BrokerConfig
     from floodmark.controller.controller import Controller
@@ -69,6 +73,12 @@ class ControlRequests(Protocol):
     async def stop_replica(self, request: StopReplicaRequest) -> ErrorCode: ...
 
 
+class FolderMoves(Protocol):
+    """Moves partitions between log folders."""
+
+    def request(self, key: tuple[str, int], target: Path) -> None: ...
+
+
 class Coordinators(Protocol):
     """Both services, made when they are first asked for."""
 
@@ -92,10 +102,14 @@ class Services:
     control: ControlRequests
     coordinators: Coordinators
     fetch_sessions: FetchSessions
+    folder_moves: FolderMoves
     api_versions: Mapping[int, tuple[int, int]]
     failures: Failures = field(default_factory=Failures)
     authorizer: Authorizer = field(default_factory=AllowAll)
     quotas: Quotas = field(default_factory=Unlimited)
+    authenticator: Authenticator | None = None
+    # To be ended with every change of ACLs and quotas.
+    generation: Generation = field(default_factory=Generation)
     departed: DepartedBrokers | None = None
     """None where there are no other brokers."""
 
@@ -189,6 +203,7 @@ class RequestContext:
         "peer",
         "request_bytes",
         "services",
+        "throttle_ms",
     )
 
     def __init__(
@@ -203,6 +218,8 @@ class RequestContext:
         self.guard: Guard | None = None
         # Whether the handler itself has counted the request against the quotas.
         self.is_counted = False
+        # For how long the handler wants its client to wait.
+        self.throttle_ms = 0
         # How long the loop has worked on it, where that is measured.
         self.busy_ms = 0.0
         self.busy_since_ms: float | None = None

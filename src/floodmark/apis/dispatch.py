@@ -1,8 +1,8 @@
 """From the bytes of a request to the bytes of its answer, through the gates.
 
-Each request goes the same way: authenticate, authorize, throttle, handle (`apis.gate`). A prepared
-request, which this connection has sent before, skips decoding and authorizing as long as neither
-ACLs nor quotas have changed since.
+Each request goes the same way: authenticate, authorize, throttle, handle (`apis.gate`). Prepared
+requests (`apis.prepared`) skip decoding and authorizing, as long as neither ACLs nor quotas have
+changed since they were prepared.
 
 `SERVED` is the one list of what this broker can do: ApiVersions answers it, docs/compatibility.md
 is made from it, and a request outside it is refused. An API's module and its codecs are loaded when
@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from floodmark.apis.access import NOTHING
 from floodmark.apis.authorizer import Guard
@@ -23,7 +23,8 @@ from floodmark.apis.forwarding import FORWARDED, forwarding
 from floodmark.apis.gate import BEFORE_AUTHENTICATION, handle_guarded
 from floodmark.apis.handlers import api_versions, produce_before_v3
 from floodmark.apis.mutation_quota import MUTATIONS, limiting
-from floodmark.apis.route import Handle, Remember, Route
+from floodmark.apis.raw_sasl import is_raw, raw_token
+from floodmark.apis.route import Handle, Route
 from floodmark.network.connection import Connection, Peer
 from floodmark.network.principal import ANONYMOUS
 from floodmark.network.request_channel import CloseConnection, Outcome
@@ -42,6 +43,8 @@ class Served(NamedTuple):
 
 
 _PRODUCE = int(ApiKey.PRODUCE)
+
+Learn: TypeAlias = Callable[[RequestContext, Route, memoryview, Any, Any], None]
 
 SERVED: dict[ApiKey, Served] = {
     ApiKey.PRODUCE: Served(3, 13),
@@ -91,6 +94,8 @@ SERVED: dict[ApiKey, Served] = {
     ApiKey.DESCRIBE_CLIENT_QUOTAS: Served(0, 1),
     ApiKey.ALTER_CLIENT_QUOTAS: Served(0, 1),
     ApiKey.UPDATE_FEATURES: Served(0, 2),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Served(0, 0),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Served(0, 0),
     ApiKey.DESCRIBE_CLUSTER: Served(0, 2),
     ApiKey.DESCRIBE_PRODUCERS: Served(0, 0),
     ApiKey.DESCRIBE_TRANSACTIONS: Served(0, 0),
@@ -106,12 +111,14 @@ SERVED_TO_BROKERS: dict[ApiKey, Served] = {
     ApiKey.LEADER_AND_ISR: Served(5, 7),
     ApiKey.STOP_REPLICA: Served(3, 4),
     ApiKey.UPDATE_METADATA: Served(5, 8),
+    ApiKey.CONTROLLED_SHUTDOWN: Served(1, 3),
     ApiKey.ALTER_PARTITION: Served(2, 3),
     ApiKey.ALLOCATE_PRODUCER_IDS: Served(0, 0),
 }
 """What the brokers of a cluster ask each other; a broker alone does not serve it."""
 
 MOST_ENTRIES_OF_BROKERS = 10_000_000
+"""The controller names every partition there is."""
 
 
 def served_apis(*, in_cluster: bool) -> dict[ApiKey, Served]:
@@ -174,63 +181,74 @@ class Dispatch:
         self.timer: RequestTimer | None = None
         # By plain numbers: hashing an enum member is a call of a Python function.
         self._served = served_apis(in_cluster=ApiKey.LEADER_AND_ISR in services.api_versions)
-        self.requests: dict[int, int] = {int(key): 0 for key in self._served}
+        self._decoded: dict[int, int] = {int(key): 0 for key in self._served}
+        self._prepared = 0
+        self._generation = services.generation
+        # Prepares produces; loaded with the first one, like the API itself.
+        self._learn: Learn | None = None
         self.failures = services.failures
         self.sampled: Mapping[int, int] = SAMPLED
 
     def handle(self, connection: Connection, frame: memoryview) -> Outcome:
+        """The prepared way where it is open, else the full way."""
+        prepared, faults = connection.peer.prepared, self.faults
+        if (
+            prepared is None
+            or (outcome_of := prepared.outcome_of) is None
+            or prepared.generation != self._generation.number
+            or (faults is not None and faults.is_armed)
+        ):
+            return self._handle_in_full(connection, frame)
+        count, timer = self._prepared + 1, self.timer
+        begin_ms = None if timer is None or count % SAMPLE_EVERY else timer.now_ms()
+        outcome = outcome_of(frame)
+        if outcome is None:
+            return self._handle_in_full(connection, frame)
+        self._prepared = count
+        if begin_ms is None or timer is None:
+            return outcome
+        return timer.timed(_PRODUCE, begin_ms, outcome, connection)
+
+    def _handle_in_full(self, connection: Connection, frame: memoryview) -> Outcome:
         peer, services = connection.peer, self._services
-        timer, faults, requests = self.timer, self.faults, self.requests
+        timer, decoded = self.timer, self._decoded
         begin_ms: float | None = None
-        if faults is not None and not faults.is_armed:
-            faults = None
-        prepared = peer.shortcut
-        if prepared is not None and faults is None and not services.quotas.measures_time:
-            if prepared.generation != services.authorizer.generation + services.quotas.generation:
-                peer.shortcut = None
-            else:
-                count = requests[_PRODUCE]
-                if timer is not None and not count % SAMPLE_EVERY:
-                    begin_ms = timer.now_ms()
-                outcome = prepared.outcome_of(frame)
-                if outcome is not None:
-                    requests[_PRODUCE] = count + 1
-                    if begin_ms is None or timer is None:
-                        return outcome
-                    return timer.timed(_PRODUCE, begin_ms, outcome, connection)
+        if peer.principal is None and is_raw(peer):
+            return raw_token(services, peer, frame)
         try:
             header, position = decode_request_header(frame)
             api_key, version = header.api_key, header.api_version
             route = self._routes.get((api_key, version)) or self._find_route(api_key, version)
             if peer.principal is None and api_key not in BEFORE_AUTHENTICATION:
                 raise CloseConnection(f"{route.api_key.name} before authentication")
-            count = requests[api_key]
-            if timer is not None:
-                is_due = api_key not in SAMPLED or not count % SAMPLE_EVERY
-                begin_ms = timer.now_ms() if is_due else None
-            request, _ = route.decode(frame, position, self._limit_of(api_key))
+            count = decoded[api_key]
+            if timer is not None and (api_key not in SAMPLED or not count % SAMPLE_EVERY):
+                begin_ms = timer.now_ms()
+            request, _ = route.decode(frame, position, route.most_entries)
         except DecodeError as problem:
             raise CloseConnection(f"cannot read a request: {problem}") from problem
-        requests[api_key] = count + 1
+        decoded[api_key] = count + 1
         context = RequestContext(services, peer, header, len(frame))
         if services.quotas.measures_time:
             context.busy_since_ms = services.clock.monotonic_ms()
         handle = route.handle if services.authorizer.allows_all else self._guarded(route, peer)
-        if faults is None:
+        faults = self.faults
+        if faults is None or not faults.is_armed:
             result = handle(context, request)
         else:
             result = faults.intercept(route, request, lambda: handle(context, request))
-        if route.remember is not None:
-            route.remember(context, route, frame, request, result)
+        if api_key == _PRODUCE and self._learn is not None:
+            self._learn(context, route, frame, request, result)
         outcome = route.outcome(context, result)
         context.wait()
         if begin_ms is None or timer is None:
             return outcome
         return timer.timed(api_key, begin_ms, outcome, connection)
 
-    def _limit_of(self, api_key: int) -> int:
-        """How many entries a request may have. The controller names every partition there is."""
-        return MOST_ENTRIES_OF_BROKERS if api_key in SERVED_TO_BROKERS else self._most_entries
+    @property
+    def requests(self) -> dict[int, int]:
+        """How many requests came, by API key."""
+        return {**self._decoded, _PRODUCE: self._decoded[_PRODUCE] + self._prepared}
 
     def _guarded(self, route: Route, peer: Peer) -> Handle:
         """The handler behind the authorizer."""
@@ -260,6 +278,8 @@ class Dispatch:
             handle = forwarding(handle)
         if api_key in MUTATIONS:
             handle = limiting(api_key, handle)
+        if api_key is ApiKey.PRODUCE:
+            self._learn = import_module("floodmark.apis.prepared.produces").learn
         response_class = messages.response_class(api_key)
         route = Route(
             api_key,
@@ -270,7 +290,7 @@ class Dispatch:
             response_class,
             response_header_encoder(api_key, version),
             module.ACCESS,
-            _remember_of(api_key),
+            MOST_ENTRIES_OF_BROKERS if api_key in SERVED_TO_BROKERS else self._most_entries,
             self._services.failures.counter(int(api_key), response_class),
         )
         self._routes[(int(api_key), version)] = route
@@ -292,6 +312,7 @@ class Dispatch:
                 messages.response_class(api_key),
                 response_header_encoder(api_key, 0),
                 NOTHING,
+                self._most_entries,
                 count_errors=self._services.failures.counter(
                     int(api_key), messages.response_class(api_key)
                 ),
@@ -306,13 +327,6 @@ class Dispatch:
                 produce_before_v3.Refused,
                 response_header_encoder(api_key, version),
                 NOTHING,
+                self._most_entries,
             )
         raise CloseConnection(f"{api_key.name} v{version} is not served")
-
-
-def _remember_of(api_key: ApiKey) -> Remember | None:
-    """What comes again often enough to be remembered. Loaded with the first request, as the API."""
-    if api_key is not ApiKey.PRODUCE:
-        return None
-    remember: Remember = import_module("floodmark.apis.repeated_produce").remember
-    return remember

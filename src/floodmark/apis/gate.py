@@ -16,7 +16,8 @@ from floodmark.apis.authorizer import DENIED, Guard
 from floodmark.apis.context import RequestContext
 from floodmark.apis.deferred import after
 from floodmark.apis.error_answers import error_answer, error_entry
-from floodmark.network.request_channel import CloseConnection, Response
+from floodmark.network.request_channel import CloseConnection, Response, Throttled
+from floodmark.network.transfer import Answer
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import schema_of
 
@@ -145,43 +146,44 @@ def _merged(response: Any, refused: list[_Refused]) -> Any:
 # Throttle
 
 
-def throttled(route: Route, context: RequestContext, message: Any, answer: Response) -> Response:
-    """The answer with the time for which its client is throttled, if it is. The connection is
-    muted by the network room when the answer has left (KIP-219)."""
-    if context.is_counted:
+def throttled(
+    route: Route, context: RequestContext, message: Any, answer: Answer | None
+) -> Response:
+    """The answer, with the throttle time in it if its client is throttled. The network room mutes
+    the connection after it has sent the answer (KIP-219)."""
+    throttle_ms = context.throttle_ms
+    if not context.is_counted:
+        throttle_ms = max(throttle_ms, throttle_time(context, answer))
+    if throttle_ms <= 0:
         return answer
-    throttle_ms = throttle_time(context, answer)
-    if throttle_ms <= 0 or answer is None:
-        return answer
-    if not hasattr(message, "throttle_time_ms"):
-        return answer
-    message = copy(message)
-    message.throttle_time_ms = max(message.throttle_time_ms, throttle_ms)
-    return route.encoded(context.header.correlation_id, message)
+    if answer is None:
+        return Throttled(None, throttle_ms)
+    if hasattr(message, "throttle_time_ms"):
+        message = copy(message)
+        message.throttle_time_ms = max(message.throttle_time_ms, throttle_ms)
+        answer = route.encoded(context.header.correlation_id, message)
+    return Throttled(answer, throttle_ms)
 
 
-def throttle_time(context: RequestContext, answer: Response) -> int:
-    """Counts a request against the quotas, and notes for how long its connection is muted."""
-    throttle_ms = context.services.quotas.throttle_ms(context.usage(_size_bytes(answer)))
-    context.peer.throttle_ms = max(context.peer.throttle_ms, throttle_ms)
-    return throttle_ms
+def throttle_time(context: RequestContext, answer: Answer | None) -> int:
+    """Counts a request against the quotas; for how long its connection is to be muted."""
+    return context.services.quotas.throttle_ms(context.usage(_size_bytes(answer)))
 
 
-def with_throttle_time(answer: Response, position: int, throttle_ms: int) -> Response:
+def with_throttle_time(answer: Answer, position: int, throttle_ms: int) -> Throttled:
     """An answer made from a template, with this time in place of the template's 0."""
     if isinstance(answer, list):
         first, *rest = answer
         assert isinstance(first, bytes), "templates begin with bytes"
-        return [_patched(first, position, throttle_ms), *rest]
-    assert answer is not None
-    return _patched(answer, position, throttle_ms)
+        return Throttled([_patched(first, position, throttle_ms), *rest], throttle_ms)
+    return Throttled(_patched(answer, position, throttle_ms), throttle_ms)
 
 
 def _patched(data: bytes, position: int, throttle_ms: int) -> bytes:
     return data[:position] + _INT32.pack(throttle_ms) + data[position + _INT32.size :]
 
 
-def _size_bytes(answer: Response) -> int:
+def _size_bytes(answer: Answer | None) -> int:
     if isinstance(answer, list):
         return sum(map(len, answer))
     return 0 if answer is None else len(answer)

@@ -82,7 +82,7 @@ def _handle(api_key: ApiKey, handle: Handle, context: RequestContext, request: A
                 )
             )
         response.throttle_time_ms = throttle_ms
-        context.peer.throttle_ms = throttle_ms
+        context.throttle_ms = throttle_ms
         return response
 
     if not throttle_ms:

@@ -25,6 +25,9 @@ class Usage(NamedTuple):
 
 
 class Quotas(Protocol):
+    """After every change of quotas it must end `Services.generation`, because prepared requests ask
+    once whether they are unlimited."""
+
     @property
     def is_unlimited(self) -> bool:
         """Whether there is nothing to count: nothing below is ever called then."""
@@ -32,10 +35,6 @@ class Quotas(Protocol):
     @property
     def measures_time(self) -> bool:
         """Whether somebody's share of the loop's time is limited."""
-
-    @property
-    def generation(self) -> int:
-        """Rises with every change of quotas: prepared requests of an older one are void."""
 
     def throttle_ms(self, usage: Usage) -> int:
         """Counts what a request took; for how long its connection is to be muted, 0 for not."""
@@ -63,7 +62,6 @@ class Unlimited:
 
     is_unlimited = True
     measures_time = False
-    generation = 0
 
     def throttle_ms(self, usage: Usage) -> int:
         return 0

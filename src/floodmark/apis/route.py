@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from floodmark.apis.access import Access
 from floodmark.apis.context import RequestContext
+from floodmark.apis.farewell import Farewell
 from floodmark.apis.gate import throttled
-from floodmark.network.request_channel import Outcome, Response
+from floodmark.network.request_channel import CloseConnection, Outcome, Response
 from floodmark.network.transfer import Answer
 from floodmark.promise import Promise
 from floodmark.wire.api_keys import ApiKey
@@ -21,7 +22,6 @@ from floodmark.wire.compiler import Decoder, Encoder
 _FETCH = ApiKey.FETCH
 
 Handle: TypeAlias = Callable[[RequestContext, Any], Any]
-Remember: TypeAlias = "Callable[[RequestContext, Route, memoryview, Any, Any], None]"
 
 
 class Route(NamedTuple):
@@ -34,8 +34,8 @@ class Route(NamedTuple):
     encode_header: Callable[[int], bytes]
     access: Access
     """What it asks of the authorizer."""
-    remember: Remember | None = None
-    """What an API does with a request that it has handled, to be quicker with the next."""
+    most_entries: int
+    """How many entries a request may have."""
     count_errors: Callable[[Any], None] | None = None
     """Called with every answer that is encoded here."""
 
@@ -47,20 +47,24 @@ class Route(NamedTuple):
 
     def answer(self, context: RequestContext, message: Any) -> Response:
         """What is ready to be sent passes, and None, which stands for no answer."""
-        answer: Response
+        answer: Answer | None
         if message is None or isinstance(message, (bytes, list)):
             answer = message
         else:
+            farewell = message if isinstance(message, Farewell) else None
+            message = message if farewell is None else farewell.message
             if self.count_errors is not None:
                 self.count_errors(message)
             answer = self.encoded(context.header.correlation_id, message)
+            if farewell is not None:
+                raise CloseConnection(farewell.reason, answer)
         if context.services.quotas.is_unlimited:
             return answer
         return throttled(self, context, message, answer)
 
     def outcome(self, context: RequestContext, result: Any) -> Outcome:
         """What a handler has returned, for the request channel."""
-        if result is None or isinstance(result, (self.response_class, bytes, list)):
+        if result is None or isinstance(result, (self.response_class, bytes, list, Farewell)):
             return self.answer(context, result)
         if isinstance(result, Promise):
             return result.map(partial(self.answer, context))

@@ -5,6 +5,8 @@ Made by broker.py. The settings themselves are checked before the start (config/
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from floodmark.apis.acl_authorizer import AclAuthorizer
 from floodmark.apis.authorizer import AllowAll, Authorizer
 from floodmark.config import BrokerConfig
@@ -15,11 +17,11 @@ from floodmark.security.acl_table import AclTable
 from floodmark.security.acls import Acls
 
 
-def make_authorizer(metadata: MetadataCache) -> Authorizer:
+def make_authorizer(metadata: MetadataCache, changed: Callable[[], None]) -> Authorizer:
     """Everything is allowed where no authorizer is configured."""
     if not metadata.config.get_str("authorizer.class.name"):
         return AllowAll()
-    authorizer = AclAuthorizer(_table(metadata.config, {}))
+    authorizer = AclAuthorizer(_table(metadata.config, {}), changed)
 
     def image_changed(image: MetadataImage, delta: Delta) -> None:
         if delta.changed_acls:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from floodmark.apis.context import Services
 from floodmark.apis.dispatch import Dispatch, advertised_versions
+from floodmark.apis.prepared.memory import Generation
 from floodmark.broker.access_control import make_authorizer
 from floodmark.broker.advertised import reachable_host
 from floodmark.broker.cluster_membership import ClusterMembership
@@ -24,8 +25,11 @@ from floodmark.broker.control_requests import ControlRequests
 from floodmark.broker.controller_client import ControllerClient
 from floodmark.broker.coordinators import Coordination
 from floodmark.broker.delayed_work import Deferred
+from floodmark.broker.folder_moves import FolderMoves
+from floodmark.broker.hand_over import HandOver
 from floodmark.broker.identity import Identity, establish_identity, look_at_folders
 from floodmark.broker.lifecycle import Lifecycle, Part
+from floodmark.broker.link_security import inter_broker_security
 from floodmark.broker.links import BrokerLinks
 from floodmark.broker.log_loading import load_logs
 from floodmark.broker.maintenance import Maintenance
@@ -34,7 +38,10 @@ from floodmark.broker.partitions import Partitions
 from floodmark.broker.preload import preload
 from floodmark.broker.process_watch import until_gone
 from floodmark.broker.quotas import listener_rates, make_quotas, windows
+from floodmark.broker.sasl_listeners import SaslListeners
+from floodmark.broker.session_doubt import SessionDoubt
 from floodmark.broker.start_report import tell_of_start
+from floodmark.broker.tls_listeners import TlsListeners
 from floodmark.broker.zookeeper_member import (
     founded_id,
     no_zookeeper,
@@ -53,6 +60,7 @@ from floodmark.metadata.image import BrokerInfo, Delta, Endpoint, MetadataImage
 from floodmark.metadata.store import Store, StoreUnavailable
 from floodmark.network.acceptor import Listener
 from floodmark.network.creation_rates import CreationRates
+from floodmark.network.processor import StrangerLimits
 from floodmark.network.server import NetworkServer, NetworkSettings
 from floodmark.replication.background import LoopBackground
 from floodmark.replication.fetch_sessions import FetchSessions
@@ -114,7 +122,7 @@ class Broker:
         self._found: list[FoundPartition] = []
         self._logs_loaded = False
         self._cleaner: LogCleaner | None = None
-        self._replication: list[Fetchers | IsrReview] = []
+        self._replication: list[Fetchers | IsrReview | SessionDoubt] = []
         self.logs = LogManager(
             self._files,
             self._log_dirs,
@@ -131,6 +139,8 @@ class Broker:
     _store: Store
     _founded_id: str | None
     metadata: MetadataCache
+    tls: TlsListeners
+    sasl: SaslListeners
     membership: ClusterMembership
     coordination: Coordination
     services: Services
@@ -185,8 +195,9 @@ class Broker:
     def _parts(self) -> Iterator[Part]:
         """In the order of their start.
 
-        The way back: nothing new comes in, everybody who waits gets an answer, the logs are synced
-        and marked as clean, and only then does the broker leave the cluster.
+        The way back: leaderships are handed over, nothing new comes in, everybody who waits gets an
+        answer, the logs are synced and marked as clean, and only then does the broker leave the
+        cluster.
         """
         yield Part(stop=self._executor.shutdown)
         yield Part(self.logs.open_dirs, self._release_folders)
@@ -202,6 +213,7 @@ class Broker:
         yield Part(stop=self._close_logs)
         yield Part(stop=self._deferred.close)
         yield Part(stop=self.partitions.close)
+        yield Part(stop=self._folder_moves.close)
         yield Part(self._begin_afterwards, self._end_afterwards)
         yield Part(self._maintenance.start, self._maintenance.close)
         yield Part(stop=self._close_network)
@@ -209,7 +221,12 @@ class Broker:
         for part in self._replication:
             yield Part(part.start, part.close)
         yield Part(stop=self.coordination.close)
+        yield Part(self.tls.start, self.tls.close)
+        yield Part(self.sasl.start, self.sasl.close)
         yield Part(self._accept, self.network.stop_accepting)
+        if self._cluster_dir:
+            hand_over = HandOver(self.broker_id, self.metadata, self.controller_client, self.clock)
+            yield Part(stop=hand_over.run)
 
     async def _identify(self) -> None:
         if not self._in_cluster:
@@ -282,6 +299,7 @@ class Broker:
         """What can wait until the first clients are served: code that is not in use yet is
         imported off the loop, so that its first user need not wait, and the cleaner starts."""
         await asyncio.to_thread(preload)
+        self._folder_moves.resume()
         if self.config.get_bool("log.cleaner.enable") and self.is_serving:
             from floodmark.storage.compaction.cleaner import LogCleaner
 
@@ -303,6 +321,11 @@ class Broker:
         self.broker_id = self._identity.node_id
         config = self._start_config.with_static({"node.id": str(self.broker_id)})
         self.metadata = MetadataCache(config)
+        self.tls = TlsListeners(config, self.clock)
+        self.sasl = SaslListeners(self.metadata, self.clock)
+        if self._in_cluster:
+            # Before anything starts: nobody looks for this in the log of a running broker.
+            inter_broker_security(config)
         self.links = BrokerLinks(self.metadata, f"broker-{self.broker_id}")
         self.membership = ClusterMembership(
             self.broker_id,
@@ -310,7 +333,7 @@ class Broker:
             self.metadata,
             self.clock,
             partial(self.links.request, purpose="control"),
-            until_gone=until_gone if self._cluster_dir else None,
+            until_gone=until_gone if self._in_cluster else None,
         )
         self.controller_client = ControllerClient(
             self.broker_id, self.metadata, self.controller, self.links, self.membership.fence
@@ -326,7 +349,11 @@ class Broker:
             self._no_folder_left,
         )
         self.control = ControlRequests(
-            self.broker_id, self.metadata, self.controller, self.membership.fence
+            self.broker_id,
+            self.metadata,
+            self.controller,
+            self.membership.fence,
+            self.replicas,
         )
         self.coordination = Coordination(
             self.broker_id,
@@ -336,7 +363,11 @@ class Broker:
             self.replicas,
             self.clock,
         )
+        self._folder_moves = FolderMoves(
+            self.logs, self.replicas, self.clock, self._executor, self._deferred
+        )
         self._creation_rates = CreationRates(self.clock, windows(config, "quota"))
+        generation = Generation()
         self.services = Services(
             broker_id=self.broker_id,
             clock=self.clock,
@@ -353,11 +384,14 @@ class Broker:
                 lambda: random.randint(1, 2**31 - 1),
                 config.get_int("floodmark.request.max.entries"),
             ),
+            folder_moves=self._folder_moves,
             api_versions=advertised_versions(in_cluster=self._in_cluster),
-            authorizer=make_authorizer(self.metadata),
-            quotas=make_quotas(self.metadata, self.clock, self._creation_rates),
+            authenticator=self.sasl.authenticator,
+            generation=generation,
+            authorizer=make_authorizer(self.metadata, generation.end),
+            quotas=make_quotas(self.metadata, self.clock, self._creation_rates, generation.end),
         )
-        if self._cluster_dir:
+        if self._in_cluster:
             remembered_ms = config.get_int("zookeeper.session.timeout.ms")
             self.services.departed = DepartedBrokers(self.clock, remembered_ms)
             self.metadata.subscribe(self.services.departed.image_changed)
@@ -387,7 +421,13 @@ class Broker:
         if config.get_optional_str("replica.selector.class") == RACK_AWARE:
             self.replicas.rack_of = self._rack_of
         fence = self.membership.fence
+        self.replicas.in_doubt = doubt = SessionDoubt(
+            config.get_int("zookeeper.session.timeout.ms"),
+            self.clock,
+            self.membership.is_registered,
+        )
         self._replication = [
+            doubt,
             Fetchers(
                 self.broker_id,
                 self.replicas,
@@ -427,13 +467,20 @@ class Broker:
     def _bind(self) -> None:
         config = self.config
         self.network = NetworkServer(
-            [Listener(x.name, x.security_protocol, x.host, x.port) for x in config.listeners],
+            [
+                Listener(x.name, x.security_protocol, x.host, x.port, self.tls.of(x.name))
+                for x in config.listeners
+            ],
             self.dispatch.handle,
             NetworkSettings(
                 queued_max_requests=config.get_int("queued.max.requests"),
                 max_frame_bytes=config.get_int("socket.request.max.bytes"),
                 max_idle_ms=config.get_int("connections.max.idle.ms"),
                 backlog=config.get_int("socket.listen.backlog.size"),
+                strangers=StrangerLimits(
+                    config.get_int("sasl.server.max.receive.size"),
+                    config.get_int("floodmark.authentication.timeout.ms"),
+                ),
             ),
             self.clock,
         )
@@ -479,6 +526,7 @@ class Broker:
         self.replicas.quotas.configure(config.get_int)
         for topic in image.topics.values():
             self.partitions.reconfigure(image, topic)
+        self.tls.reconfigure(config)
         if self.is_serving:
             self._configure_network()
         self.coordination.config_changed(config)

@@ -111,7 +111,7 @@ class ClusterMembership:
             self._follower.cancel()
             await asyncio.gather(self._follower, return_exceptions=True)
         if self._controller_watch is not None:
-            self._controller_watch.close()
+            await self._controller_watch.close()
         await self.controller.resign()
         await self._store.close()
 
@@ -119,6 +119,13 @@ class ClusterMembership:
     def unbroken_since(self) -> int:
         """The broker epoch since which nothing that this broker wrote can be missing."""
         return self._me.unbroken_since if self._me is not None else -1
+
+    async def is_registered(self) -> bool:
+        """Whether the store knows this broker under the epoch that it has."""
+        await self._store.synchronize()
+        node = await self._store.get(paths.broker_path(self._broker_id))
+        is_same = node is not None and node.created_zxid == self.fence.broker_epoch
+        return is_same and not self._is_session_lost
 
     # -- becoming a member ----------------------------------------------------------------------
 

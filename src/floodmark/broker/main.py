@@ -9,6 +9,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from floodmark.broker.broker import Broker
 from floodmark.config.broker_config import BrokerConfig
@@ -34,9 +35,10 @@ def run(
     log_format: str = "plain",
     log_level: str = "info",
     ready: Callable[[Broker], None] | None = None,
+    make_broker: Callable[..., Broker] = Broker,
 ) -> int:
     """Starts the broker, calls `ready` once it serves, and returns when it has stopped: 0 in order,
-    1 because its last log folder has failed."""
+    1 because its last log folder has failed. Tests have another `make_broker`."""
     configure_logging(log_format, log_level)
     config = BrokerConfig.load(properties)
     if config.unknown_names:
@@ -52,11 +54,12 @@ def run(
     _raise_file_limit()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_serve(config, metrics_port, metrics_host, ready))
+        make = partial(make_broker, config)
+        return runner.run(_serve(make, metrics_port, metrics_host, ready))
 
 
 async def _serve(
-    config: BrokerConfig,
+    make_broker: Callable[..., Broker],
     metrics_port: int | None,
     metrics_host: str | None,
     ready: Callable[[Broker], None] | None,
@@ -65,7 +68,7 @@ async def _serve(
     loop = asyncio.get_running_loop()
     for number in _ending_signals():
         loop.add_signal_handler(number, stop.set)
-    broker = Broker(config, no_folder_left=stop.set)
+    broker = make_broker(no_folder_left=stop.set)
     await broker.start()
     metrics = None
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from floodmark.apis.client_quotas import ClientQuotas
 from floodmark.clock import Clock
 from floodmark.config import BrokerConfig
@@ -16,10 +18,15 @@ UNLIMITED = 2**31 - 1
 
 
 def make_quotas(
-    metadata: MetadataCache, clock: Clock, creation_rates: CreationRates
+    metadata: MetadataCache,
+    clock: Clock,
+    creation_rates: CreationRates,
+    changed: Callable[[], None],
 ) -> ClientQuotas:
     config = metadata.config
-    quotas = ClientQuotas(clock, windows(config, "quota"), windows(config, "controller.quota"))
+    quotas = ClientQuotas(
+        clock, windows(config, "quota"), windows(config, "controller.quota"), changed
+    )
 
     def image_changed(image: MetadataImage, delta: Delta) -> None:
         if any(resource.kind in KINDS for resource in delta.changed_configs):

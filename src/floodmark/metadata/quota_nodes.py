@@ -46,6 +46,18 @@ def resource_of(entity: QuotaEntity) -> ConfigResource:
     return ConfigResource(USER_KIND, f"{node_name(user)}{_CLIENTS}/{node_name(client_id)}")
 
 
+def user_resource(name: str) -> ConfigResource:
+    """The settings of a user: its SCRAM credentials, and quotas."""
+    return ConfigResource(USER_KIND, node_name(name))
+
+
+def user_of(resource: ConfigResource) -> str | None:
+    """Whose settings these are; None if they are not those of one user."""
+    if resource.kind != USER_KIND or "/" in resource.name or resource.name == _DEFAULT_NAME:
+        return None
+    return unquote(resource.name)
+
+
 def folders_above(resource: ConfigResource) -> list[ConfigResource]:
     """The nodes that must exist before this one, outermost first."""
     user, clients, _ = resource.name.partition(f"{_CLIENTS}/")

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kazoo.exceptions import KazooException, NoNodeError
 
+from floodmark.metadata import paths
 from floodmark.metadata.session_handle import SessionHandleFile
 from floodmark.metadata.store import (
     ANY_VERSION,
@@ -78,7 +79,6 @@ class ZooKeeperStore:
         self._is_first = True
         self._session_watchers: list[SessionWatcher] = []
         self._watches = ZooKeeperWatches(self._ask)
-        self._in_flight = asyncio.Semaphore(settings.max_in_flight)
 
     @property
     def has_session(self) -> bool:
@@ -158,24 +158,47 @@ class ZooKeeperStore:
             return []
 
     async def read_tree(self, path: str) -> Mapping[str, Node]:
-        """Level by level, many questions at a time. Not one moment of the tree: what is written
-        meanwhile may be in it or not."""
+        """Many questions at a time. Not one moment of the tree: what is written meanwhile may be
+        in it or not."""
+        nodes = await (self._topics() if path == paths.TOPICS else self._levels(path))
+        return dict(sorted(nodes.items()))
+
+    async def _levels(self, path: str) -> dict[str, Node]:
+        """Level by level."""
         nodes: dict[str, Node] = {}
         level = [path]
         while level:
-            parents: list[str] = []
-            for one, found in zip(level, await self._all(self._get_with_stat, level), strict=True):
-                if found is not None:
-                    nodes[one] = _node(*found)
-                    if found[1].children_count:
-                        parents.append(one)
-            names = await self._all(self.children, parents)
+            found = await self._get_all(level)
+            nodes.update({one: _node(*both) for one, both in found.items()})
+            parents = [one for one, (_, stat) in found.items() if stat.children_count]
+            below = await self._read_all("get_children_async", parents)
             level = [
                 f"{parent.rstrip('/')}/{name}"
-                for parent, below in zip(parents, names, strict=True)
-                for name in below
+                for parent, names in below.items()
+                for name in sorted(names)
             ]
-        return dict(sorted(nodes.items()))
+        return nodes
+
+    async def _topics(self) -> dict[str, Node]:
+        """A topic's node names its partitions: there is no need to look for their nodes, of which
+        there are thousands."""
+        nodes = {paths.TOPICS: Node(b"", 0, 0, False)}
+        topics = await self._get_all(
+            [paths.topic_path(t) for t in await self.children(paths.TOPICS)]
+        )
+        nodes.update({one: _node(*both) for one, both in topics.items()})
+        states: list[str] = []
+        for path in topics:
+            name = path.rpartition("/")[2]
+            try:
+                indexes = paths.decode_topic(nodes[path].data).replicas
+            except (ValueError, KeyError, TypeError, AttributeError):
+                # The loader says what is wrong with it.
+                continue
+            states += [paths.state_path(name, index) for index in indexes]
+        found = await self._get_all(states)
+        nodes.update({one: _node(*both) for one, both in found.items()})
+        return nodes
 
     async def synchronize(self) -> None:
         """Our server has seen all that was written before this call."""
@@ -188,12 +211,31 @@ class ZooKeeperStore:
             return None
         return data, stat
 
-    async def _all(self, read: Callable[[str], Any], paths: Iterable[str]) -> list[Any]:
-        async def one(path: str) -> Any:
-            async with self._in_flight:
-                return await read(path)
+    async def _get_all(self, wanted: Sequence[str]) -> dict[str, tuple[bytes, Any]]:
+        """Those that are there, with their stat."""
+        return await self._read_all("get_async", wanted)
 
-        return list(await asyncio.gather(*map(one, paths)))
+    async def _read_all(self, operation: str, wanted: Sequence[str]) -> dict[str, Any]:
+        client = self._client
+        if client is None:
+            raise SessionLost()
+        try:
+            answers = await client.ask_all(
+                getattr(client.kazoo, operation), wanted, self._settings.max_in_flight
+            )
+        except Expired:
+            raise SessionLost() from None
+        except NoAnswer as problem:
+            raise StoreUnavailable("/", str(problem)) from problem
+        found: dict[str, Any] = {}
+        for path, answer in zip(wanted, answers, strict=True):
+            try:
+                # One by one, where the connection was lost in between.
+                is_lost = isinstance(answer, Exception) and not isinstance(answer, NoNodeError)
+                found[path] = await self._read(operation, path) if is_lost else answer
+            except NoNodeError:
+                continue
+        return {path: one for path, one in found.items() if not isinstance(one, NoNodeError)}
 
     async def _read(self, operation: str, path: str, **options: Any) -> Any:
         """Asked again when the answer is lost: reading twice does no harm."""

@@ -15,14 +15,22 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from floodmark.network.framing import FrameBuffer, FrameTooLarge
 from floodmark.network.port import Port
 from floodmark.network.principal import ANONYMOUS, Principal
-from floodmark.network.request_channel import NO_ROOM, TAKEN, Outcome, RequestChannel, Response
+from floodmark.network.request_channel import (
+    NO_ROOM,
+    TAKEN,
+    NoAnswerYet,
+    Outcome,
+    RequestChannel,
+    Response,
+    Throttled,
+)
 from floodmark.network.states import NEW_STATE
-from floodmark.network.transfer import SMALL_BYTES, Outbox
+from floodmark.network.transfer import SMALL_BYTES, Answer, Outbox
 from floodmark.network.turns import Turns
 
 if TYPE_CHECKING:
@@ -37,15 +45,26 @@ FRAMES_OF_A_TURN = range(16)
 """A client that sends a thousand requests at once must not keep the others waiting for all."""
 
 
-class Shortcut(Protocol):
-    """What an API knows of some requests of a peer, so well that it need not decode them."""
+class Prepared(Protocol):
+    """What the APIs have prepared for further requests of a peer (`apis.prepared`)."""
 
     @property
     def generation(self) -> int:
-        """Of the ACLs and quotas under which it has learned them."""
+        """Of the ACLs and quotas under which the requests were prepared."""
 
-    def outcome_of(self, frame: memoryview) -> Outcome:
-        """None for a request that it does not know."""
+    @property
+    def outcome_of(self) -> Callable[[memoryview], Outcome] | None:
+        """Gives the outcome of a prepared request, None for any other. None if there are none."""
+
+
+class Authentication(Protocol):
+    """What the APIs remember of a peer that authenticates by SASL."""
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether the next frame is a bare token and no request."""
+
+    def close(self) -> None: ...
 
 
 @dataclass(slots=True)
@@ -58,16 +77,28 @@ class Peer:
     security_protocol: str
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"
-    shortcut: Shortcut | None = None
-    # What an API has learned of its answers to this peer, by what they have in common.
-    answers: dict[Any, Any] = field(default_factory=dict)
-    # None until the peer has authenticated. Whoever changes it must drop `shortcut`.
+    prepared: Prepared | None = None
+    # None until the peer has authenticated; `authenticate` and `forget_principal` change it.
     principal: Principal | None = field(init=False)
-    # For how long nothing is read after the answer that is due (KIP-219).
-    throttle_ms: int = 0
+    # How far the peer is with SASL, for the APIs.
+    authentication: Authentication | None = None
+    # Called when the peer has authenticated, by who holds it to the limits of strangers.
+    on_authenticated: Callable[[], None] | None = None
 
     def __post_init__(self) -> None:
         self.principal = ANONYMOUS if self.security_protocol == "PLAINTEXT" else None
+
+    def authenticate(self, principal: Principal) -> None:
+        """The peer has proved who it is."""
+        self.principal = principal
+        if self.on_authenticated is not None:
+            self.on_authenticated()
+
+    def forget_principal(self) -> None:
+        """The peer has to prove again who it is, and until then is a stranger."""
+        self.principal = None
+        # Prepared requests pass no gate.
+        self.prepared = None
 
 
 class Connection:
@@ -85,6 +116,7 @@ class Connection:
         "last_active_ms",
         "peer",
         "state",
+        "stranger_since_ms",
         "when_sent",
     )
 
@@ -106,6 +138,9 @@ class Connection:
         self._port = port
         self._channel = channel
         self._frames = FrameBuffer(max_frame_bytes)
+        if peer.principal is None:
+            self._frames.max_frame_bytes = min(max_frame_bytes, processor.strangers.max_frame_bytes)
+            peer.on_authenticated = partial(self._lift_limit, max_frame_bytes)
         self._outbox = Outbox(port)
         # The request that the channel had no room for.
         self._refused: memoryview | None = None
@@ -116,6 +151,8 @@ class Connection:
         # Called once, when the port has taken all answers; for measuring request times.
         self.when_sent: Callable[[], None] | None = None
         self.last_active_ms = processor.clock.monotonic_ms()
+        # Since when the peer owes a proof of who it is, for the sweep.
+        self.stranger_since_ms: float | None = None if peer.principal else self.last_active_ms
 
     @property
     def connection_id(self) -> str:
@@ -135,8 +172,9 @@ class Connection:
     def receive(self) -> None:
         frames = self._frames
         room = frames.view[frames.end :] if frames.end else frames.view
+        receive_into = self._port.receive_into
         try:
-            count = self._port.receive_into(room)
+            count = receive_into(room)
         except BlockingIOError:
             return
         except OSError:
@@ -156,17 +194,17 @@ class Connection:
             self._take_up()
 
     def send(self) -> None:
+        outbox = self._outbox
         try:
-            self._processor.bytes_out += self._outbox.send()
+            self._processor.bytes_out += outbox.send()
         except (ConnectionError, TimeoutError):
             self.close()
         except OSError as problem:
             self.abort(f"its answer cannot be sent: {problem}")
-        is_blocked = self._outbox.size_bytes > 0
-        if is_blocked or self.state.is_blocked:
-            self.state = self.state.stuck if is_blocked else self.state.sent
+        if outbox.size_bytes or self.state.is_blocked:
+            self.state = self.state.stuck if outbox.size_bytes else self.state.sent
             self._watch()
-        if self.when_sent is not None and not is_blocked:
+        if self.when_sent is not None and not outbox.size_bytes:
             when_sent, self.when_sent = self.when_sent, None
             when_sent()
 
@@ -192,9 +230,17 @@ class Connection:
             # Not from here: the caller may be in the middle of our request.
             asyncio.get_running_loop().call_soon(self._closed)
 
+    def _lift_limit(self, max_frame_bytes: int) -> None:
+        self._frames.max_frame_bytes = max_frame_bytes
+        self.peer.on_authenticated = None
+
     def _closed(self) -> None:
-        # What an API has learned refers to the peer: kept, the two would wait for the collector.
-        self.peer.shortcut = None
+        # It refers to the peer: kept, the two would wait for the garbage collector.
+        self.peer.prepared = None
+        self.peer.on_authenticated = None
+        if self.peer.authentication is not None:
+            self.peer.authentication.close()
+            self.peer.authentication = None
         if self._abandon is not None:
             self._abandon()
         self._processor.forget(self)
@@ -207,15 +253,16 @@ class Connection:
             return
         self._abandon = None
         self.is_active = True
-        if response is not None:
+        answer, throttle_ms = response if isinstance(response, Throttled) else (response, 0)
+        if answer is not None:
             try:
-                self._outbox.add(response)
+                self._outbox.add(answer)
             except OSError as problem:
                 self._cannot_read(problem)
                 return
             self.send()
-        if self.peer.throttle_ms:
-            self._throttle()
+        if throttle_ms:
+            self._throttle(throttle_ms)
             return
         self._finish_request()
         self._wait_for_next()
@@ -231,8 +278,10 @@ class Connection:
         else:
             self._watch()
 
-    def abort(self, reason: str) -> None:
-        """Ends this connection, and only this one."""
+    def abort(self, reason: str, last_words: Answer | None = None) -> None:
+        """Ends this connection, and only this one. `last_words` is an answer to send before."""
+        if last_words is not None and self.state.is_open:
+            self._outbox.add(last_words)
         times = self._processor.aborts.worth_telling(_NUMBERS.sub("#", reason))
         if times:
             logger.warning(
@@ -269,7 +318,16 @@ class Connection:
 
     def _take_up(self) -> None:
         """Works on what has been received. A blocked connection goes on with `send_rest`."""
-        self._advance()
+        try:
+            self._advance()
+        except FrameTooLarge as problem:
+            self.abort(str(problem))
+        except OSError as problem:
+            self._cannot_read(problem)
+        except MemoryError:
+            self.abort("there is no memory for its request or its answer")
+        if self._frames.end or self._watched.is_paused:
+            self._watch()
         if self._outbox.size_bytes and not self.state.is_blocked:
             self._turns.answered.append(self)
 
@@ -277,57 +335,56 @@ class Connection:
         """Submits frames until one has to wait, the peer stops taking answers, none is left, or it
         is the others' turn. The answers are in the outbox then."""
         frames, outbox = self._frames, self._outbox
-        is_done = False
-        try:
-            for _ in FRAMES_OF_A_TURN:
-                frame = frames.next_frame()
-                if frame is None:
-                    is_done = True
-                    break
-                self.state = self.state.submitted
-                response = self._channel.submit(self, frame)
-                if response is TAKEN:
-                    # It may have been answered from inside, or have closed the connection.
-                    break
-                if response is NO_ROOM:
-                    self._refuse(frame)
-                    break
-                if response is not None:
-                    outbox.add(response)
-                self.is_active = True
-                if self.peer.throttle_ms:
-                    self._throttle()
-                    break
-                frames.release()
-                self.state = self.state.answered
-                if not frames.end:
-                    is_done = True
-                    break
-                if outbox.size_bytes > SMALL_BYTES:
-                    self.send()
-                    if not self.state.takes_requests:
-                        break
-            else:
-                self._turns.go_on_soon(self)
-        except FrameTooLarge as problem:
-            self.abort(str(problem))
-        except OSError as problem:
-            self._cannot_read(problem)
-        except MemoryError:
-            self.abort("there is no memory for its request or its answer")
-        if is_done and self.state.is_ending:
+        for _ in FRAMES_OF_A_TURN:
+            frame = frames.next_frame()
+            if frame is None:
+                break
+            self.state = self.state.submitted
+            response = self._channel.submit(self, frame)
+            if isinstance(response, bytes):
+                outbox.add_bytes(response)
+            elif isinstance(response, list):
+                outbox.add(response)
+            elif not self._take(response, frame):
+                return
+            self.is_active = True
+            frames.release()
+            self.state = self.state.answered
+            if not frames.end:
+                break
+            if outbox.size_bytes > SMALL_BYTES:
+                self.send()
+                if not self.state.takes_requests:
+                    return
+        else:
+            self._turns.go_on_soon(self)
+            return
+        if self.state.is_ending:
             self.close()
-        elif frames.end or self._watched.is_paused:
-            self._watch()
+
+    def _take(self, response: Response | NoAnswerYet, frame: memoryview) -> bool:
+        """Takes what `submit` returned, other than an answer; False if the request is still under
+        way: it waits, it may have closed the connection, or the connection stays muted."""
+        if response is TAKEN:
+            return False
+        if response is NO_ROOM:
+            self._refuse(frame)
+            return False
+        answer, throttle_ms = response if isinstance(response, Throttled) else (response, 0)
+        if answer is not None:
+            self._outbox.add(answer)
+        if throttle_ms:
+            self.is_active = True
+            self._throttle(throttle_ms)
+        return not throttle_ms
 
     def _refuse(self, frame: memoryview) -> None:
         self.state = self.state.refused
         self._refused = frame
 
-    def _throttle(self) -> None:
+    def _throttle(self, throttle_ms: int) -> None:
         """Stay muted for a while (KIP-219): the request counts as under way although it has been
         answered."""
-        throttle_ms, self.peer.throttle_ms = self.peer.throttle_ms, 0
         asyncio.get_running_loop().call_later(throttle_ms / 1000, self._throttle_is_over)
         self._watch()
 

@@ -10,6 +10,7 @@ What a handler returns says who owns the time until the answer:
 
 - bytes, or a list of parts with pieces of files: the answer, now;
 - None: there is no answer (a produce with acks=0);
+- `Throttled`: one of these, and then the connection stays muted for a while;
 - a `Promise` of the answer: the request waits for an event. Its slot is free again, its connection
   stays muted;
 - a coroutine: the request is to be worked on, and has a slot from its first step to its end.
@@ -22,7 +23,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
 from enum import Enum
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from floodmark.clock import Clock
 from floodmark.network.transfer import Answer
@@ -35,7 +36,15 @@ TIMED_EVERY = 16
 """One request of so many is timed, and stands for all of them: looking at the clock twice takes as
 long as a tenth of a small request."""
 
-Response: TypeAlias = "Answer | None"
+
+class Throttled(NamedTuple):
+    """An answer, or none, after which nothing is read from its connection for a while (KIP-219)."""
+
+    answer: Answer | None
+    throttle_ms: int
+
+
+Response: TypeAlias = "Answer | Throttled | None"
 
 
 class NoAnswerYet(Enum):
@@ -55,7 +64,12 @@ Outcome: TypeAlias = "Response | Promise[Response] | Work"
 
 
 class CloseConnection(Exception):
-    """The request cannot be answered in its protocol: only ending the connection is left."""
+    """The connection has to end, because the request cannot be answered in its protocol, or after
+    `last_words`, the answer to it."""
+
+    def __init__(self, reason: str, last_words: Answer | None = None) -> None:
+        super().__init__(reason)
+        self.last_words = last_words
 
 
 class Requester(Protocol):
@@ -64,7 +78,7 @@ class Requester(Protocol):
     @property
     def connection_id(self) -> str: ...
     def respond(self, response: Response) -> None: ...
-    def abort(self, reason: str) -> None: ...
+    def abort(self, reason: str, last_words: Answer | None = None) -> None: ...
     def parked(self, abandon: Callable[[], None]) -> None:
         """The request waits; `abandon` is to be called when the peer leaves meanwhile."""
 
@@ -116,18 +130,22 @@ class RequestChannel:
 
     def submit(self, requester: Requester, frame: memoryview) -> Response | NoAnswerYet:
         """Takes the request if there is room, and returns the answer if there is one already."""
-        if len(self._queue) >= self._capacity:
+        if self._queue and len(self._queue) >= self._capacity:
             self._refused.append(requester)
             return NO_ROOM
-        self._requests += 1
-        begin_ms = None if self._requests % TIMED_EVERY else self._clock.monotonic_ms()
+        self._requests = requests = self._requests + 1
+        begin_ms = None if requests % TIMED_EVERY else self._clock.monotonic_ms()
         try:
             outcome = self._handler(requester, frame)
-            if isinstance(outcome, bytes) or outcome is None or isinstance(outcome, list):
+            if (
+                isinstance(outcome, bytes)
+                or outcome is None
+                or isinstance(outcome, (list, Throttled))
+            ):
                 return outcome
             self._await(requester, outcome)
         except CloseConnection as problem:
-            requester.abort(str(problem))
+            requester.abort(str(problem), problem.last_words)
         except Exception as problem:  # noqa: BLE001 - the supervisor of requests
             self._fail(requester, problem)
         finally:
@@ -144,7 +162,8 @@ class RequestChannel:
             self._queue.append((requester, outcome))
 
     async def close(self) -> None:
-        """Ends what runs; what is queued is never begun."""
+        """Ends what runs; what is queued is never begun, and nothing more is taken."""
+        self._capacity = 0
         # A task that is cancelled before its first step never awaits its work, which Python warns
         # of: let each begin.
         await asyncio.sleep(0)
@@ -165,7 +184,7 @@ class RequestChannel:
 
         def fail(problem: BaseException) -> None:
             if isinstance(problem, CloseConnection):
-                requester.abort(str(problem))
+                requester.abort(str(problem), problem.last_words)
             else:
                 self._fail(requester, problem)
 
@@ -183,7 +202,7 @@ class RequestChannel:
         try:
             requester.respond(await work)
         except CloseConnection as problem:
-            requester.abort(str(problem))
+            requester.abort(str(problem), problem.last_words)
         except Exception as problem:  # noqa: BLE001 - the supervisor of requests
             self._fail(requester, problem)
         finally:

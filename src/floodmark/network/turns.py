@@ -91,10 +91,12 @@ class Turns:
 
     def _answer_soon(self) -> None:
         """Answers at the end of this turn, or now if only one connection is being served."""
-        is_alone = not self._is_end_set and self.answered[0] is self._answered_last
-        if is_alone or len(self.answered) >= ANSWERED_AT_ONCE:
+        if self._is_end_set:
+            if len(self.answered) >= ANSWERED_AT_ONCE:
+                self._answer()
+        elif self.answered[0] is self._answered_last:
             self._answer()
-        elif not self._is_end_set:
+        else:
             self._is_end_set = True
             self._loop.call_soon(self._end_turn)
 

@@ -29,10 +29,11 @@ class ObservedFailures(Protocol):
 
 
 class ObservedDispatch(Protocol):
-    requests: dict[int, int]
     sampled: Mapping[int, int]
     timer: Any
 
+    @property
+    def requests(self) -> Mapping[int, int]: ...
     @property
     def failures(self) -> ObservedFailures: ...
 

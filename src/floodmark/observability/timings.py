@@ -22,7 +22,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from floodmark.clock import Clock
-from floodmark.network.request_channel import Outcome, Response, Work
+from floodmark.network.request_channel import Outcome, Response, Throttled, Work
 from floodmark.promise import Promise
 
 BUCKETS_MS = (
@@ -84,7 +84,7 @@ class RequestTimings:
         """Notes the time of an answer that is there; watches for the end of one that is not."""
         now_ms = self.now_ms()
         local_ms = now_ms - begin_ms
-        if outcome is None or isinstance(outcome, (bytes, list)):
+        if outcome is None or isinstance(outcome, (bytes, list, Throttled)):
             return self._answered(api_key, connection, outcome, local_ms=local_ms)
         if isinstance(outcome, Promise):
             return outcome.map(partial(self._kept, api_key, connection, local_ms, now_ms))

@@ -62,7 +62,16 @@ class Replicas(Protocol):
 
 
 class Fetch:
-    __slots__ = ("_by_key", "_follower", "_limits", "_replicas", "_targets")
+    __slots__ = (
+        "_by_key",
+        "_follower",
+        "_isolation",
+        "_leader_only",
+        "_limits",
+        "_rack",
+        "_replicas",
+        "_targets",
+    )
 
     def __init__(
         self,
@@ -77,6 +86,9 @@ class Fetch:
         self._targets = targets
         self._by_key = dict(targets)
         self._limits = limits
+        # Looked up for every partition, which is slower in a named tuple.
+        self._isolation, self._leader_only = limits.isolation, limits.leader_only
+        self._rack = limits.rack
 
     @property
     def keys(self) -> list[ReplicaKey]:
@@ -125,7 +137,7 @@ class Fetch:
                 return True
             elif outcome.records is not None:
                 size_bytes += outcome.records.size_bytes
-            elif outcome.preferred_read_replica != NO_REPLICA:
+            elif self._rack and outcome.preferred_read_replica != NO_REPLICA:
                 return True
         if size_bytes >= self._limits.min_bytes or unknown == len(outcomes):
             return True
@@ -190,7 +202,7 @@ class Fetch:
         try:
             if (
                 max_bytes < 0
-                and replica.readable_end(self._limits.isolation, is_follower=follower is not None)
+                and replica.readable_end(self._isolation, is_follower=follower is not None)
                 > target.fetch_offset
                 >= replica.log.log_start_offset
             ):
@@ -199,19 +211,19 @@ class Fetch:
             # A batch larger than every limit is still returned when it comes first (KIP-74).
             if follower is not None:
                 outcome = follower.read(replica, target, max_bytes, min_one_batch)
-            elif self._limits.rack and (elsewhere := self._elsewhere(replica, target)):
+            elif self._rack and (elsewhere := self._elsewhere(replica, target)):
                 return elsewhere
             else:
                 outcome = replica.read(
                     target.fetch_offset,
                     max_bytes,
-                    self._limits.isolation,
-                    is_follower=False,
-                    min_one_batch=min_one_batch,
-                    last_fetched_epoch=target.last_fetched_epoch,
-                    leader_only=self._limits.leader_only,
+                    self._isolation,
+                    False,
+                    min_one_batch,
+                    target.last_fetched_epoch,
+                    self._leader_only,
                 )
-            if outcome.divergence is None:
+            if target.last_fetched_epoch < 0 or outcome.divergence is None:
                 return outcome
             return _or_out_of_range(outcome, outcome.divergence, target.fetch_offset)
         except (StorageError, OSError) as problem:
@@ -223,7 +235,7 @@ class Fetch:
 
     def _elsewhere(self, replica: Replica, target: FetchTarget) -> ReadOutcome | None:
         """Where a consumer should read instead, if there is a replica closer to it."""
-        closest = self._replicas.closest(replica, self._limits.rack, target.fetch_offset)
+        closest = self._replicas.closest(replica, self._rack, target.fetch_offset)
         if closest is None:
             return None
         return ReadOutcome(

@@ -299,7 +299,7 @@ class Partition:
         wanted = min(self.min_in_sync_replicas, len(self.leadership.assigned_replicas))
         return len(self.leadership.in_sync_replicas) >= wanted
 
-    def refusal_to_append(self, *, acks_all: bool) -> ErrorCode | None:
+    def refusal_to_append(self, acks_all: bool) -> ErrorCode | None:
         """Why nothing may be appended here now, whoever wants to; None if it may."""
         if self.leadership.leader != self.broker_id:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -40,7 +40,8 @@ MINIMUM_SWEEP = 1000
 
 class Purgatory(Generic[Key]):
     def __init__(self) -> None:
-        self._watchers: dict[Key, dict[_Entry[Key], None]] = {}
+        # What waits, by key; empty when nothing does.
+        self.watchers: dict[Key, dict[_Entry[Key], None]] = {}
         self._deadlines: list[tuple[float, int, _Entry[Key]]] = []
         self._sequence = count()
         self._waiting = 0
@@ -61,7 +62,7 @@ class Purgatory(Generic[Key]):
         """Lets the operation wait; what is returned takes it back out."""
         entry = _Entry(operation, tuple(keys))
         for key in entry.keys:
-            self._watchers.setdefault(key, {})[entry] = None
+            self.watchers.setdefault(key, {})[entry] = None
         heapq.heappush(self._deadlines, (deadline_ms, next(self._sequence), entry))
         self._waiting += 1
         self._drop_ended()
@@ -69,7 +70,7 @@ class Purgatory(Generic[Key]):
 
     def check(self, key: Key) -> None:
         """Something happened to `key`: ends the operations that it satisfies."""
-        watchers = self._watchers.get(key)
+        watchers = self.watchers.get(key)
         if not watchers:
             return
         for entry in list(watchers):
@@ -94,11 +95,11 @@ class Purgatory(Generic[Key]):
         entry.operation = None
         self._waiting -= 1
         for key in entry.keys:
-            watchers = self._watchers.get(key)
+            watchers = self.watchers.get(key)
             if watchers is not None:
                 watchers.pop(entry, None)
                 if not watchers:
-                    del self._watchers[key]
+                    del self.watchers[key]
 
     def _drop_ended(self) -> None:
         if len(self._deadlines) < MINIMUM_SWEEP or len(self._deadlines) < 2 * self._waiting:

@@ -26,7 +26,6 @@ from floodmark.replication.partition import Leadership
 from floodmark.replication.purgatory import Purgatory
 from floodmark.replication.replica import (
     UNPREPARED,
-    Appended,
     AppendOutcome,
     Preparation,
     ReadOutcome,
@@ -76,6 +75,8 @@ class ReplicaManager:
         self.on_following_changed: Callable[[Replica], None] | None = None
         # Called with each partition that was fetched by a follower that is not in sync.
         self.on_candidate: Callable[[Replica, int], None] | None = None
+        # Whether this broker may lead no more and not know it yet; None where it leads alone.
+        self.in_doubt: Callable[[], bool] | None = None
         # The rack of a live broker; None where all consumers read from leaders.
         self.rack_of: Callable[[int], str | None] | None = None
         # Called when a decision of the controller counts later than it came: see `truncating`.
@@ -162,8 +163,7 @@ class ReplicaManager:
         replica = self._replicas.get(key)
         if replica is None:
             return AppendOutcome(self.missing(key))
-        batch = writable(records)
-        return replica.in_full(self.append_to(replica, batch, acks, guard, preparation))
+        return self.append_to(replica, writable(records), acks, guard, preparation)
 
     def append_to(
         self,
@@ -172,9 +172,10 @@ class ReplicaManager:
         acks: int,
         guard: Guard | None = None,
         preparation: Preparation | None = None,
-    ) -> Appended:
+    ) -> AppendOutcome:
         """To a partition that is here. UNPREPARED for a batch that takes long to prepare."""
-        key = replica.key
+        if self.in_doubt is not None and self.in_doubt():
+            return AppendOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         now_ms = self._clock.now_ms()
         try:
             outcome = replica.append(batch, acks, now_ms, guard, preparation)
@@ -185,16 +186,16 @@ class ReplicaManager:
                     outcome = replica.append(batch, acks, now_ms, guard, begun)
         except (StorageError, OSError) as problem:
             return self._not_stored(replica, problem)
-        if not isinstance(outcome, int) and outcome.error_code is not NO_ERROR:
+        if outcome[0] is not NO_ERROR:
             if outcome is not UNPREPARED:
-                self._tell_refusal(key, outcome)
+                self._tell_refusal(replica.key, outcome)
         elif replica.flush_due_offset is not None:
             self._flusher.request(replica)
             if replica.core.followers:
                 # They copy while we sync.
-                self.fetches.check(key)
-        else:
-            self.fetches.check(key)
+                self.fetches.check(replica.key)
+        elif self.fetches.watchers:
+            self.fetches.check(replica.key)
         return outcome
 
     def append_own(
@@ -367,6 +368,16 @@ class ReplicaManager:
                 leadership.leader_epoch,
             ):
                 self._following_changed(replica)
+
+    def stop_following(self, key: ReplicaKey, leader_epoch: int) -> None:
+        """This broker is about to stop: it fetches no more, until it hears of a new leader epoch.
+        One that is not known (below 0) stops the present one."""
+        replica = self._replicas.get(key)
+        if replica is None or replica.core.is_leader:
+            return
+        if leader_epoch < 0 or leader_epoch >= replica.core.leadership.leader_epoch:
+            replica.stopped_in_epoch = replica.core.leadership.leader_epoch
+            self._following_changed(replica)
 
     @contextmanager
     def truncating(self, replica: Replica) -> Iterator[None]:

@@ -6,12 +6,13 @@ import asyncio
 import os
 import random
 from collections.abc import Mapping, Sequence
-from types import TracebackType
+from dataclasses import replace
 from typing import Any, Self
 
 from floodmark.clock import Clock, SystemClock
 from floodmark.service.balancing import balancer
 from floodmark.service.call import Call, enter_call
+from floodmark.service.closing import ClosedAtExit
 from floodmark.service.config import PROTOCOL_VERSION, RELEASE, registry_urls
 from floodmark.service.directory import Directory, Provider
 from floodmark.service.dispatch import GENERIC_CALLS, prepare
@@ -32,7 +33,7 @@ DEFAULT_RETRIES = 2
 _GENERIC_DESCRIPTOR = "Ljava/lang/String;[Ljava/lang/String;[Ljava/lang/Object;"
 
 
-class Consumer:
+class Consumer(ClosedAtExit):
     """Refers to services: `async with Consumer(registry="zookeeper://...") as consumer:`."""
 
     def __init__(
@@ -63,14 +64,6 @@ class Consumer:
             await registry.start()
             self._registries.append(registry)
         return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         for directory in self._directories:
@@ -110,7 +103,9 @@ class Consumer:
         if self._services is not None:
             local = self._services.local.get(service_key(interface.name, group, version))
         if url:
-            directory.add(URL.parse(url))
+            direct = URL.parse(url)
+            # As in Java: an address alone means the interface's own path.
+            directory.add(replace(direct, path=direct.path or interface.name))
         elif local is None:
             for registry in self._registries:
                 await self._register(registry, interface, group, version)

@@ -19,6 +19,7 @@ from uuid import UUID
 from floodmark.service.errors import InterfaceError
 from floodmark.service.hessian import Encoder, HessianError, JavaClasses, JavaObject
 from floodmark.service.hessian.classes import Convert, Field, java_name
+from floodmark.service.hessian.limits import MAX_WIDE_KEYS, is_wide
 from floodmark.service.types import Java
 
 Writer = Callable[[Encoder, Any], None]
@@ -80,7 +81,9 @@ class Hints:
         if len(members) != 1:
             raise InterfaceError(f"{hint!r}: a Java type is one type, or that or null")
         inner = self.of(members[0])
-        return inner._replace(java=inner.boxed, convert=_optional(inner.convert))
+        return inner._replace(
+            java=inner.boxed, write=_item_writer(inner), convert=_optional(inner.convert)
+        )
 
     def _generic(self, origin: Any, arguments: tuple[Any, ...]) -> HintedType:
         inner = [self.of(item) for item in arguments if item is not Ellipsis]
@@ -289,6 +292,11 @@ def _list(java: str, item: HintedType, build: type) -> HintedType:
     )
 
 
+def _refuse_wide_keys(keys: list[Any] | None) -> None:
+    if keys and len(keys) > MAX_WIDE_KEYS and sum(map(is_wide, keys)) > MAX_WIDE_KEYS:
+        raise HessianError(f"more than {MAX_WIDE_KEYS} large numbers as keys")
+
+
 def _set(item: HintedType, build: type) -> HintedType:
     name = f"java.util.Set<{item.boxed}>"
     as_list = _list("java.util.List", item, list)
@@ -296,6 +304,7 @@ def _set(item: HintedType, build: type) -> HintedType:
 
     def convert(value: Any) -> Any:
         items = as_list.convert(value)
+        _refuse_wide_keys(items)
         try:
             return None if items is None else build(items)
         except TypeError as error:
@@ -323,7 +332,9 @@ def _map(key: HintedType, item: HintedType) -> HintedType:
             raise _not_a("a map", value)
         if to_key is _same and to_item is _same:
             return value
-        return {to_key(k): to_item(v) for k, v in value.items()}
+        keys = [to_key(key) for key in value]
+        _refuse_wide_keys(keys)
+        return dict(zip(keys, map(to_item, value.values()), strict=True))
 
     return HintedType(
         name,
@@ -334,7 +345,7 @@ def _map(key: HintedType, item: HintedType) -> HintedType:
 
 
 def _item_writer(item: HintedType) -> Writer:
-    """Inside containers every Java value is an object, so null is allowed."""
+    """Inside containers, and where None is allowed, every Java value is an object."""
     return item.write if item.java == item.boxed else _nullable(item.write)
 
 

@@ -15,6 +15,10 @@ from floodmark.service.hints import Writer
 from floodmark.service.interface import Interface, Method
 from floodmark.service.url import URL, is_set
 
+CONVERSION_ERRORS = (HessianError, ArithmeticError, RecursionError, ValueError)
+"""What a converter raises for a wrong value; all but the first come from Python's own types, such
+as a number that is too large for a float."""
+
 
 class Runs(Enum):
     """Where a method runs."""
@@ -53,7 +57,7 @@ class Handle:
             )
         try:
             return [convert(value) for convert, value in zip(converters, values, strict=False)]
-        except HessianError:
+        except CONVERSION_ERRORS:
             self._explain(values)
             raise
 
@@ -61,7 +65,7 @@ class Handle:
         for number, (convert, value) in enumerate(zip(self._converters, values, strict=False)):
             try:
                 convert(value)
-            except HessianError as error:
+            except CONVERSION_ERRORS as error:
                 raise HessianError(f"argument {number} of {self.name}: {error}") from error
 
     def _takes(self) -> str:

@@ -14,6 +14,7 @@ from typing import Any, Self
 from uuid import uuid4
 
 from floodmark.clock import Clock, SystemClock
+from floodmark.service.closing import ClosedAtExit
 from floodmark.service.config import (
     Surroundings,
     provider_url,
@@ -35,7 +36,7 @@ from floodmark.service.url import ANY_HOST, URL
 logger = logging.getLogger(__name__)
 
 
-class Services:
+class Services(ClosedAtExit):
     """What this process exports."""
 
     def __init__(self, *, clock: Clock | None = None) -> None:
@@ -48,14 +49,6 @@ class Services:
 
     async def __aenter__(self) -> Self:
         return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     async def export(
         self, target: object, settings: Settings, interface: Interface | None = None

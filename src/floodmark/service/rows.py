@@ -10,8 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from floodmark.service.hessian import Encoder, JavaClasses
-from floodmark.service.hessian.encode import Encoded
+from floodmark.service.hessian.encode import Encoded, list_start
 from floodmark.service.hints import Writer
+
+_NO_ROWS = Encoded(list_start(0))
 
 
 class _RowEncoder(Encoder):
@@ -59,11 +61,6 @@ class Rows:
 
     def many(self, rows: list[bytes]) -> Encoded:
         """A list, which Java reads as ArrayList."""
-        header = Encoder()
-        if len(rows) < 8:
-            header.out.append(0x78 + len(rows))
-        else:
-            header.out.append(0x58)
-            header.write_int(len(rows))
-        prefix = self._prefix if rows else b""
-        return Encoded(b"".join((header.out, prefix, *rows)))
+        if not rows:
+            return _NO_ROWS
+        return Encoded(b"".join((list_start(len(rows)), self._prefix, *rows)))

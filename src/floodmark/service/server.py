@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from typing import cast
 
 from floodmark.occurrences import Occurrences
 from floodmark.service.hessian import JavaClasses
@@ -25,6 +26,33 @@ DEFAULT_THREADS = 200
 """Dubbo's default size of the pool; threads are started when they are needed."""
 
 
+class ServedConnection(asyncio.Protocol):
+    """A consumer, in whatever protocol."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+        self.remote_address = ""
+
+    def _is_accepted(self, transport: asyncio.BaseTransport, server: ServiceServer) -> bool:
+        """Called first in connection_made; with too many connections it is closed at once."""
+        self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self.remote_address = f"{peer[0]}:{peer[1]}" if peer else ""
+        if server.opened(self):
+            return True
+        server.warn("connections", f"refused {self.remote_address}: too many connections")
+        self._transport.abort()
+        return False
+
+    def say_goodbye(self) -> None:
+        """Tell the consumer to send no more calls."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """After what is written already."""
+        raise NotImplementedError
+
+
 class ServiceServer:
     """Finds the service that a request is for, and counts calls."""
 
@@ -35,6 +63,7 @@ class ServiceServer:
         self.max_threads = threads
         self.calls_in_threads = 0
         self.calls = 0
+        self._connections: set[ServedConnection] = set()
         self._invokers: dict[str, Invoker] = {}
         self._classes: dict[str, JavaClasses | None] = {}
         self._threads: ThreadPoolExecutor | None = None
@@ -48,15 +77,21 @@ class ServiceServer:
         self._server = await loop.create_server(self.new_connection, self.host, self.port)
         self.port = self._server.sockets[0].getsockname()[1]
 
-    def new_connection(self) -> asyncio.Protocol:
+    def new_connection(self) -> ServedConnection:
         raise NotImplementedError
 
-    def say_goodbye(self) -> None:
-        """Tell consumers to send no more calls."""
-        raise NotImplementedError
+    @property
+    def connections(self) -> frozenset[ServedConnection]:
+        return frozenset(self._connections)
 
-    def close_connections(self) -> None:
-        raise NotImplementedError
+    def opened(self, connection: ServedConnection) -> bool:
+        if len(self._connections) >= MAX_CONNECTIONS:
+            return False
+        self._connections.add(connection)
+        return True
+
+    def closed(self, connection: ServedConnection) -> None:
+        self._connections.discard(connection)
 
     def add(self, invoker: Invoker) -> None:
         """Serve it from now on; another one with the same key is replaced."""
@@ -119,12 +154,14 @@ class ServiceServer:
         if self._server is None:
             return
         self._server.close()
-        self.say_goodbye()
+        for connection in self.connections:
+            connection.say_goodbye()
         try:
             await asyncio.wait_for(self._idle.wait(), timeout_seconds)
         except TimeoutError:
             logger.warning("%d calls did not end within %s s", self.calls, timeout_seconds)
-        self.close_connections()
+        for connection in self.connections:
+            connection.close()
         await self._server.wait_closed()
         self._server = None
         if self._threads is not None:

@@ -103,6 +103,7 @@ _GO_TYPES = {
     "java.lang.Long": "*int64",
     "java.lang.Double": "*float64",
     "java.util.Date": "time.Time",
+    "java.math.BigDecimal": "*big.Decimal",
     "byte[]": "[]byte",
     "java.lang.Object": "interface{}",
 }
@@ -113,20 +114,27 @@ def go_source(interface: Interface, package: str = "stub") -> str:
     body = [_go_class(cls, name, interface) for cls, name in interface.classes]
     body.append(_go_service(interface))
     text = "\n".join(body)
-    registered = "".join(
-        f"\thessian.RegisterPOJO(&{name.rpartition('.')[2]}{{}})\n"
-        for cls, name in interface.classes
-        if not issubclass(cls, (Enum, BaseException))
-    )
+    registered = "".join(_go_registration(cls, name) for cls, name in interface.classes)
     imports = ['\t"context"']
     if "time.Time" in text:
         imports.append('\t"time"')
     imports.append('\n\thessian "github.com/apache/dubbo-go-hessian2"')
+    if "*big.Decimal" in text:
+        imports.append('\tbig "github.com/dubbogo/gost/math/big"')
     joined = "\n".join(imports)
     return (
         f"{_HEADER}package {package}\n\nimport (\n{joined}\n)\n\n"
         f"func init() {{\n{registered}}}\n\n{text}"
     )
+
+
+def _go_registration(cls: type, name: str) -> str:
+    simple = name.rpartition(".")[2]
+    if issubclass(cls, BaseException):
+        return ""
+    if not issubclass(cls, Enum):
+        return f"\thessian.RegisterPOJO(&{simple}{{}})\n"
+    return "".join(f"\thessian.RegisterJavaEnum({simple}{member})\n" for member in cls.__members__)
 
 
 def _go_service(interface: Interface) -> str:
@@ -138,9 +146,12 @@ def _go_service(interface: Interface) -> str:
     for method in interface.methods.values():
         go_name = method.name[:1].upper() + method.name[1:]
         parameters = ", ".join(
-            ["ctx context.Context", *(f"{p.name} {_go(p.type.java)}" for p in method.parameters)]
+            [
+                "ctx context.Context",
+                *(f"{p.name} {_go(p.type.java, interface)}" for p in method.parameters),
+            ]
         )
-        result = "error" if method.result.java == "void" else f"({_go(method.result.java)}, error)"
+        result = _go_result(method.result.java, interface)
         lines.append(f'\t{go_name} func({parameters}) {result} `dubbo:"{method.name}"`')
     lines += [
         "}",
@@ -152,31 +163,70 @@ def _go_service(interface: Interface) -> str:
     return "\n".join([*lines, ""])
 
 
+def _go_result(java: str, interface: Interface) -> str:
+    """dubbo-go does not convert the items of a list or map that is the result itself."""
+    if java == "void":
+        return "error"
+    if java.startswith(("java.util.List", "java.util.Set")):
+        return "([]interface{}, error)"
+    if java.startswith("java.util.Map"):
+        return "(map[interface{}]interface{}, error)"
+    return f"({_go(java, interface)}, error)"
+
+
+def _go_enum(cls: type[Enum], name: str) -> str:
+    simple = name.rpartition(".")[2]
+    members = list(cls.__members__)
+    constants = [
+        f"\t{simple}{members[0]} {simple} = iota",
+        *(f"\t{simple}{m}" for m in members[1:]),
+    ]
+    names = ", ".join(f'"{member}"' for member in members)
+    lines = [f"type {simple} hessian.JavaEnum", "", "const (", *constants, ")", ""]
+    lines += [f"var names{simple} = []string{{{names}}}", ""]
+    lines += [f"func ({simple}) JavaClassName() string {{", f'\treturn "{name}"', "}", ""]
+    lines += [f"func (e {simple}) String() string {{", f"\treturn names{simple}[e]", "}", ""]
+    lines += [f"func ({simple}) EnumValue(name string) hessian.JavaEnum {{"]
+    lines += [f"\tfor i, known := range names{simple} {{", "\t\tif known == name {"]
+    lines += ["\t\t\treturn hessian.JavaEnum(i)", "\t\t}", "\t}"]
+    lines += ["\treturn hessian.InvalidJavaEnum", "}"]
+    return "\n".join([*lines, ""])
+
+
 def _go_class(cls: type, name: str, interface: Interface) -> str:
     simple = name.rpartition(".")[2]
     if issubclass(cls, Enum):
-        return f"// {simple} is sent by name.\ntype {simple} = string\n"
+        return _go_enum(cls, name)
     lines = [f"type {simple} struct {{"]
     for field, java in _fields(cls, interface):
         go_name = field[:1].upper() + field[1:]
-        lines.append(f'\t{go_name} {_go(java)} `hessian:"{field}"`')
+        lines.append(f'\t{go_name} {_go(java, interface)} `hessian:"{field}"`')
     lines += ["}", "", f"func (*{simple}) JavaClassName() string {{", f'\treturn "{name}"', "}"]
     return "\n".join([*lines, ""])
 
 
-def _go(java: str) -> str:
+def _go_item(java: str, interface: Interface) -> str:
+    """Inside lists and maps Java's numbers are objects, and Go's are not."""
+    return (
+        _go(java, interface).lstrip("*") if java.startswith("java.lang.") else _go(java, interface)
+    )
+
+
+def _go(java: str, interface: Interface) -> str:
     if java in _GO_TYPES:
         return _GO_TYPES[java]
     if java.endswith("[]"):
-        return "[]" + _go(java[:-2])
+        return "[]" + _go(java[:-2], interface)
     if java.startswith(("java.util.List<", "java.util.Set<")):
-        return "[]" + _go(java[java.index("<") + 1 : -1])
+        return "[]" + _go_item(java[java.index("<") + 1 : -1], interface)
     if java.startswith("java.util.Map<"):
         key, _, value = java[len("java.util.Map<") : -1].partition(", ")
-        return f"map[{_go(key)}]{_go(value)}"
+        return f"map[{_go_item(key, interface)}]{_go_item(value, interface)}"
     if java.startswith("java."):
         return "interface{}"
     simple = java.rpartition(".")[2]
     if not simple.isidentifier():
         raise InterfaceError(f"{java} has no Go type")
-    return f"*{simple}"
+    cls = interface.classes.class_of(java)
+    is_enum = cls is not None and issubclass(cls, Enum)
+    return simple if is_enum else f"*{simple}"

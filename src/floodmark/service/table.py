@@ -12,8 +12,7 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
-from bisect import bisect_right, insort
-from types import TracebackType
+from bisect import bisect_left, bisect_right
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,6 +21,7 @@ from floodmark.client import Consumer, ConsumerSettings, KafkaError, TopicPartit
 from floodmark.records.record import Record
 from floodmark.service.api import settings_of
 from floodmark.service.call import current_call
+from floodmark.service.closing import ClosedAtExit
 from floodmark.service.errors import ConfigError, ServiceError
 from floodmark.service.hessian import Encoder, HessianError
 from floodmark.service.hints import Hints
@@ -86,16 +86,25 @@ class StoredRows:
         self.rows: dict[str, _Stored] = {}
         self.keys: list[str] = []
         """Sorted."""
+        self._ordered: list[bytes] = []
+        """The rows in the order of `keys`: a scan copies a slice of it."""
         self.positions: dict[int, int] = {}
+        self.offsets = ""
+        """The positions as an attachment says them."""
 
     def put(self, key: str, row: bytes, partition: int, offset: int) -> None:
-        if key not in self.rows:
-            insort(self.keys, key)
+        place = bisect_left(self.keys, key)
+        if key in self.rows:
+            self._ordered[place] = row
+        else:
+            self.keys.insert(place, key)
+            self._ordered.insert(place, row)
         self.rows[key] = _Stored(row, partition, offset)
 
     def remove(self, key: str) -> None:
         if self.rows.pop(key, None) is not None:
-            del self.keys[bisect_right(self.keys, key) - 1]
+            place = bisect_left(self.keys, key)
+            del self.keys[place], self._ordered[place]
 
     def load(self, changes: dict[str, _Stored | None]) -> None:
         """Many changes at once, with one sort of the keys."""
@@ -105,6 +114,16 @@ class StoredRows:
             else:
                 self.rows[key] = stored
         self.keys = sorted(self.rows)
+        self._ordered = [self.rows[key].row for key in self.keys]
+
+    def after(self, key: str | None, count: int) -> list[bytes]:
+        """So many rows behind a key, or from the first."""
+        start = 0 if key is None else bisect_right(self.keys, key)
+        return self._ordered[start : start + count]
+
+    def has_read(self, partition: int, position: int) -> None:
+        self.positions[partition] = position
+        self.offsets = ",".join(f"{p}:{offset}" for p, offset in sorted(self.positions.items()))
 
 
 class TableService:
@@ -131,12 +150,10 @@ class TableService:
     def scan(self, after: str | None, limit: Int) -> Any:
         """Rows by rising key, behind the key `after`, or from the first."""
         stored = self._stored
-        start = 0 if after is None else bisect_right(stored.keys, after)
-        keys = stored.keys[start : start + max(0, min(limit, MAX_SCAN))]
-        positions = ",".join(f"{p}:{offset}" for p, offset in sorted(stored.positions.items()))
-        current_call().response_attachments.update(topic=self._topic, offset=positions)
-        rows = stored.rows
-        return self._rows.many([rows[key].row for key in keys])
+        attachments = current_call().response_attachments
+        attachments["topic"] = self._topic
+        attachments["offset"] = stored.offsets
+        return self._rows.many(stored.after(after, max(0, min(limit, MAX_SCAN))))
 
     @method(inline=True)
     def size(self) -> int:
@@ -164,7 +181,7 @@ def table_interface(
     return interface, Rows(interface.classes, one.write)
 
 
-class ServedTable:
+class ServedTable(ClosedAtExit):
     """A table while it is served."""
 
     def __init__(
@@ -194,17 +211,9 @@ class ServedTable:
         try:
             await self._start()
         except BaseException:
-            await self._stop()
+            await self.close()
             raise
         return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._stop()
 
     async def _start(self) -> None:
         settings = ConsumerSettings(
@@ -232,7 +241,7 @@ class ServedTable:
         )
         self.is_registered = True
 
-    async def _stop(self) -> None:
+    async def close(self) -> None:
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -271,7 +280,7 @@ class ServedTable:
             else:
                 self.stored.load(self._changes(partition.partition, records))
             if records:
-                self.stored.positions[partition.partition] = records[-1].offset + 1
+                self.stored.has_read(partition.partition, records[-1].offset + 1)
 
     def _changes(self, partition: int, records: list[Record]) -> dict[str, _Stored | None]:
         changes: dict[str, _Stored | None] = {}

@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from floodmark.testing.broker_thread import Broker
+    from floodmark.testing.cluster.cluster import Cluster
     from floodmark.testing.faults import Faults
     from floodmark.testing.memory_files import MemoryFiles
     from floodmark.testing.virtual_clock import VirtualClock
 
 _MODULES = {
     "Broker": "broker_thread",
+    "Cluster": "cluster.cluster",
     "Faults": "faults",
     "MemoryFiles": "memory_files",
     "VirtualClock": "virtual_clock",
 }
 
-__all__ = ["Broker", "Faults", "MemoryFiles", "VirtualClock"]
+__all__ = ["Broker", "Cluster", "Faults", "MemoryFiles", "VirtualClock"]
 
 
 def __getattr__(name: str) -> Any:

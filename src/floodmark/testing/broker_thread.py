@@ -96,10 +96,8 @@ class Broker:
             data_dir = MEMORY_DIR if data_dir is None else data_dir
         self._needs_folder = data_dir is None and not {"log.dirs", "log.dir"} & given.keys()
         own_folder = {} if data_dir is None else {"log.dirs": str(data_dir)}
-        self._config = _checked(
-            BrokerConfig.load(
-                {**TEST_SETTINGS, **settings_from_environment(), **own_folder, **given}
-            )
+        self._config = checked_config(
+            {**TEST_SETTINGS, **settings_from_environment(), **own_folder, **given}
         )
         self._clock = clock
         self._files = files
@@ -290,10 +288,11 @@ def _refuse_cleaner(given: Mapping[str, str]) -> None:
         )
 
 
-def _checked(config: BrokerConfig) -> BrokerConfig:
+def checked_config(settings: Mapping[str, str]) -> BrokerConfig:
     """Where a broker warns of a name that it does not know, a test that misspells one must fail:
     it would pass without testing what it says.
     """
+    config = BrokerConfig.load(settings)
     refuse_open_doors(config)
     for name in config.unknown_names:
         alike = get_close_matches(name, BROKER_SETTINGS_BY_NAME, n=1)

@@ -7,7 +7,10 @@
   name of a fresh topic on it.
 - `floodmark_session`: one broker for all tests; `floodmark_session_topic` is a topic per test on
   it.
-- `floodmark_settings`, `floodmark_session_settings`: override them to give a broker other settings:
+- `floodmark_cluster`: three brokers (`floodmark.testing.Cluster`), each a process of its own, that
+  can be killed, paused and cut off.
+- `floodmark_settings`, `floodmark_session_settings`, `floodmark_cluster_settings`: override them to
+  give brokers other settings:
 
     @pytest.fixture
     def floodmark_settings():
@@ -28,6 +31,7 @@ import pytest
 
 if TYPE_CHECKING:
     from floodmark.testing.broker_thread import Broker
+    from floodmark.testing.cluster.cluster import Cluster
     from floodmark.testing.values import SettingValue
 
 _NOT_IN_TOPIC_NAMES = re.compile(r"[^a-zA-Z0-9._-]+")
@@ -85,6 +89,23 @@ def floodmark_session_topic(
     floodmark_session.faults.reset()
     if not floodmark_session.is_running:
         floodmark_session.start()
+
+
+@pytest.fixture
+def floodmark_cluster_settings() -> Mapping[str, SettingValue]:
+    """Settings of the brokers of `floodmark_cluster`; none unless overridden."""
+    return {}
+
+
+@pytest.fixture
+def floodmark_cluster(
+    tmp_path: Path, floodmark_cluster_settings: Mapping[str, SettingValue]
+) -> Iterator[Cluster]:
+    """Three brokers of this test's own, in about a second."""
+    from floodmark.testing.cluster.cluster import Cluster
+
+    with Cluster(tmp_path / "floodmark-cluster", floodmark_cluster_settings) as running:
+        yield running
 
 
 def _topic_for(request: pytest.FixtureRequest, broker: Broker) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
 
@@ -117,6 +118,39 @@ class LoopClient:
             text = "the connection was lost" if isinstance(error, ConnectionLoss) else "no answer"
             raise NoAnswer(f"ZooKeeper {self.hosts}: {text}") from error
 
+    async def ask_all(
+        self, operation: Callable[[str], Any], paths: Sequence[str], in_flight: int
+    ) -> list[Any]:
+        """One of kazoo's `_async` calls for each path; an exception in the place of its answer.
+
+        `in_flight` are asked at a time. A thread of kazoo's puts the next question, so that the
+        loop is woken once, and not for each answer.
+        """
+        await self._until_connected()
+        if not paths:
+            return []
+        all_answered: asyncio.Future[list[Any]] = self._loop.create_future()
+        answers: list[Any] = [None] * len(paths)
+        waiting = iter(enumerate(paths))
+        left = len(paths)
+
+        def ask_next() -> None:
+            for index, path in waiting:
+                operation(path).rawlink(functools.partial(answered, index))
+                return
+
+        def answered(index: int, result: Any) -> None:
+            nonlocal left
+            answers[index] = result.value if result.exception is None else result.exception
+            left -= 1
+            ask_next()
+            if left == 0:
+                self._on_loop(_settle_with, all_answered, answers)
+
+        for _ in range(min(in_flight, len(paths))):
+            ask_next()
+        return await all_answered
+
     async def _until_connected(self) -> None:
         if not self._connected.is_set():
             try:
@@ -154,6 +188,11 @@ class LoopClient:
         # RuntimeError: the loop has ended before kazoo's threads.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function, *arguments)
+
+
+def _settle_with(future: asyncio.Future[list[Any]], answers: list[Any]) -> None:
+    if not future.done():
+        future.set_result(answers)
 
 
 def _settle(future: asyncio.Future[Any], result: Any) -> None:

@@ -5,6 +5,7 @@ go 1.24.0
 require (
 	dubbo.apache.org/dubbo-go/v3 v3.3.1
 	github.com/apache/dubbo-go-hessian2 v1.12.5
+	github.com/dubbogo/gost v1.14.3
 )
 
 require (
@@ -17,7 +18,6 @@ require (
 	github.com/creasty/defaults v1.5.2 // indirect
 	github.com/davecgh/go-spew v1.1.1 // indirect
 	github.com/dubbogo/go-zookeeper v1.0.4-0.20211212162352-f9d2183d89d5 // indirect
-	github.com/dubbogo/gost v1.14.3 // indirect
 	github.com/dubbogo/grpc-go v1.42.10 // indirect
 	github.com/dubbogo/triple v1.2.2-rc4 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect

@@ -142,12 +142,12 @@ def test_an_acl_that_exists_is_created_again_without_effect(
     floodmark: BrokerThread, client: RawClient
 ) -> None:
     give(floodmark, [ADMIN])
-    generation = floodmark.broker.services.authorizer.generation
+    generation = floodmark.broker.services.generation.number
     for _ in range(2):
         assert (
             client.ask(CreateAclsRequest(creations=[creation()] * 2), 3).results[0].error_code == 0
         )
-    assert floodmark.broker.services.authorizer.generation == generation + 1
+    assert floodmark.broker.services.generation.number == generation + 1
     assert len(described(client, resource_type_filter=ResourceKind.TOPIC)) == 1
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from floodmark.apis.authorizer import Operation, ResourceKind
+from floodmark.apis.prepared.memory import Memory
 from floodmark.controller.topics import TopicRef
 from floodmark.network.connection import Connection, Peer
 from floodmark.network.principal import ANONYMOUS, Principal
@@ -75,7 +76,7 @@ def raise_acl_generation(authorizer: Permits, quotas: Throttles) -> None:
 
 
 def raise_quota_generation(authorizer: Permits, quotas: Throttles) -> None:
-    quotas.generation += 1
+    quotas.changed()
 
 
 @pytest.mark.parametrize("change", [raise_acl_generation, raise_quota_generation])
@@ -94,6 +95,26 @@ def test_no_prepared_request_survives_its_generation(
     assert (len(decoded), len(authorizer.asked)) == (1, 2)
     assert produce(client) == 0
     assert (len(decoded), len(authorizer.asked)) == (1, 2)
+
+
+def test_nothing_that_a_connection_prepared_survives_its_generation(
+    floodmark: BrokerThread, client: RawClient
+) -> None:
+    def fetch() -> int:
+        answer = client.ask(fetch_request("t", 0), FETCH_VERSION)
+        return len(answer.responses[0].partitions[0].records)
+
+    assert produce(client) == 0
+    size_bytes = fetch()
+    peer = connection_of(floodmark).peer
+    memory = peer.prepared
+    assert isinstance(memory, Memory)
+    assert (memory.produces is not None, len(memory.fetch_answers)) == (True, 1)
+    floodmark.broker.services.generation.end()
+    assert fetch() == size_bytes
+    after = peer.prepared
+    assert isinstance(after, Memory) and after is not memory
+    assert (after.produces, len(after.fetch_answers)) == (None, 1)
 
 
 def test_a_revoked_right_ends_what_was_prepared_with_it(

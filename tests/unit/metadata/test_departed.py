@@ -76,7 +76,7 @@ async def listed(cache: MetadataCache, departed: DepartedBrokers, peer: Peer) ->
     ("name", "version", "expected"),
     [
         ("librdkafka", "2.16.0", [1, 2, 3]),
-        ("confluent-kafka-python", "2.16.0-librdkafka-2.16.0", [1, 2, 3]),
+        ("confluent-kafka-python", "2.16.1-rdkafka-2.16.0", [1, 2, 3]),
         ("apache-kafka-java", "4.3.0", [1, 3]),
     ],
 )

@@ -14,6 +14,7 @@ from floodmark.metadata.image import (
     PartitionImage,
     TopicImage,
 )
+from floodmark.metadata.quota_nodes import user_of, user_resource
 
 ORDERS = (
     '{"partitions":{"0":[1,2],"1":[2,1]},"topic_id":"8FiB-TlQTziCo0mCDoY8ZQ",'
@@ -39,7 +40,7 @@ def test_topic_node_is_kafkas_byte_for_byte():
 
 def test_state_node_is_kafkas_byte_for_byte():
     text = '{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1,2]}'
-    assert paths.decode_state(text.encode()) == (1, 1, 0, (1, 2), ())
+    assert paths.decode_state(text.encode()) == (1, 1, 0, (1, 2))
     assert paths.encode_state(PartitionImage(1, 0, 0, (1, 2), (1, 2)), 1).decode() == text
 
 
@@ -118,3 +119,25 @@ def test_config_paths_go_both_ways(resource, path):
 def test_config_nodes_of_other_kinds_are_passed_over():
     assert paths.config_resource("/config/changes/config_change_0000000000") is None
     assert paths.config_resource("/config/topics") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "node"),
+    [
+        ("alice", "alice"),
+        ("CN=a, O=b", "CN%3Da%2C%20O%3Db"),
+        ("a.b~*", "a.b%7E%2A"),
+        ("..", "%2E%2E"),
+    ],
+)
+def test_users_have_the_nodes_that_kafka_gives_them(name, node):
+    resource = user_resource(name)
+    assert paths.config_path(resource) == f"/config/users/{node}"
+    assert paths.config_resource(f"/config/users/{node}") == resource
+    assert user_of(resource) == name
+
+
+def test_client_ids_of_users_and_defaults_are_no_users():
+    for node in ("alice/clients/app", "alice/clients", "<default>"):
+        resource = paths.config_resource(f"/config/users/{node}")
+        assert resource is not None and user_of(resource) is None

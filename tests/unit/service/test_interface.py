@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 
 from floodmark.service.errors import InterfaceError
+from floodmark.service.hessian import Encoder, JavaClasses
 from floodmark.service.hessian.classes import java_class
+from floodmark.service.hints import Hints
 from floodmark.service.interface import count_of, definition_json, interface_of, method
 from floodmark.service.stub import go_source, java_sources
+from floodmark.service.types import Int
 from kit.sample_service import INTERFACE, Sample
 
 SAMPLE = interface_of(Sample, INTERFACE)
@@ -107,6 +110,22 @@ def test_go_source_has_structs_and_the_service() -> None:
     assert 'Hello func(ctx context.Context, name string) (string, error) `dubbo:"hello"`' in text
     assert 'return "dev.floodmark.sample.Order"' in text
     assert "hessian.RegisterPOJO(&Order{})" in text
+    assert "hessian.RegisterJavaEnum(StatusPAID)" in text
+    assert "\tStatus Status `hessian" in text
+    assert "Sorted func(ctx context.Context, items []int64) ([]interface{}, error)" in text
+
+
+def test_a_number_that_may_be_missing_is_null_on_the_wire() -> None:
+    @dataclass
+    class Reading:
+        celsius: float | None = None
+        station: Int | None = None
+
+    classes = JavaClasses()
+    kind = Hints(classes, "dev.").of(Reading)
+    encoder = Encoder(classes)
+    encoder.write_whole(Reading(), kind.write)
+    assert encoder.take().endswith(b"NN")
 
 
 def test_the_definition_lists_methods_and_types() -> None:

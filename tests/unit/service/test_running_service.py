@@ -30,6 +30,13 @@ async def test_with_a_loop() -> None:
         assert await call(export.urls[0].port) == "hello x"
 
 
+async def test_an_address_alone_means_the_interface_s_own_path() -> None:
+    async with Service(Greeter(), port=-1).export() as export, Consumer() as consumer:
+        address = f"dubbo://127.0.0.1:{export.urls[0].port}"
+        greeter = await consumer.refer(Greeter, url=address, retries=0)
+        assert await greeter.hello("x") == "hello x"
+
+
 def test_without_a_loop() -> None:
     with Service(Greeter(), port=-1).export() as export:
         assert asyncio.run(call(export.urls[0].port)) == "hello x"

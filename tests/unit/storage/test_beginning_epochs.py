@@ -32,7 +32,7 @@ def lead(replica: Replica, leader_epoch: int) -> None:
 
 def append(replica: Replica) -> ErrorCode:
     batch = encode_batch([Record(0, NOW_MS, b"k", b"v", [])])
-    return replica.in_full(replica.append(memoryview(batch), ACKS_ALL, NOW_MS, False)).error_code
+    return replica.append(memoryview(batch), ACKS_ALL, NOW_MS).error_code
 
 
 def test_a_full_disk_does_not_keep_a_leader_from_leading() -> None:

@@ -19,7 +19,7 @@ def route(api_key: ApiKey, version: int) -> Route:
     def unused(*_: Any) -> Any:
         raise AssertionError("a fault needs neither codec nor handler of the route")
 
-    return Route(api_key, version, unused, unused, unused, object, unused, NOTHING)
+    return Route(api_key, version, unused, unused, unused, object, unused, NOTHING, 0)
 
 
 INIT = route(ApiKey.INIT_PRODUCER_ID, 4)

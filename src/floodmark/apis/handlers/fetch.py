@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 from floodmark.apis.access import Access
 from floodmark.apis.authorizer import THE_CLUSTER, Guard, Operation, Resource, ResourceKind
 from floodmark.apis.context import RequestContext
-from floodmark.apis.fetch_answer import Form, form_of
+from floodmark.apis.prepared.fetch_answers import prepared_answer
 from floodmark.network.transfer import Answer
 from floodmark.promise import Promise
 from floodmark.replication.fetch_sessions import FetchPlan, FetchTarget, PartitionKey, Topic
@@ -64,8 +64,6 @@ class _Read(NamedTuple):
     names_aborted: bool
     denied: _Targets
     """Partitions that the reader may not read, which are answered so."""
-    form: Form | None = None
-    """Of the answer to a fetch of one partition that waits."""
 
 
 Fetched: TypeAlias = FetchResponse | Answer
@@ -88,9 +86,6 @@ def handle(context: RequestContext, request: FetchRequest) -> Fetched | Promise[
     outcomes = context.services.replicas.fetch(targets, limits)
     if isinstance(outcomes, list):
         return _answer(context, read, outcomes)
-    if len(targets) == 1:
-        # Now, while nobody waits for us.
-        read = read._replace(form=_form(context, read, targets[0][1]))
     return outcomes.map(partial(_answer, context, read))
 
 
@@ -110,12 +105,6 @@ def _sorted(guard: Guard, targets: _Targets, is_follower: bool) -> tuple[_Target
         is_allowed = key is None or key[0] in allowed
         (readable if is_allowed else denied).append((key, target))
     return readable, denied
-
-
-def _form(context: RequestContext, read: _Read, target: FetchTarget) -> Form | None:
-    return form_of(
-        context, read.plan.session_id, target.topic, target.partition, read.names_aborted
-    )
 
 
 def _refused(context: RequestContext, request: FetchRequest) -> FetchResponse:
@@ -179,9 +168,22 @@ def _wanted(request: FetchRequest, uses_topic_ids: bool) -> list[FetchTarget]:
         for topic in request.topics
         for partition in topic.partitions
     ]
-    if len(targets) <= 1:
+    if len(targets) <= 1 or _names_each_once(request, uses_topic_ids):
         return targets
     return list({target.key: target for target in targets}.values())
+
+
+def _names_each_once(request: FetchRequest, uses_topic_ids: bool) -> bool:
+    """What nearly all clients do. Numbers tell it sooner than keys with topic ids would."""
+    topics = request.topics
+    if len(topics) > 1:
+        names = {topic.topic_id if uses_topic_ids else topic.topic for topic in topics}
+        if len(names) < len(topics):
+            return False
+    return all(
+        len({partition.partition for partition in topic.partitions}) == len(topic.partitions)
+        for topic in topics
+    )
 
 
 def _with_keys(
@@ -244,8 +246,8 @@ def _answer(context: RequestContext, read: _Read, outcomes: list[ReadOutcome]) -
     plan.sent(served)
     if len(told) == 1 and told[0][2].records is not None:
         _, target, outcome = told[0]
-        form = read.form or _form(context, read, target)
-        answer = None if form is None else form.filled_in(outcome)
+        kind = (context.api_version, target.topic, target.partition, read.names_aborted)
+        answer = prepared_answer(context, kind, plan.session_id, outcome)
         if answer is not None:
             return answer
     responses = []
@@ -269,7 +271,7 @@ def _throttle_ms(context: RequestContext, read: _Read, outcomes: list[ReadOutcom
     throttle_ms = context.services.quotas.throttle_ms(usage)
     if throttle_ms > 0:
         context.services.quotas.forgive_answer(usage)
-        context.peer.throttle_ms = throttle_ms
+        context.throttle_ms = throttle_ms
     return throttle_ms
 
 

@@ -238,9 +238,9 @@ def _asked_for(
 
 
 def _is_librdkafka(context: RequestContext) -> bool:
-    """Its bindings put their own name before its, into the version (KIP-511)."""
+    """Its bindings tell their own name, and put its into the version: `2.16.1-rdkafka-2.16.0`."""
     peer = context.peer
-    return "librdkafka" in peer.client_software_name + peer.client_software_version
+    return "rdkafka" in peer.client_software_name + peer.client_software_version
 
 
 def _known(context: RequestContext, topic: TopicImage, operations: int) -> MetadataResponseTopic:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from floodmark.apis.access import Access, each_topic, transactional_id
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
-from floodmark.apis.prepared_produce import Preparations, prepare
+from floodmark.apis.deep_validation import Preparations, prepare
 from floodmark.apis.transactional_produce import (
     Verified,
     is_closed,
@@ -57,7 +57,7 @@ ACCESS = Access(
 def handle(
     context: RequestContext, request: ProduceRequest
 ) -> Answer | Coroutine[Any, Any, ProduceResponse | None]:
-    """First what may take long (`apis.prepared_produce`), then whether the transaction is open,
+    """First what may take long (`apis.deep_validation`), then whether the transaction is open,
     then the append; after the last wait there is nothing in between."""
     preparations = prepare(context, request)
     if not isinstance(preparations, dict):

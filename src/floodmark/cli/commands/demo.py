@@ -6,6 +6,7 @@ Runs examples/shop as it stands. Ends by itself within two minutes and leaves no
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import shutil
 import tempfile
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from floodmark.pipeline.authoring.declarations import Pipeline
     from floodmark.pipeline.authoring.progress import OutputProgress
     from floodmark.pipeline.authoring.runner import Runner
+    from floodmark.service.interface import Interface
 
 # The whole must stay below two minutes, Spark's start and end included.
 LATEST_END_MS = 90_000
@@ -77,30 +79,48 @@ def _run(
 
 
 def _call_table(pipeline: Pipeline, bootstrap: str) -> None:
-    """The revenue topic as a service, called by our own consumer."""
+    """The revenue topic as a service, called by our own consumer and by Java."""
     try:
-        rows = asyncio.run(_served_rows(pipeline, bootstrap))
+        asyncio.run(_serve_and_call(pipeline, bootstrap))
     except ModuleNotFoundError as error:
         _say(f"not shown: the revenue table as a Dubbo service, which needs {error.name}")
-        return
-    click.echo()
-    _say("the topic revenue as a Dubbo service; scan(null, 10) through our consumer says:")
-    print_table(
-        ["CATEGORY", "SINCE", "REVENUE", "ORDERS"],
-        [[row.category or "-", row.since, row.revenue, row.orders] for row in rows],
-    )
 
 
-async def _served_rows(pipeline: Pipeline, bootstrap: str) -> list[Any]:
+async def _serve_and_call(pipeline: Pipeline, bootstrap: str) -> None:
     from floodmark.cli.commands.service import tables_of
     from floodmark.service.consumer import Consumer
 
     (table,) = tables_of(pipeline)
+    fields = [field.name for field in dataclasses.fields(table.row)]
     async with table.serve(bootstrap, port=-1) as served, Consumer() as consumer:
         url = f"dubbo://127.0.0.1:{served.export.urls[0].port}/{table.interface}"
         reference = await consumer.reference(served.interface, url=url, timeout_ms=10_000)
         found: list[Any] = await reference.call(served.interface.methods["scan"], [None, 10])
-        return found
+        rows = [["-" if (v := getattr(row, f)) == "" else v for f in fields] for row in found]
+        _show_table("the topic revenue as a Dubbo service; scan(null, 10) says:", fields, rows)
+        await _call_from_java(served.interface, fields, url)
+
+
+async def _call_from_java(interface: Interface, fields: list[str], url: str) -> None:
+    from floodmark.cli.demo_java import NotShown, java_rows, missing_tools
+
+    missing = missing_tools()
+    if missing:
+        _say(f"not shown: the same from Java, which needs {' and '.join(missing)}")
+        return
+    _say("the same from Java, with Apache Dubbo 3.3.6; Maven builds the consumer")
+    try:
+        rows = await asyncio.to_thread(java_rows, interface, fields, url)
+    except NotShown as reason:
+        _say(f"not shown: {reason}")
+        return
+    _show_table("reference.get().scan(null, 10) in Java says:", fields, rows)
+
+
+def _show_table(title: str, fields: list[str], rows: list[list[Any]]) -> None:
+    click.echo()
+    _say(title)
+    print_table([field.upper() for field in fields], rows)
 
 
 class _Watcher:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from floodmark.service.call import Call, enter_call
 from floodmark.service.dispatch import Prepared, java_exception, prepare
@@ -14,6 +15,7 @@ from floodmark.service.dubbo.frames import (
     REQUEST,
     SERIALIZATION_MASK,
     TWO_WAY,
+    Frame,
     FrameError,
     Frames,
     Status,
@@ -26,6 +28,7 @@ from floodmark.service.dubbo.responses import error_frame, exception_frame, resu
 from floodmark.service.errors import RpcError
 from floodmark.service.hessian import HessianError
 from floodmark.service.invoker import Invoker, NoSuchMethod, Runs
+from floodmark.service.server import ServedConnection
 
 if TYPE_CHECKING:
     from floodmark.service.dubbo.server import DubboServer
@@ -33,20 +36,26 @@ if TYPE_CHECKING:
 MAX_CALLS_OF_CONNECTION = 4_000
 """Calls under way of one connection: above it we read no more, until half of them are done."""
 
-LARGE_ANSWER_BYTES = 8 * 1024
-"""A larger answer goes out at once: its consumer decodes it while we work on the next one."""
+TURN_BYTES = 1024 * 1024
+"""After so many bytes of answers the requests that are left wait for the next turn of the loop: by
+then we know whether the consumer reads. A request is some hundred bytes, an answer up to 8 MB."""
 
 
-class Connection(asyncio.Protocol):
+class Connection(ServedConnection):
     """A consumer."""
 
     def __init__(self, server: DubboServer) -> None:
+        super().__init__()
         self._server = server
         self._loop = asyncio.get_running_loop()
         self._frames = Frames()
         self._requests = Requests(server.classes_of)
-        self._transport: asyncio.Transport | None = None
+        self._waiting: deque[Frame] = deque()
+        """Requests that have come and are not worked on yet."""
+        self._buffered_bytes = 0
+        self._frame_began: float | None = None
         self._out: list[bytes | bytearray] = []
+        self._turn_bytes = 0
         self._flush_is_due = False
         self._calls = 0
         self._is_paused = False
@@ -54,20 +63,16 @@ class Connection(asyncio.Protocol):
         self._last_read = self._last_written = self._loop.time()
         self._event_id = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self.remote_address = ""
 
     # asyncio's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        peer = transport.get_extra_info("peername")
-        self.remote_address = f"{peer[0]}:{peer[1]}" if peer else ""
-        if not self._server.opened(self):
-            self._server.warn("connections", f"refused {self.remote_address}: too many connections")
-            self._transport.abort()
+        self._is_accepted(transport, self._server)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        self._waiting.clear()
+        self._note_buffered(0)
         self._server.closed(self)
 
     def pause_writing(self) -> None:
@@ -77,28 +82,55 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._is_full = False
-        self._pace()
+        self._serve()
 
     def data_received(self, data: bytes) -> None:
         self._last_read = self._loop.time()
         try:
-            frames = self._frames.feed(data)
+            self._waiting.extend(self._frames.feed(data))
         except FrameError as error:
             self._server.warn("frame", f"closed {self.remote_address}: {error}")
             self.close()
             return
-        # What is answered in this turn goes out at its end, in one write.
+        self._note_buffered(self._frames.unfinished_bytes)
+        if self._server.is_overfull():
+            text = "too many bytes of unfinished requests"
+            self._server.warn("unfinished", f"closed {self.remote_address}: {text}")
+            self.close()
+            return
+        self._serve()
+
+    def _note_buffered(self, size: int) -> None:
+        """How much of a request has come whose rest has not."""
+        if not size:
+            self._frame_began = None
+        elif self._frame_began is None:
+            self._frame_began = self._last_read
+        self._server.buffered_bytes += size - self._buffered_bytes
+        self._buffered_bytes = size
+
+    def _serve(self) -> None:
+        """Work on what has come. What is answered in this turn goes out at its end, in one
+        write."""
         self._flush_is_due = True
+        self._turn_bytes = 0
+        waiting = self._waiting
         try:
-            for flags, _status, request_id, body in frames:
+            while waiting and not self._must_wait():
+                flags, _status, request_id, body = waiting.popleft()
                 if not flags & REQUEST:
                     continue  # an answer to our heartbeat
                 if flags & EVENT:
                     self._event(flags, request_id)
                 else:
                     self._request(flags, request_id, body)
+                if self._turn_bytes > TURN_BYTES and waiting:
+                    self._loop.call_soon(self._serve)
+                    break
         finally:
             self._flush()
+        if waiting or self._is_paused:
+            self._pace()
 
     # Requests
 
@@ -221,18 +253,18 @@ class Connection(asyncio.Protocol):
         prepared.handle.end()
         self._calls -= 1
         self._server.ended()
-        self._pace()
+        if self._waiting and not self._must_wait():
+            self._serve()
+        else:
+            self._pace()
 
     # Writing
 
     def send(self, data: bytes | bytearray) -> None:
-        """Goes out with everything else of this turn, unless it is large."""
+        """Goes out with everything else of this turn."""
         self._out.append(data)
-        if len(data) > LARGE_ANSWER_BYTES:
-            is_due = self._flush_is_due
-            self._flush()
-            self._flush_is_due = is_due
-        elif not self._flush_is_due:
+        self._turn_bytes += len(data)
+        if not self._flush_is_due:
             self._flush_is_due = True
             self._loop.call_soon(self._flush)
 
@@ -253,8 +285,7 @@ class Connection(asyncio.Protocol):
         """Read on, or let the consumer wait."""
         if self._transport is None or self._transport.is_closing():
             return
-        limit = MAX_CALLS_OF_CONNECTION // 2 if self._is_paused else MAX_CALLS_OF_CONNECTION
-        must_pause = self._is_full or self._calls > limit
+        must_pause = self._must_wait() or bool(self._waiting)
         if must_pause and not self._is_paused:
             self._is_paused = True
             self._transport.pause_reading()
@@ -262,16 +293,25 @@ class Connection(asyncio.Protocol):
             self._is_paused = False
             self._transport.resume_reading()
 
+    def _must_wait(self) -> bool:
+        limit = MAX_CALLS_OF_CONNECTION // 2 if self._is_paused else MAX_CALLS_OF_CONNECTION
+        return self._is_full or self._calls > limit
+
     def keep_alive(self, now: float, heartbeat_seconds: float, missed: int) -> None:
-        """Ask a silent consumer whether it lives; give up after `missed` times without a word."""
-        if now - self._last_read > heartbeat_seconds * missed:
+        """Ask a silent consumer whether it lives; give up after `missed` times without a word, or
+        as long without the rest of a request."""
+        patience = heartbeat_seconds * missed
+        if self._frame_began is not None and now - self._frame_began > patience:
+            self._server.warn("slow", f"closed {self.remote_address}: a request takes too long")
+            self.close()
+        elif now - self._last_read > patience and not self._is_paused:
             self._server.warn("silent", f"closed {self.remote_address}: silent for too long")
             self.close()
         elif max(now - self._last_read, now - self._last_written) > heartbeat_seconds:
             self._event_id += 1
             self.send(heartbeat(self._event_id))
 
-    def send_readonly(self) -> None:
+    def say_goodbye(self) -> None:
         self._event_id += 1
         self.send(readonly_event(self._event_id))
 

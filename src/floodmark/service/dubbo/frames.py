@@ -64,6 +64,10 @@ def readonly_event(request_id: int) -> bytes:
     return frame(REQUEST | EVENT | HESSIAN2, 0, request_id, READONLY_BODY)
 
 
+Frame = tuple[int, int, int, bytes]
+"""Flags, status, request id and body."""
+
+
 class Frames:
     """Bytes as they come in; whole frames out."""
 
@@ -74,8 +78,13 @@ class Frames:
         self._needed = HEADER_BYTES
         self._max_payload_bytes = max_payload_bytes
 
-    def feed(self, data: bytes) -> list[tuple[int, int, int, bytes]]:
-        """Flags, status, request id and body of every frame that is whole now."""
+    @property
+    def unfinished_bytes(self) -> int:
+        """What has come of a frame that is not whole yet."""
+        return len(self._buffer)
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Every frame that is whole now."""
         if self._buffer:
             self._buffer += data
             if len(self._buffer) < self._needed:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 
 from floodmark.service.dubbo.connection import Connection
-from floodmark.service.server import DEFAULT_THREADS, MAX_CONNECTIONS, ServiceServer
+from floodmark.service.server import DEFAULT_THREADS, STOP_SECONDS, ServiceServer
 
 HEARTBEAT_SECONDS = 60.0
 """Dubbo's default: a connection that is silent for so long is asked whether it lives."""
 
 MISSED_HEARTBEATS = 3
+
+MAX_BUFFERED_BYTES = 256 * 1024 * 1024
+"""Of all requests whose rest has not come yet. One may have 8 MB, and there are many consumers."""
 
 
 class DubboServer(ServiceServer):
@@ -26,12 +29,8 @@ class DubboServer(ServiceServer):
     ) -> None:
         super().__init__(host, port, threads)
         self._heartbeat_seconds = heartbeat_seconds
-        self._connections: set[Connection] = set()
+        self.buffered_bytes = 0
         self._beat: asyncio.TimerHandle | None = None
-
-    @property
-    def connections(self) -> frozenset[Connection]:
-        return frozenset(self._connections)
 
     async def start(self) -> None:
         await super().start()
@@ -40,14 +39,8 @@ class DubboServer(ServiceServer):
     def new_connection(self) -> Connection:
         return Connection(self)
 
-    def opened(self, connection: Connection) -> bool:
-        if len(self._connections) >= MAX_CONNECTIONS:
-            return False
-        self._connections.add(connection)
-        return True
-
-    def closed(self, connection: Connection) -> None:
-        self._connections.discard(connection)
+    def is_overfull(self) -> bool:
+        return self.buffered_bytes > MAX_BUFFERED_BYTES
 
     def _beat_later(self) -> None:
         loop = asyncio.get_running_loop()
@@ -55,16 +48,12 @@ class DubboServer(ServiceServer):
 
     def _check_connections(self) -> None:
         now = asyncio.get_running_loop().time()
-        for connection in list(self._connections):
+        for connection in self.connections:
+            assert isinstance(connection, Connection)
             connection.keep_alive(now, self._heartbeat_seconds, MISSED_HEARTBEATS)
         self._beat_later()
 
-    def say_goodbye(self) -> None:
+    async def stop(self, timeout_seconds: float = STOP_SECONDS) -> None:
         if self._beat is not None:
             self._beat.cancel()
-        for connection in list(self._connections):
-            connection.send_readonly()
-
-    def close_connections(self) -> None:
-        for connection in list(self._connections):
-            connection.close()
+        await super().stop(timeout_seconds)

@@ -1,6 +1,8 @@
 """Hessian2 bytes to values. Callers: the Dubbo protocol's requests and responses.
 
 Every read is bounded by the bytes that are there; depth and number of containers by limits.py.
+So are references: the items behind one count again, because whoever walks over the value meets them
+again. Without that a few bytes could stand for billions of items.
 """
 
 from __future__ import annotations
@@ -14,7 +16,14 @@ from typing import Any
 from floodmark.service.hessian.classes import JavaClasses, JavaObject, Shape
 from floodmark.service.hessian.errors import HessianError
 from floodmark.service.hessian.java_values import BUILD_ERRORS, BUILDERS, moment_of
-from floodmark.service.hessian.limits import MAX_CLASSES, MAX_CONTAINERS, MAX_DEPTH, MAX_ITEMS
+from floodmark.service.hessian.limits import (
+    MAX_CLASSES,
+    MAX_CONTAINERS,
+    MAX_DEPTH,
+    MAX_ITEMS,
+    MAX_WIDE_KEYS,
+    is_wide,
+)
 from floodmark.service.hessian.text import joined, read_units
 
 _INT = Struct(">i").unpack_from
@@ -56,9 +65,14 @@ class Decoder:
         "_definitions",
         "_depth",
         "_items_left",
+        "_open_object",
         "_pos",
+        "_referred_left",
         "_refs",
+        "_sizes",
         "_types",
+        "_walked",
+        "_wide_keys_left",
     )
 
     def __init__(self, data: bytes, classes: JavaClasses | None = None, position: int = 0) -> None:
@@ -71,6 +85,14 @@ class Decoder:
         self._depth = 0
         self._containers = 0
         self._items_left = MAX_ITEMS
+        self._referred_left = MAX_ITEMS
+        self._wide_keys_left = MAX_WIDE_KEYS
+        self._walked = 0
+        """Containers, items and fields up to here, with those behind references."""
+        self._sizes: list[int] = []
+        """For each of `_refs` how much was walked inside; before its end ~ of where it began."""
+        self._open_object = -1
+        """The object that is being read, by its index in `_refs`."""
 
     @property
     def position(self) -> int:
@@ -84,6 +106,8 @@ class Decoder:
             raise HessianError("the message ends inside a value") from None
         except RecursionError:
             raise HessianError("values are nested too deeply") from None
+        except (ArithmeticError, ValueError) as error:
+            raise HessianError(f"a value does not fit its field: {error}") from None
 
     def read_text(self) -> str:
         """The next value, which must be a string; null counts as an empty one, as in Dubbo."""
@@ -255,15 +279,26 @@ class Decoder:
 
     # Containers
 
-    def _enter(self) -> None:
+    def _open(self, value: Any) -> int:
+        """Begin a container; returns the number by which later values refer to it."""
+        index = len(self._refs)
+        self._refs.append(value)
+        self._sizes.append(~self._walked)
+        self._walked += 1
         self._depth += 1
         self._containers += 1
         if self._depth > MAX_DEPTH:
             raise HessianError(f"values are nested more than {MAX_DEPTH} deep")
         if self._containers > MAX_CONTAINERS:
             raise HessianError(f"more than {MAX_CONTAINERS} lists, maps and objects")
+        return index
+
+    def _close(self, index: int) -> None:
+        self._depth -= 1
+        self._sizes[index] = self._walked - ~self._sizes[index]
 
     def _count(self, items: int) -> None:
+        self._walked += items
         self._items_left -= items
         if self._items_left < 0:
             raise HessianError(f"more than {MAX_ITEMS} items")
@@ -280,14 +315,13 @@ class Decoder:
     def _list_until_end(self, code: int) -> list[Any]:
         if code == 0x55:
             self._type()
-        self._enter()
         items: list[Any] = []
-        self._refs.append(items)
+        index = self._open(items)
         while self._data[self._pos] != _END:
             self._count(1)
             items.append(self._read())
         self._pos += 1
-        self._depth -= 1
+        self._close(index)
         return items
 
     def _list_of_length(self, code: int) -> list[Any]:
@@ -303,14 +337,13 @@ class Decoder:
     def _items(self, size: int) -> list[Any]:
         if not 0 <= size <= len(self._data) - self._pos:
             raise HessianError(f"a list of {size} is longer than its message")
-        self._count(size)
-        self._enter()
         items: list[Any] = []
-        self._refs.append(items)
+        index = self._open(items)
+        self._count(size)
         append, read = items.append, self._read
         for _ in range(size):
             append(read())
-        self._depth -= 1
+        self._close(index)
         return items
 
     def _typed_map(self, code: int) -> Any:
@@ -331,20 +364,26 @@ class Decoder:
         return value
 
     def _map(self, _code: int) -> dict[Any, Any]:
-        self._enter()
         items: dict[Any, Any] = {}
-        self._refs.append(items)
+        index = self._open(items)
         read = self._read
         while self._data[self._pos] != _END:
             self._count(1)
             key = read()
+            if type(key) is not str and is_wide(key):
+                self._count_wide_key()
             try:
                 items[key] = read()
             except TypeError:
                 raise HessianError(f"a map has a {type(key).__name__} as key") from None
         self._pos += 1
-        self._depth -= 1
+        self._close(index)
         return items
+
+    def _count_wide_key(self) -> None:
+        self._wide_keys_left -= 1
+        if self._wide_keys_left < 0:
+            raise HessianError(f"more than {MAX_WIDE_KEYS} large numbers as keys")
 
     def _definition(self, _code: int) -> Any:
         while True:
@@ -377,28 +416,29 @@ class Decoder:
         if not 0 <= index < len(self._definitions):
             raise HessianError(f"there is no class definition {index}")
         definition = self._definitions[index]
-        self._enter()
+        outer, self._open_object = self._open_object, len(self._refs)
+        opened = self._open(None)
+        self._walked += len(definition.fields)
         if definition.build is not None:
-            value = self._value_object(definition)
+            value = self._value_object(definition, opened)
         elif definition.shape is not None:
-            value = self._known_object(definition.shape)
+            value = self._known_object(definition.shape, opened)
         else:
-            value = self._java_object(definition)
-        self._depth -= 1
+            value = self._java_object(definition, opened)
+        self._close(opened)
+        self._open_object = outer
         return value
 
-    def _value_object(self, definition: _Definition) -> Any:
-        index = len(self._refs)
-        self._refs.append(None)
+    def _value_object(self, definition: _Definition, opened: int) -> Any:
         read = self._read
         fields = {name: read() for name in definition.fields}
-        value = self._refs[index] = _built(definition, fields)
+        value = self._refs[opened] = _built(definition, fields)
         return value
 
-    def _known_object(self, shape: Shape) -> Any:
+    def _known_object(self, shape: Shape, opened: int) -> Any:
         cls = shape.cls
         value: Any = shape.new(cls)
-        self._refs.append(value)
+        self._refs[opened] = value
         read = self._read
         assign = object.__setattr__
         for setter in shape.setters:
@@ -410,10 +450,10 @@ class Decoder:
             assign(value, name, default())
         return value
 
-    def _java_object(self, definition: _Definition) -> JavaObject:
+    def _java_object(self, definition: _Definition, opened: int) -> JavaObject:
         fields: dict[str, Any] = {}
         value = JavaObject(definition.name, fields)
-        self._refs.append(value)
+        self._refs[opened] = value
         read = self._read
         for name in definition.fields:
             fields[name] = read()
@@ -423,6 +463,17 @@ class Decoder:
         index = self._int()
         if not 0 <= index < len(self._refs):
             raise HessianError(f"there is no value {index} to refer to")
+        size = self._sizes[index]
+        if size < 0:
+            size = self._walked - ~size
+            if index > self._open_object:
+                # Objects may lead back to themselves. For lists and maps, who walks over them would
+                # have to look out for that.
+                raise HessianError("a list or map contains itself")
+        self._walked += size
+        self._referred_left -= size
+        if self._referred_left < 0:
+            raise HessianError(f"references to more than {MAX_ITEMS} items")
         return self._refs[index]
 
     def _unknown(self, code: int) -> Any:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
+from functools import lru_cache
 from itertools import chain
 from struct import Struct
 from struct import error as StructError
@@ -232,12 +233,7 @@ class Encoder:
         """A list without a type, which Java reads as ArrayList."""
         if self._refer(value):
             return
-        size = len(value)
-        if size < 8:
-            self.out.append(0x78 + size)
-        else:
-            self.out.append(0x58)
-            self.write_int(size)
+        self.out += list_start(len(value))
         self._write_items(value, write)
 
     def write_array(
@@ -385,6 +381,17 @@ class Encoder:
             write_text(self.out, name)
         else:
             self.write_int(index)
+
+
+@lru_cache(maxsize=1024)
+def list_start(size: int) -> bytes:
+    """What stands in front of the items of a list without a type."""
+    if size < 8:
+        return bytes([0x78 + size])
+    encoder = Encoder()
+    encoder.out.append(0x58)
+    encoder.write_int(size)
+    return encoder.take()
 
 
 def _short(value: int) -> str:

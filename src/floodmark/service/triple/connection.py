@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import h2.config
@@ -19,6 +19,7 @@ from floodmark.service.dubbo.frames import MAX_PAYLOAD_BYTES
 from floodmark.service.errors import RpcError
 from floodmark.service.hessian import Decoder, Encoder, HessianError
 from floodmark.service.invoker import Invoker, NoSuchMethod, Runs
+from floodmark.service.server import ServedConnection
 from floodmark.service.triple.messages import (
     PREFIX_BYTES,
     grpc_frame,
@@ -52,33 +53,27 @@ class _Stream:
     def __init__(self, headers: dict[str, str]) -> None:
         self.headers = headers
         self.body = bytearray()
-        self.rest = b""
+        self.rest = memoryview(b"")
         self.trailers: list[tuple[str, str]] | None = None
 
 
-class TripleConnection(asyncio.Protocol):
+class TripleConnection(ServedConnection):
     """A consumer."""
 
     def __init__(self, server: TripleServer) -> None:
+        super().__init__()
         self._server = server
         self._loop = asyncio.get_running_loop()
         config = h2.config.H2Configuration(client_side=False, header_encoding="utf-8")
         self._h2 = h2.connection.H2Connection(config)
-        self._transport: asyncio.Transport | None = None
         self._streams: dict[int, _Stream] = {}
         self._waiting_bytes = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self.remote_address = ""
 
     # asyncio's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        peer = transport.get_extra_info("peername")
-        self.remote_address = f"{peer[0]}:{peer[1]}" if peer else ""
-        if not self._server.opened(self):
-            self._server.warn("connections", f"refused {self.remote_address}: too many connections")
-            self._transport.abort()
+        if not self._is_accepted(transport, self._server):
             return
         self._h2.local_settings = h2.settings.Settings(
             client=False,
@@ -206,12 +201,14 @@ class TripleConnection(asyncio.Protocol):
         enter_call(call)
         try:
             value = await self._outcome(prepared)
+            if prepared.finish is not None:
+                value = prepared.finish(value)
+        except HessianError as error:
+            self._fail_to_answer(stream_id, call, error)
         except Exception as error:  # noqa: BLE001 - goes to the caller, as the method's outcome
             thrown = java_exception(error, invoker, is_generic=prepared.is_generic)
             self._answer(stream_id, invoker, Encoder.write, thrown, call, thrown.java_class)
         else:
-            if prepared.finish is not None:
-                value = prepared.finish(value)
             self._answer(stream_id, invoker, prepared.write, value, call, "")
         finally:
             if prepared.handle is not None:
@@ -255,8 +252,10 @@ class TripleConnection(asyncio.Protocol):
                 encoder.write_whole(value, write)
             if len(encoder.out) > MAX_PAYLOAD_BYTES:
                 raise HessianError(f"a result of {len(encoder.out)} bytes")
+            if self._waiting_bytes + len(encoder.out) > MAX_WAITING_BYTES:
+                raise HessianError("too many results wait for this consumer")
         except HessianError as error:
-            self._fail(stream_id, INTERNAL, f"Failed to send response of {call.method}: {error}")
+            self._fail_to_answer(stream_id, call, error)
             return
         headers = list(_HEADERS)
         if exception_class:
@@ -265,6 +264,9 @@ class TripleConnection(asyncio.Protocol):
         java = exception_class or "java.lang.Object"
         body = grpc_frame(write_response(encoder.take(), java))
         self._send(stream_id, headers, body, [("grpc-status", "0"), *extra])
+
+    def _fail_to_answer(self, stream_id: int, call: Call, error: HessianError) -> None:
+        self._fail(stream_id, INTERNAL, f"Failed to send response of {call.method}: {error}")
 
     def _fail(self, stream_id: int, status: int, text: str) -> None:
         self._server.warn(f"{status} {text}", f"refused a call of {self.remote_address}: {text}")
@@ -283,7 +285,7 @@ class TripleConnection(asyncio.Protocol):
         if stream is None or self._transport is None:
             return  # the consumer has given up
         self._h2.send_headers(stream_id, headers)
-        stream.rest, stream.trailers = body, trailers
+        stream.rest, stream.trailers = memoryview(body), trailers
         self._waiting_bytes += len(body)
         self._send_rest(stream_id)
         self._write()
@@ -298,7 +300,7 @@ class TripleConnection(asyncio.Protocol):
             size = min(len(stream.rest), window, self._h2.max_outbound_frame_size)
             if size <= 0:
                 return
-            self._h2.send_data(stream_id, stream.rest[:size])
+            self._h2.send_data(stream_id, bytes(stream.rest[:size]))
             self._waiting_bytes -= size
             stream.rest = stream.rest[size:]
         self._h2.send_headers(stream_id, stream.trailers, end_stream=True)

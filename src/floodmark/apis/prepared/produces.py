@@ -1,29 +1,35 @@
-"""The produce that comes again: the same client, the same partition, other records.
+"""Prepared produce requests: the same client, the same partition, other records.
 
 A producer's requests to one partition are equal from the client id to the number of the partition.
-Each connection remembers the first of them; one that begins with the same bytes has the same
-meaning, so its records are appended without decoding what is around them. That takes half as long.
+The first one that is appended prepares the others of its connection: a request that begins with the
+same bytes has the same meaning, so the broker appends its records without decoding what is around
+them. That takes half as long.
 
-This knows no layout: a request is remembered if encoding it gives the bytes that came, which shows
-where its records begin and end; `apis.offsets_template` does the same for the answer. Whatever is
-not as usual goes the ordinary way: an unknown beginning, another partition behind that name, an
-append that is refused, not yet acknowledged, or takes long to prepare.
+This module knows no layout. It prepares a request only if encoding it gives the bytes that came,
+which shows where its records begin and end; `prepared.offsets_template` does the same for the
+answer. Everything else takes the full way: an unknown beginning, a partition that was removed, an
+append that is refused or has to look into the records for long.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from struct import Struct
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from floodmark.apis.context import RequestContext
 from floodmark.apis.gate import throttle_time, with_throttle_time
 from floodmark.apis.handlers.produce import ZSTD_SINCE, append
-from floodmark.apis.offsets_template import OffsetsTemplate
+from floodmark.apis.prepared.memory import memory_of
+from floodmark.apis.prepared.offsets_template import OffsetsTemplate
 from floodmark.apis.route import Route
 from floodmark.apis.transactional_produce import topic_name
-from floodmark.network.request_channel import Outcome
-from floodmark.replication.replica import NO_TIMESTAMP, UNPREPARED, AppendOutcome, Replica
+from floodmark.network.request_channel import Outcome, Response
+from floodmark.promise import Promise
+from floodmark.replication.fetching import ReplicaKey
+from floodmark.replication.replica import UNPREPARED, AppendOutcome, Replica
 from floodmark.wire.api_keys import FIRST_FLEXIBLE_VERSION
 from floodmark.wire.compiler import encode_parts
 from floodmark.wire.errors import NO_ERROR
@@ -38,28 +44,33 @@ from floodmark.wire.primitives import encode_bytes_length, read_bytes_length
 from floodmark.wire.schema import DecodeError
 
 MOST_PARTITIONS = 64
-"""So many does a connection remember; further ones are decoded every time."""
+"""A connection prepares requests for this many partitions; for further ones it decodes."""
 
 MOST_LENGTHS = 8
-"""Topics' names differ in length, and with them the place of the records: each is tried."""
+"""The names of topics differ in length, and so does the place of the records: each is tried."""
 
 MOST_FRONT_BYTES = 1024
-"""What is remembered of a request; an ordinary one has a tenth of it."""
+"""How much of a request is kept; an ordinary one needs a tenth of it."""
 
 FIRST_VERSION = ZSTD_SINCE
 """Older versions look into the batch, and the oldest answers have two offsets."""
 
+_CORRELATION_ID = 4
 _AFTER_CORRELATION_ID = 8
+_read_correlation_id = Struct(">i").unpack_from
 # The bit of a varint's byte that says that another follows.
 _CONTINUED = 128
 
 
-class _Known(NamedTuple):
+@dataclass(slots=True, frozen=True)
+class _Known:
     """A request to one partition, and its answer around what differs each time."""
 
     replica: Replica
     acks: int
+    timeout_ms: int
     back: bytes
+    """What follows the records."""
     back_bytes: int
     pack_answer: Callable[..., bytes]
     answer_front: bytes
@@ -70,13 +81,13 @@ class _Known(NamedTuple):
 
 # Api key and version in one, the correlation id, the front, and the two bytes behind it.
 _Read: TypeAlias = Callable[[memoryview], tuple[int, int, bytes, int, int]]
-# Where fronts of one length end, what reads them, and the requests by their fronts. A front is all
-# between the correlation id and the length of the records.
+# Two bytes behind the end of fronts of one length, what reads so far, and the requests by their
+# fronts. A front is all between the correlation id and the length of the records.
 _Fronts: TypeAlias = tuple[int, _Read, dict[bytes, _Known]]
 
 
-class RepeatedProduces:
-    """The requests that one connection has sent before. Asked about each frame of it."""
+class PreparedProduces:
+    """The prepared produce requests of one connection, all of one version."""
 
     __slots__ = (
         "_context",
@@ -87,13 +98,10 @@ class RepeatedProduces:
         "_removals",
         "_replicas",
         "_route",
-        "generation",
     )
 
     def __init__(self, context: RequestContext, route: Route) -> None:
         services = context.services
-        # All that it knows was authorized under this; `apis.dispatch` drops it afterwards.
-        self.generation = services.authorizer.generation + services.quotas.generation
         self._is_unlimited = services.quotas.is_unlimited
         self._context = context
         self._route = route
@@ -104,10 +112,10 @@ class RepeatedProduces:
         self._fronts: list[_Fronts] = []
 
     def outcome_of(self, frame: memoryview) -> Outcome:
-        """The outcome of a request that is known, or None: then it is to be decoded."""
+        """The outcome of a prepared request; None for a request that has to be decoded."""
         frame_bytes = len(frame)
-        for front_end, read, requests in self._fronts:
-            if front_end + 2 > frame_bytes:
+        for start, read, requests in self._fronts:
+            if start > frame_bytes:
                 continue
             kind, correlation_id, front, first, second = read(frame)
             known = requests.get(front)
@@ -115,44 +123,69 @@ class RepeatedProduces:
                 break
         else:
             return None
-        replica, acks, back, back_bytes, pack, answer_front, answer_back, _ = known
-        end = frame_bytes - back_bytes
+        end = frame_bytes - known.back_bytes
         if second < _CONTINUED <= first and self._is_flexible:
-            # What most are: a varint of two bytes. Not by the function below: the call takes as
+            # Most lengths are varints of two bytes. Not by the function below: the call takes as
             # long as all the rest of finding the records.
-            start = front_end + 2
             size_bytes = first + (second << 7) - _CONTINUED - 1
         else:
             try:
-                size_bytes, start = read_bytes_length(frame, front_end, self._is_flexible)
+                size_bytes, start = read_bytes_length(frame, start - 2, self._is_flexible)
             except (IndexError, DecodeError):
                 return None
+        replica = known.replica
         if (
             kind != self._kind
             or size_bytes != end - start
             or size_bytes < 0
-            or frame[end:] != back
+            or frame[end:] != known.back
             or not replica.is_here
         ):
             return None
-        outcome = self._replicas.append_to(replica, frame[start:end], acks)
-        if isinstance(outcome, int):
-            start_offset = replica.log.log_start_offset
-            answer = pack(
-                correlation_id, answer_front, outcome, NO_TIMESTAMP, start_offset, answer_back
-            )
-        elif outcome is UNPREPARED:
-            return None
-        else:
-            error_code, base_offset, append_time_ms, start_offset, _, is_pending, _, _ = outcome
-            if error_code is not NO_ERROR or is_pending:
-                return self._answer_in_full(frame, replica.key, replica.in_full(outcome))
-            answer = pack(
-                correlation_id, answer_front, base_offset, append_time_ms, start_offset, answer_back
-            )
+        outcome = self._replicas.append_to(replica, frame[start:end], known.acks)
+        error_code, base_offset, append_time_ms, start_offset, _, is_pending, _, _ = outcome
+        if error_code is not NO_ERROR or is_pending:
+            return self._unusual(frame, known, outcome)
+        pack, front, back = known.pack_answer, known.answer_front, known.answer_back
+        answer = pack(correlation_id, front, base_offset, append_time_ms, start_offset, back)
         return answer if self._is_unlimited else self._throttled(frame, known, answer)
 
-    def _throttled(self, frame: memoryview, known: _Known, answer: bytes) -> Outcome:
+    def _unusual(self, frame: memoryview, known: _Known, outcome: AppendOutcome) -> Outcome:
+        """The outcome of an append that is refused, or not acknowledged yet."""
+        if outcome is UNPREPARED:
+            return None
+        if outcome.error_code is not NO_ERROR:
+            return self._answer_in_full(frame, known.replica.key, outcome)
+        promise = self._replicas.acknowledged(
+            {known.replica.key: outcome}, known.acks, known.timeout_ms
+        )
+        return promise.map(partial(self._acknowledged, frame, known, outcome))
+
+    def _acknowledged(
+        self,
+        frame: memoryview,
+        known: _Known,
+        appended: AppendOutcome,
+        settled: dict[ReplicaKey, AppendOutcome],
+    ) -> Response:
+        """The answer after a wait. The frame is still there: its connection is muted until then."""
+        ((key, outcome),) = settled.items()
+        if outcome.error_code is not NO_ERROR:
+            refusal = appended._replace(
+                error_code=outcome.error_code, error_message=outcome.error_message
+            )
+            return self._answer_in_full(frame, key, refusal)
+        answer = known.pack_answer(
+            _read_correlation_id(frame, _CORRELATION_ID)[0],
+            known.answer_front,
+            appended.base_offset,
+            appended.log_append_time_ms,
+            appended.log_start_offset,
+            known.answer_back,
+        )
+        return answer if self._is_unlimited else self._throttled(frame, known, answer)
+
+    def _throttled(self, frame: memoryview, known: _Known, answer: bytes) -> Response:
         context = self._context_of(frame)[0]
         throttle_ms = throttle_time(context, answer)
         if throttle_ms <= 0:
@@ -160,21 +193,21 @@ class RepeatedProduces:
         return with_throttle_time(answer, known.throttle_position, throttle_ms)
 
     def _context_of(self, frame: memoryview) -> tuple[RequestContext, int]:
-        """And where the request begins behind its header."""
+        """The context, and where the request begins behind its header."""
         header, position = decode_request_header(frame)
         of_first = self._context
         return RequestContext(of_first.services, of_first.peer, header, len(frame)), position
 
     def _answer_in_full(
-        self, frame: memoryview, key: tuple[str, int], outcome: AppendOutcome
-    ) -> Outcome:
+        self, frame: memoryview, key: ReplicaKey, outcome: AppendOutcome
+    ) -> Response:
+        """The answer to a refused append, as the handler builds it."""
         context, position = self._context_of(frame)
         request, _ = self._route.decode(frame, position)
-        result = append(context, request, {key: outcome}, {})
-        return self._route.outcome(context, result)
+        return self._route.answer(context, append(context, request, {key: outcome}, {}))
 
-    def learn(self, frame: memoryview, request: ProduceRequest) -> None:
-        """Remember a request to one partition that has been acknowledged."""
+    def add(self, frame: memoryview, request: ProduceRequest) -> None:
+        """Prepares a request to one partition that has been appended."""
         topic = request.topic_data[0]
         partition = topic.partition_data[0]
         name = topic_name(self._context, topic)
@@ -194,9 +227,10 @@ class RepeatedProduces:
         if front_end > MOST_FRONT_BYTES:
             return
         front = bytes(frame[_AFTER_CORRELATION_ID:front_end])
-        self._with_end(front_end)[front] = _Known(
+        self._with_front_end(front_end)[front] = _Known(
             replica,
             request.acks,
+            request.timeout_ms,
             back,
             len(back),
             answer.pack,
@@ -206,22 +240,23 @@ class RepeatedProduces:
         )
 
     def _throttle_position(self, request: ProduceRequest) -> int:
-        """Where two answers differ of which only one is throttled."""
+        """Where a throttled answer differs from one that is not."""
         free, throttled = (self._answer(request, 0, throttle_ms) for throttle_ms in (0, -1))
         pairs = enumerate(zip(free, throttled, strict=True))
         return next(position for position, (one, other) in pairs if one != other)
 
-    def _with_end(self, end: int) -> dict[bytes, _Known]:
+    def _with_front_end(self, front_end: int) -> dict[bytes, _Known]:
+        read_end = front_end + 2
         for known_end, _, requests in self._fronts:
-            if known_end == end:
+            if known_end == read_end:
                 return requests
         requests = {}
-        read = Struct(f">ii{end - _AFTER_CORRELATION_ID}sBB").unpack_from
-        self._fronts.append((end, read, requests))
+        read = Struct(f">ii{front_end - _AFTER_CORRELATION_ID}sBB").unpack_from
+        self._fronts.append((read_end, read, requests))
         return requests
 
     def forget_removed(self) -> None:
-        """Whoever sends to other partitions now must not keep deleted ones in memory."""
+        """Frees removed partitions: a client that now writes to others must not keep them."""
         if self._removals == self._replicas.removals:
             return
         self._removals = self._replicas.removals
@@ -260,26 +295,40 @@ class RepeatedProduces:
         return answer
 
 
-def remember(
+def learn(
     context: RequestContext,
     route: Route,
     frame: memoryview,
     request: ProduceRequest,
-    response: object,
+    result: object,
 ) -> None:
-    """Called by `apis.dispatch` with every produce that was decoded."""
+    """Prepares the next request of this kind. Called by `apis.dispatch` with every decoded produce
+    and with what its handler returned."""
+    services = context.services
     if (
         route.version < FIRST_VERSION
-        or type(response) is not ProduceResponse
+        # Both want to see every request.
+        or services.quotas.measures_time
+        or services.authorizer.audits_allowed
         or request.transactional_id is not None
         or len(request.topic_data) != 1
         or len(request.topic_data[0].partition_data) != 1
-        or response.responses[0].partition_responses[0].error_code != NO_ERROR
+        or not _is_appended(result)
     ):
         return
-    produces = context.peer.shortcut
-    if not isinstance(produces, RepeatedProduces):
-        produces = context.peer.shortcut = RepeatedProduces(context, route)
+    memory = memory_of(context)
+    produces = memory.produces
+    if produces is None:
+        produces = memory.produces = PreparedProduces(context, route)
     produces.forget_removed()
     if not produces.is_full:
-        produces.learn(frame, request)
+        produces.add(frame, request)
+
+
+def _is_appended(result: object) -> bool:
+    """Whether the one partition of a request took its batch. Only acknowledgements are waited for
+    as promises."""
+    if isinstance(result, ProduceResponse):
+        error_code: int = result.responses[0].partition_responses[0].error_code
+        return error_code == NO_ERROR
+    return isinstance(result, Promise)

@@ -1,8 +1,8 @@
-"""Prepares the batches of a produce for topics that look into them or compress them anew.
+"""Validates the records of a produce for topics that look into batches or compress them again.
 
-Called by `apis.produce` before anything is appended. Plain topics need nothing; small batches are
-prepared at once, large ones in slices and threads. The append checks again all that may have
-changed meanwhile: leadership, the topic's rules, the producer's sequence.
+Called by `handlers.produce` before it appends anything. Plain topics need nothing; small batches
+are validated at once, large ones in slices and threads. The append checks again everything that may
+have changed meanwhile: leadership, the topic's rules, the producer's sequence.
 """
 
 from __future__ import annotations

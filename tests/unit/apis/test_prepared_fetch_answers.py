@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from floodmark.apis.fetch_answer import MOST_PARTITIONS
 from floodmark.apis.handlers import fetch
+from floodmark.apis.prepared.fetch_answers import MOST_PARTITIONS
 from floodmark.records.record import Record, decode_records, encode_batch
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -79,7 +79,7 @@ def test_they_are_the_bytes_that_building_gives(
     ]
     filled = frames(client, requests)
     assert frames(client, requests) == filled
-    monkeypatch.setattr(fetch, "form_of", lambda *_: None)
+    monkeypatch.setattr(fetch, "prepared_answer", lambda *_: None)
     assert frames(client, requests) == filled
 
 

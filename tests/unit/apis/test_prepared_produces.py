@@ -1,24 +1,32 @@
-"""A produce that comes again is not decoded, and nobody can tell."""
+"""Prepared produces are not decoded, and no client can tell."""
 
 import gc
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from floodmark.apis.repeated_produce import MOST_FRONT_BYTES, MOST_PARTITIONS
+from floodmark.apis.prepared.produces import MOST_FRONT_BYTES, MOST_PARTITIONS
 from floodmark.controller.topics import TopicRef
 from floodmark.records.record import Record, encode_batch
 from floodmark.replication.replica import Replica
 from floodmark.testing.broker_thread import BrokerThread
+from floodmark.wire.compiler import decoder
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.api_versions import ApiVersionsRequest
-from floodmark.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from floodmark.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
 from floodmark.wire.primitives import encode_varint
 from fuzz_kit.raw_client import RawClient, request_bytes
 from kit.flushed import NEVER_FLUSHED
+from kit.waiting import wait_for
 
 BY_NAME, BY_ID = 12, 13
 TIMESTAMP_MS = 1_700_000_000_000
@@ -43,7 +51,7 @@ def outcome(client: RawClient, request: ProduceRequest, version: int = BY_NAME) 
 
 @pytest.fixture
 def floodmark_settings() -> Mapping[str, str]:
-    """What has to wait for a sync goes the ordinary way."""
+    """Most tests look at the order of offsets: no answer waits for a sync."""
     return NEVER_FLUSHED
 
 
@@ -137,6 +145,55 @@ def test_an_answer_that_waits_for_the_disk_comes_with_its_offset(
 ) -> None:
     topic = floodmark.create_topic("flushed", configs={"flush.messages": "2"})
     assert [outcome(client, produce(topic)) for _ in range(5)] == [(0, n) for n in range(5)]
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_a_request_whose_acknowledgement_waits_is_prepared_too(
+    floodmark: BrokerThread, client: RawClient, acks: int
+) -> None:
+    topic = floodmark.create_topic("flushed", configs={"flush.messages": "1"})
+    assert outcome(client, produce(topic, acks=acks)) == (0, 0)
+    refuse_to_decode(floodmark, BY_NAME)
+    answers = [outcome(client, produce(topic, acks=acks)) for _ in range(4)]
+    assert answers == [(0, n) for n in range(1, 5)]
+
+
+@pytest.mark.parametrize("is_prepared", [False, True])
+def test_an_acknowledgement_that_fails_after_a_wait_says_so(
+    floodmark: BrokerThread, client: RawClient, is_prepared: bool
+) -> None:
+    """Prepared and in full: the same answer when the leadership goes while a flush is awaited."""
+    topic = floodmark.create_topic("flushed", configs={"flush.messages": "1"})
+    if is_prepared:
+        assert outcome(client, produce(topic)) == (0, 0)
+    replicas = floodmark.broker.replicas
+    replica = replicas.find((topic, 0))
+    assert replica is not None
+    offset = replica.log.log_end_offset
+
+    async def never_flush() -> None:
+        replicas._flusher.request = lambda replica: None  # type: ignore[method-assign]
+
+    async def follow() -> None:
+        known = replica.core.leadership
+        replicas.lead_or_follow(
+            replica,
+            replace(
+                known,
+                leader=2,
+                leader_epoch=known.leader_epoch + 1,
+                partition_epoch=known.partition_epoch + 1,
+            ),
+        )
+
+    floodmark.call(never_flush())
+    client.send_frame(request_bytes(produce(topic), BY_NAME))
+    wait_for(lambda: len(replicas.produces) == 1)
+    floodmark.call(follow())
+    position, decode = 4, decoder(ProduceResponse, BY_NAME)
+    answer, _ = decode(memoryview(client.read_frame()), position + 1)
+    told = answer.responses[0].partition_responses[0]
+    assert (told.error_code, told.base_offset) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, offset)
 
 
 def test_a_topic_made_anew_is_another_topic(floodmark: BrokerThread, client: RawClient) -> None:

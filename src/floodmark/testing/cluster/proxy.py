@@ -1,0 +1,144 @@
+"""A TCP proxy in front of one listener of a broker, to cut the network like a pulled cable.
+
+Used by `network.py`, one for each listener, and one between each broker and a ZooKeeper. While a
+peer is cut off, bytes wait in the sockets and new connections are accepted but get no answer;
+`heal` delivers what has waited, as TCP does after a short outage. While the broker is down, its
+port refuses connections.
+
+Peers are told apart by the client id in their first request: brokers call themselves `broker-N`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import struct
+from contextlib import suppress
+from dataclasses import dataclass
+
+EVERYBODY = "everybody"
+"""Cutting this off stops all connections, whatever their client id is."""
+
+_CHUNK_BYTES = 256 * 1024
+# size, api key, api version, correlation id, length of the client id
+_HEADER = struct.Struct(">ihhih")
+_BROKER = re.compile(rb"broker-(\d+)")
+
+Peer = int | str
+
+
+class Proxy:
+    """All methods but `__init__` run on the loop of the cluster's thread."""
+
+    def __init__(self) -> None:
+        # Bound but never listening: it keeps the port ours while the broker is down.
+        self._reserved = _bound_socket(0)
+        self.port: int = self._reserved.getsockname()[1]
+        self._target = ("127.0.0.1", 0)
+        self._server: asyncio.Server | None = None
+        self._gates: dict[Peer, asyncio.Event] = {}
+        self._connections: set[asyncio.Task[None]] = set()
+
+    async def open(self, port: int, host: str = "127.0.0.1") -> None:
+        """Pass connections on to the broker, which listens there now."""
+        self._target = (host, port)
+        listening = _bound_socket(self.port)
+        self._server = await asyncio.start_server(self._accept, sock=listening)
+
+    def refuse(self) -> None:
+        """The broker is going: refuse new connections."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    async def shut(self) -> None:
+        """The broker is gone: end its connections, refuse new ones."""
+        self.refuse()
+        for connection in list(self._connections):
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def close(self) -> None:
+        await self.shut()
+        self._reserved.close()
+
+    def cut(self, peer: Peer) -> None:
+        self._gate(peer).clear()
+
+    def heal(self) -> None:
+        for gate in self._gates.values():
+            gate.set()
+
+    def _gate(self, peer: Peer) -> asyncio.Event:
+        gate = self._gates.get(peer)
+        if gate is None:
+            gate = self._gates[peer] = asyncio.Event()
+            gate.set()
+        return gate
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            await self._serve(_End(reader, writer))
+        except (OSError, asyncio.CancelledError):
+            writer.transport.abort()
+        finally:
+            self._connections.discard(task)
+
+    async def _serve(self, client: _End) -> None:
+        await self._gate(EVERYBODY).wait()
+        first = await client.reader.read(_CHUNK_BYTES)
+        gates = [self._gate(EVERYBODY), self._gate(_peer_of(first))]
+        for gate in gates:
+            await gate.wait()
+        broker = _End(*await asyncio.open_connection(*self._target))
+        try:
+            broker.writer.write(first)
+            async with asyncio.TaskGroup() as both:
+                both.create_task(_pump(client, broker, gates))
+                both.create_task(_pump(broker, client, gates))
+        except* OSError:
+            # A reset on one side is a reset on the other.
+            client.writer.transport.abort()
+        finally:
+            broker.writer.transport.abort()
+            with suppress(OSError):
+                client.writer.close()
+
+
+@dataclass(slots=True)
+class _End:
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+
+async def _pump(source: _End, sink: _End, gates: list[asyncio.Event]) -> None:
+    while data := await source.reader.read(_CHUNK_BYTES):
+        for gate in gates:
+            await gate.wait()
+        sink.writer.write(data)
+        await sink.writer.drain()
+    for gate in gates:
+        await gate.wait()
+    # Kafka's clients and brokers never close one direction only.
+    sink.writer.close()
+
+
+def _peer_of(first: bytes) -> Peer:
+    if len(first) < _HEADER.size:
+        return EVERYBODY
+    length = _HEADER.unpack_from(first)[-1]
+    found = _BROKER.fullmatch(first[_HEADER.size : _HEADER.size + max(length, 0)])
+    return int(found[1]) if found else EVERYBODY
+
+
+def _bound_socket(port: int) -> socket.socket:
+    """Two sockets may share the port: connections go to the one that listens."""
+    bound = socket.socket()
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    bound.bind(("127.0.0.1", port))
+    bound.setblocking(False)
+    return bound
