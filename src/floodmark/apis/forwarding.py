@@ -17,11 +17,14 @@ FORWARDED = frozenset(
     {
         ApiKey.ALTER_CONFIGS,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
         ApiKey.CREATE_PARTITIONS,
         ApiKey.CREATE_TOPICS,
         ApiKey.DELETE_TOPICS,
         ApiKey.ELECT_LEADERS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        # Which replicas are being added and removed, only the controller tells for sure.
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
         ApiKey.UPDATE_FEATURES,
     }
 )

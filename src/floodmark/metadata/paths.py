@@ -38,6 +38,7 @@ PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 # Ours, beside Kafka's nodes.
 FLOODMARK = "/floodmark"
 KNOWN_BROKERS = "/floodmark/known_brokers"
+ELIGIBLE = "eligible_leader_replicas"
 LAST_REIGN = "/floodmark/last_reign"
 
 PERSISTENT_PATHS = (
@@ -65,7 +66,9 @@ PERSISTENT_PATHS = (
     "/log_dir_event_notification",
 )
 
-_CONFIG_FOLDERS = {"topic": "topics", "broker": "brokers", "group": "groups"}
+_CONFIG_FOLDERS = {"topic": "topics", "broker": "brokers", "group": "groups", "user": "users"}
+_QUOTED_KINDS = ("group", "user")
+"""Any text may be such a name; a node's has no slash, and a single dot is a step."""
 _CONFIG_KINDS = {folder: kind for kind, folder in _CONFIG_FOLDERS.items()}
 _DEFAULT_NAME = "<default>"
 _FEATURE_ENABLED = 1
@@ -94,15 +97,22 @@ def state_path(topic: str, partition: int) -> str:
     return f"{TOPICS}/{topic}/partitions/{partition}/state"
 
 
+def eligible_path(topic: str, partition: int) -> str:
+    """Ours, beside Kafka's state: Kafka's controller deletes it with the topic."""
+    return f"{TOPICS}/{topic}/partitions/{partition}/{ELIGIBLE}"
+
+
 def deletion_path(topic: str) -> str:
     return f"{DELETED_TOPICS}/{topic}"
 
 
 def config_path(resource: ConfigResource) -> str:
     name = _DEFAULT_NAME if resource.name == CLUSTER_DEFAULT else resource.name
-    if resource.kind == "group":
-        # Any text may be the name of a group, a node's has no slash, and a single dot is a step.
-        name = quote(name, safe="").replace(".", "%2E")
+    if resource.kind in _QUOTED_KINDS and resource.name != CLUSTER_DEFAULT:
+        name = quote(name, safe="")
+        # Kafka keeps the dots in the names of users.
+        if resource.kind == "group" or not name.strip("."):
+            name = name.replace(".", "%2E")
     return f"{CONFIG}/{_CONFIG_FOLDERS[resource.kind]}/{name}"
 
 
@@ -112,7 +122,7 @@ def config_resource(path: str) -> ConfigResource | None:
     if len(parts) != 4 or parts[2] not in _CONFIG_KINDS:
         return None
     kind = _CONFIG_KINDS[parts[2]]
-    if kind == "group":
+    if kind in _QUOTED_KINDS and parts[3] != _DEFAULT_NAME:
         return ConfigResource(kind, unquote(parts[3]))
     name = CLUSTER_DEFAULT if parts[3] == _DEFAULT_NAME else parts[3]
     return ConfigResource(kind, name)
@@ -271,14 +281,9 @@ def _numbered(value: Mapping[str, Sequence[int]]) -> dict[int, tuple[int, ...]]:
 def encode_state(partition: PartitionImage, controller_epoch: int) -> bytes:
     # Written by hand: a thousand partitions are created in one request.
     isr = ",".join(map(str, partition.isr))
-    eligible = ""
-    if partition.eligible_leader_replicas:
-        # Ours. Kafka's controller leaves it out when it writes the state, and so makes it void.
-        members = ",".join(map(str, partition.eligible_leader_replicas))
-        eligible = f',"eligible_leader_replicas":[{members}]'
     return (
         f'{{"controller_epoch":{controller_epoch},"leader":{partition.leader},"version":1,'
-        f'"leader_epoch":{partition.leader_epoch},"isr":[{isr}]{eligible}}}'
+        f'"leader_epoch":{partition.leader_epoch},"isr":[{isr}]}}'
     ).encode()
 
 
@@ -287,7 +292,6 @@ class PartitionState(NamedTuple):
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
-    eligible_leader_replicas: tuple[int, ...] = ()
 
 
 def decode_state(data: bytes) -> PartitionState:
@@ -297,8 +301,25 @@ def decode_state(data: bytes) -> PartitionState:
         int(document["leader"]),
         int(document["leader_epoch"]),
         tuple(document["isr"]),
-        tuple(document.get("eligible_leader_replicas", ())),
     )
+
+
+def encode_eligible(partition: PartitionImage) -> bytes:
+    """Counts only for this version of the state: when Kafka's controller writes the state, it
+    voids the list without knowing about it."""
+    return _encode(
+        {
+            "version": 1,
+            "state_version": partition.partition_epoch,
+            "replicas": partition.eligible_leader_replicas,
+        }
+    )
+
+
+def decode_eligible(data: bytes, state_version: int) -> tuple[int, ...]:
+    """The replicas, or none when the state has been written since."""
+    document = _decode(data)
+    return tuple(document["replicas"]) if document["state_version"] == state_version else ()
 
 
 def encode_config(config: Mapping[str, str]) -> bytes:
