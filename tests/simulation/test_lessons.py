@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -203,12 +204,12 @@ def test_kip_392_a_follower_that_serves_what_it_may_still_truncate_is_caught(
 ) -> None:
     read = Replica.read
 
-    def to_its_end(self: Replica, *args: Any, leader_only: bool = True, **more: Any) -> ReadOutcome:
+    def to_its_end(self: Replica, *args: Any, **more: Any) -> ReadOutcome:
         high_watermark = self.core.high_watermark
-        if not leader_only:
+        if not signature(read).bind(self, *args, **more).arguments.get("leader_only", True):
             self.core.high_watermark = self.log.log_end_offset
         try:
-            return read(self, *args, leader_only=leader_only, **more)
+            return read(self, *args, **more)
         finally:
             self.core.high_watermark = high_watermark
 

@@ -16,6 +16,19 @@ def test_every_promise_holds_under_every_schedule(seeds: range) -> None:
         Simulation(seed).run()
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        # The store was lost between the leaderships of a dead broker and the note of its death.
+        60000109,
+        # A follower kept a batch of an earlier epoch below the log start offset.
+        60000548,
+    ],
+)
+def test_a_schedule_that_once_failed_passes(seed: int) -> None:
+    Simulation(seed).run()
+
+
 def test_a_seed_gives_the_same_schedule_again() -> None:
     def played(seed: int) -> tuple[object, ...]:
         simulation = Simulation(seed)

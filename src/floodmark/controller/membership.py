@@ -33,7 +33,27 @@ def brokers_changed(view: View, registered: Mapping[int, BrokerInfo]) -> Decisio
         view, together = then(view, together, broker_gone(view, broker_id))
     for broker in changes.new:
         view, together = then(view, together, broker_registered(view, broker))
+    view, together = then(view, together, lead_leaderless(view))
     return _remembered(view, together) if any(changes) else together
+
+
+def lead_leaderless(view: View) -> Decision[None]:
+    """Partitions without a leader that could have one are led again.
+
+    A large decision is stored piece by piece, so a controller may lose the store after it has taken
+    the leaderships of a broker and before it has noted that the broker is gone. When that broker
+    turns out to be there after all, nothing else says that it is to lead again.
+    """
+    changed: dict[PartitionKey, PartitionImage] = {}
+    for name, topic in view.image.topics.items():
+        for index, partition in enumerate(topic.partitions):
+            is_stored = partition.partition_epoch >= 0
+            if partition.leader == NO_LEADER and is_stored:
+                elected = next_leader(view, name, partition)
+                if elected is not None:
+                    changed[name, index] = elected
+    operations, change = store_partitions(view.image, changed)
+    return Decision(None, operations, change)
 
 
 def broker_died(view: View, broker_id: int, broker_epoch: int) -> Decision[None]:

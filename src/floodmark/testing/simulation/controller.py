@@ -116,6 +116,7 @@ class SimulatedController:
         for broker in changes.new:
             self._carry_out(membership.broker_registered(self._view(), broker))
             self.tell(broker.id)
+        self._carry_out(membership.lead_leaderless(self._view()))
 
     def take_for_dead(self, broker_id: int, broker_epoch: int) -> None:
         """A port refused a connection. Its proof may be about an earlier life of the broker."""

@@ -179,7 +179,7 @@ class PartitionInvariants:
             return  # Nobody has led yet in the history that counts from now on.
         for broker in here:
             if broker.id in (*truth.isr, *truth.eligible_leader_replicas):
-                self._has_all_committed(broker)
+                self._has_all_committed(broker, here[broker].log.log_start_offset)
 
     def _state_of(
         self, here: Mapping[SimulatedBroker, Replica], truth: PartitionImage, unclean_epoch: int
@@ -232,7 +232,7 @@ class PartitionInvariants:
         )
         self._high_watermarks[key] = core.high_watermark
 
-    def _has_all_committed(self, broker: SimulatedBroker) -> None:
+    def _has_all_committed(self, broker: SimulatedBroker, log_start_offset: int) -> None:
         """Whoever may be elected has every committed record, so none that was acknowledged goes."""
         if self._key in broker.lost_data_in:
             return
@@ -242,4 +242,4 @@ class PartitionInvariants:
             f"high-watermark-within-isr: {self._name(broker)} is in sync or eligible and ends at "
             f"{view.end_offset}, committed is up to {end_offset}: acknowledged records can be lost",
         )
-        self.history.same(self._name(broker), view, end_offset)
+        self.history.same(self._name(broker), view, log_start_offset, end_offset)

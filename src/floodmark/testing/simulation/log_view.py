@@ -77,6 +77,10 @@ class LogView:
             self.positions[self.end_offset] = position + header.size_bytes
         self.data = data
 
+    def start_of_batch(self, offset: int) -> int:
+        """Where the batch begins that has this offset; the end of the log for what lies behind."""
+        return max((start for start in self.positions if start <= offset), default=offset)
+
     def between(self, start_offset: int, end_offset: int) -> bytes:
         return self.data[self.positions[start_offset] : self.positions[end_offset]]
 
@@ -104,7 +108,7 @@ class History:
             f"high-watermark-within-log: {high_watermark} of {name} is no end of a batch, its log "
             f"has {view.first_offset} to {view.end_offset}",
         )
-        self.same(name, view, min(high_watermark, self.end_offset))
+        self.same(name, view, start_offset, min(high_watermark, self.end_offset))
         if high_watermark > self.end_offset:
             invariant(
                 self.end_offset in view.positions,
@@ -113,9 +117,13 @@ class History:
             )
             self._grow(name, view.between(self.end_offset, high_watermark), start_offset)
 
-    def same(self, name: str, view: LogView, end_offset: int) -> None:
-        """(partition, offset) has one value for ever, whoever has it."""
-        start_offset = view.first_offset
+    def same(self, name: str, view: LogView, log_start_offset: int, end_offset: int) -> None:
+        """(partition, offset) has one value for ever, whoever has it.
+
+        Deleted records do not count: a replica may keep what it would have truncated, had its
+        leader not forgotten the leader epochs below its log start offset.
+        """
+        start_offset = max(view.first_offset, view.start_of_batch(log_start_offset))
         if start_offset >= end_offset:
             return
         mine = self.positions

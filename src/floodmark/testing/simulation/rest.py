@@ -107,11 +107,13 @@ def _is_partition_at_rest(cluster: Cluster, key: ReplicaKey) -> bool:
 def _replicas_are_equal(cluster: Cluster, key: ReplicaKey) -> None:
     history = cluster.invariants.history(key)
     for broker in cluster.brokers:
-        if broker.replicas.find(key) is not None:
+        replica = broker.replicas.find(key)
+        if replica is not None:
             view = cluster.invariants.view_of(broker, key)
             if view.end_offset != history.end_offset:
                 raise NotAtRest(f"comes-to-rest: {key} of broker {broker.id} ends elsewhere")
-            history.same(f"broker {broker.id}", view, history.end_offset)
+            log_start_offset = replica.log.log_start_offset
+            history.same(f"broker {broker.id}", view, log_start_offset, history.end_offset)
 
 
 def _committed_transactions_were_read(cluster: Cluster) -> None:

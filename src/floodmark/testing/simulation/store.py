@@ -64,6 +64,7 @@ class SimulatedStore:
         operations.append(Create(paths.CONTROLLER_EPOCH, b"0"))
         self._unclean = {key for topic in plan.topics if not topic.is_clean for key in topic.keys}
         self._keys = {paths.state_path(*key): key for key in plan.keys}
+        self._eligible_keys = {paths.eligible_path(*key): key for key in plan.keys}
         for topic in plan.topics:
             partitions = tuple(
                 PartitionImage(replicas[0], 0, 0, replicas, replicas) for replicas in topic.replicas
@@ -130,13 +131,13 @@ class SimulatedStore:
                 self.writes_until_lost = None
                 raise StoreUnavailable("/", "the connection was lost before the write")
         outcomes, _ = self._table.multi(operations, session)
-        written = {op.path: op.data for op in operations if isinstance(op, Create | SetData)}
         for operation in operations:
-            if not isinstance(operation, SetData):
+            if operation.path in self._eligible_keys:
+                self._note_eligible(self._eligible_keys[operation.path])
+            elif not isinstance(operation, SetData):
                 self._look_for_controller()
             elif operation.path in self._keys:
-                key = self._keys[operation.path]
-                self._note(key, operation, written.get(paths.eligible_path(*key)))
+                self._note(self._keys[operation.path], operation)
             elif operation.path == paths.KNOWN_BROKERS:
                 self.known = known_brokers.recall(operation.data)
         if self.loses_next_answer:
@@ -144,12 +145,21 @@ class SimulatedStore:
             raise StoreUnavailable("/", "the connection was lost before the answer came")
         return outcomes
 
-    def _note(self, key: ReplicaKey, operation: SetData, eligible: bytes | None) -> None:
-        """`eligible` is the list that was stored with it."""
+    def _eligible(self, key: ReplicaKey, version: int) -> tuple[int, ...]:
+        node = self._table.get(paths.eligible_path(*key))
+        return () if node is None else paths.decode_eligible(node.data, version)
+
+    def _note_eligible(self, key: ReplicaKey) -> None:
+        """Perhaps in another multi than the state that it belongs to."""
+        before = self.truth[key]
+        eligible = self._eligible(key, before.partition_epoch)
+        self.truth[key] = before._replace(eligible_leader_replicas=eligible)
+
+    def _note(self, key: ReplicaKey, operation: SetData) -> None:
         state = paths.decode_state(operation.data)
         before = self.truth[key]
         version = before.partition_epoch + 1
-        replicas = () if eligible is None else paths.decode_eligible(eligible, version)
+        replicas = self._eligible(key, version)
         is_outsider = state.leader not in (NO_LEADER, *before.isr)
         # The last one in sync has lost its trust to the eligible, and leads all the same.
         is_distrusted = before.isr == state.isr == (state.leader,)
