@@ -445,7 +445,7 @@ async def test_secrets_are_in_no_answer_and_no_log_line(tmp_path, caplog):
 # Many who say nothing
 
 
-def test_thousands_of_half_open_connections_cost_little_and_others_are_served(tmp_path):
+def test_half_open_connections_are_closed_in_time_and_others_are_served(tmp_path):
     count = 500
     with secure_broker(tmp_path, floodmark_authentication_timeout_ms="1000") as secure:
         hello = bytes.fromhex("16030102000100")
