@@ -7,17 +7,19 @@ would mean that the simulator, which is to keep us from making it again, does no
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from floodmark.controller import elections, isr, membership
+from floodmark.controller.election import Candidacy
 from floodmark.controller.eligible_replicas import without
 from floodmark.metadata import paths
 from floodmark.metadata.image import BrokerInfo, PartitionImage
-from floodmark.metadata.loader import decode_brokers
-from floodmark.metadata.store import Check
+from floodmark.metadata.loader import Identity, decode_brokers
+from floodmark.metadata.store import Check, StoreUnavailable
 from floodmark.replication import follower
 from floodmark.replication.control_fence import ControlFence
 from floodmark.replication.follower import (
@@ -44,6 +46,7 @@ HASTY = {"move_leader": 160, "repeat": 250, "drop": 30}
 ECHOING = {"repeat": 400, "drop": 80}
 STORMY = {"lose_power": 80, "expire_live": 60, "stop": 30, "move_leader": 60}
 LEADERLESS = {"crash_controller": 60, "expire_live": 60, "lose_answer": 30, "move_leader": 100}
+LOSING_THE_STORE = {"lose_store_within": 100, "kill": 60, "expire_live": 60, "move_leader": 60}
 # Nobody looks at brokers for long.
 BLIND = {"look_at_brokers": 30, "elect_controller": 20, "lose_power": 100, "stop": 150}
 
@@ -219,13 +222,7 @@ def test_kip_392_a_follower_that_serves_what_it_may_still_truncate_is_caught(
 def test_kip_497_a_change_of_the_isr_without_the_partition_epoch_is_caught(
     monkeypatch: Patch, caught: Caught
 ) -> None:
-    checked = isr._check_epochs
-
-    def unchecked(current: PartitionImage, broker_id: int, proposal: isr.IsrProposal) -> ErrorCode:
-        error = checked(current, broker_id, proposal)
-        return ErrorCode.NONE if error is ErrorCode.INVALID_UPDATE_VERSION else error
-
-    monkeypatch.setattr(isr, "_check_epochs", unchecked)
+    monkeypatch.setattr(isr, "_is_outdated", lambda current, proposal: False)
     assert "committed" in caught(weather=ECHOING, first=89)
 
 
@@ -380,6 +377,62 @@ def test_kafka_6082_a_replaced_controller_that_still_writes_is_caught(
 ) -> None:
     monkeypatch.setattr(controller, "Check", lambda path, version: Check(path, -1))
     assert "one-controller-owns-the-store" in caught(weather=LEADERLESS)
+
+
+def test_kafka_14154_obeying_a_controller_that_has_been_replaced_is_caught(
+    monkeypatch: Patch, caught: Caught
+) -> None:
+    """The broker epoch is checked, the controller's is not."""
+
+    def by_the_broker_epoch(self: ControlFence, controller_epoch: int, broker_epoch: int) -> object:
+        return ErrorCode.STALE_BROKER_EPOCH if broker_epoch < self.broker_epoch else ErrorCode.NONE
+
+    monkeypatch.setattr(ControlFence, "check", by_the_broker_epoch)
+    assert "controller-epochs-rise" in caught(weather=LEADERLESS)
+
+
+def test_kafka_14154_a_controller_epoch_that_does_not_rise_is_caught(
+    monkeypatch: Patch, caught: Caught
+) -> None:
+    candidacy = controller.candidacy
+
+    def as_before(identity: Identity, broker_id: int, now_ms: int) -> Candidacy:
+        last = identity._replace(controller_epoch=max(identity.controller_epoch - 1, 0))
+        return candidacy(last, broker_id, now_ms)
+
+    monkeypatch.setattr(controller, "candidacy", as_before)
+    assert "one-controller-per-epoch" in caught(weather=LEADERLESS)
+
+
+def test_kafka_9769_a_decision_that_counts_though_the_store_was_lost_in_its_middle_is_caught(
+    monkeypatch: Patch, caught: Caught
+) -> None:
+    """It goes on with what it wanted to store, and tells it to the brokers."""
+    write = controller.SimulatedController._write
+
+    def believing(self: controller.SimulatedController, operations: Any) -> None:
+        with suppress(StoreUnavailable):
+            write(self, operations)
+        self._must_load = False
+
+    monkeypatch.setattr(controller.SimulatedController, "_write", believing)
+    assert "one-controller-owns-the-store" in caught(weather=LOSING_THE_STORE)
+
+
+def test_kafka_9769_going_on_from_before_a_decision_that_was_stored_in_part_is_caught(
+    monkeypatch: Patch, caught: Caught
+) -> None:
+    """After a lost store it does not read what is stored by now."""
+    write = controller.SimulatedController._write
+
+    def remembering(self: controller.SimulatedController, operations: Any) -> None:
+        try:
+            write(self, operations)
+        finally:
+            self._must_load = False
+
+    monkeypatch.setattr(controller.SimulatedController, "_write", remembering)
+    assert "one-controller-owns-the-store" in caught(weather=LOSING_THE_STORE)
 
 
 def test_a_new_controller_that_misses_restarts_is_caught(

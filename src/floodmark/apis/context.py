@@ -26,6 +26,8 @@ from floodmark.wire.errors import ErrorCode
 from floodmark.wire.headers import RequestHeader
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from floodmark.apis.authenticator import Authenticator
     from floodmark.clock import Clock
     from floodmark.config.broker_config import BrokerConfig
@@ -71,6 +73,12 @@ class ControlRequests(Protocol):
     async def stop_replica(self, request: StopReplicaRequest) -> ErrorCode: ...
 
 
+class FolderMoves(Protocol):
+    """Moves partitions between log folders."""
+
+    def request(self, key: tuple[str, int], target: Path) -> None: ...
+
+
 class Coordinators(Protocol):
     """Both services, made when they are first asked for."""
 
@@ -94,6 +102,7 @@ class Services:
     control: ControlRequests
     coordinators: Coordinators
     fetch_sessions: FetchSessions
+    folder_moves: FolderMoves
     api_versions: Mapping[int, tuple[int, int]]
     failures: Failures = field(default_factory=Failures)
     authorizer: Authorizer = field(default_factory=AllowAll)

@@ -108,6 +108,7 @@ SERVED_TO_BROKERS: dict[ApiKey, Served] = {
     ApiKey.LEADER_AND_ISR: Served(5, 7),
     ApiKey.STOP_REPLICA: Served(3, 4),
     ApiKey.UPDATE_METADATA: Served(5, 8),
+    ApiKey.CONTROLLED_SHUTDOWN: Served(1, 3),
     ApiKey.ALTER_PARTITION: Served(2, 3),
     ApiKey.ALLOCATE_PRODUCER_IDS: Served(0, 0),
 }

@@ -23,6 +23,8 @@ FORWARDED = frozenset(
         ApiKey.DELETE_TOPICS,
         ApiKey.ELECT_LEADERS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        # Which replicas are being added and removed, only the controller tells for sure.
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
         ApiKey.UPDATE_FEATURES,
     }
 )

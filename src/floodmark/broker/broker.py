@@ -23,6 +23,8 @@ from floodmark.broker.control_requests import ControlRequests
 from floodmark.broker.controller_client import ControllerClient
 from floodmark.broker.coordinators import Coordination
 from floodmark.broker.delayed_work import Deferred
+from floodmark.broker.folder_moves import FolderMoves
+from floodmark.broker.hand_over import HandOver
 from floodmark.broker.identity import Identity, establish_identity, look_at_folders
 from floodmark.broker.lifecycle import Lifecycle, Part
 from floodmark.broker.link_security import inter_broker_security
@@ -189,8 +191,9 @@ class Broker:
     def _parts(self) -> Iterator[Part]:
         """In the order of their start.
 
-        The way back: nothing new comes in, everybody who waits gets an answer, the logs are synced
-        and marked as clean, and only then does the broker leave the cluster.
+        The way back: leaderships are handed over, nothing new comes in, everybody who waits gets an
+        answer, the logs are synced and marked as clean, and only then does the broker leave the
+        cluster.
         """
         yield Part(stop=self._executor.shutdown)
         yield Part(self.logs.open_dirs, self._release_folders)
@@ -206,6 +209,7 @@ class Broker:
         yield Part(stop=self._close_logs)
         yield Part(stop=self._deferred.close)
         yield Part(stop=self.partitions.close)
+        yield Part(stop=self._folder_moves.close)
         yield Part(self._begin_afterwards, self._end_afterwards)
         yield Part(self._maintenance.start, self._maintenance.close)
         yield Part(stop=self._close_network)
@@ -216,6 +220,9 @@ class Broker:
         yield Part(self.tls.start, self.tls.close)
         yield Part(self.sasl.start, self.sasl.close)
         yield Part(self._accept, self.network.stop_accepting)
+        if self._cluster_dir:
+            hand_over = HandOver(self.broker_id, self.metadata, self.controller_client, self.clock)
+            yield Part(stop=hand_over.run)
 
     async def _identify(self) -> None:
         if not self._in_cluster:
@@ -288,6 +295,7 @@ class Broker:
         """What can wait until the first clients are served: code that is not in use yet is
         imported off the loop, so that its first user need not wait, and the cleaner starts."""
         await asyncio.to_thread(preload)
+        self._folder_moves.resume()
         if self.config.get_bool("log.cleaner.enable") and self.is_serving:
             from floodmark.storage.compaction.cleaner import LogCleaner
 
@@ -337,7 +345,11 @@ class Broker:
             self._no_folder_left,
         )
         self.control = ControlRequests(
-            self.broker_id, self.metadata, self.controller, self.membership.fence
+            self.broker_id,
+            self.metadata,
+            self.controller,
+            self.membership.fence,
+            self.replicas,
         )
         self.coordination = Coordination(
             self.broker_id,
@@ -346,6 +358,9 @@ class Broker:
             self.links,
             self.replicas,
             self.clock,
+        )
+        self._folder_moves = FolderMoves(
+            self.logs, self.replicas, self.clock, self._executor, self._deferred
         )
         self.services = Services(
             broker_id=self.broker_id,
@@ -363,10 +378,11 @@ class Broker:
                 lambda: random.randint(1, 2**31 - 1),
                 config.get_int("floodmark.request.max.entries"),
             ),
+            folder_moves=self._folder_moves,
             api_versions=advertised_versions(in_cluster=self._in_cluster),
             authenticator=self.sasl.authenticator,
         )
-        if self._cluster_dir:
+        if self._in_cluster:
             remembered_ms = config.get_int("zookeeper.session.timeout.ms")
             self.services.departed = DepartedBrokers(self.clock, remembered_ms)
             self.metadata.subscribe(self.services.departed.image_changed)

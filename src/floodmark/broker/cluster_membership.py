@@ -108,7 +108,7 @@ class ClusterMembership:
             self._follower.cancel()
             await asyncio.gather(self._follower, return_exceptions=True)
         if self._controller_watch is not None:
-            self._controller_watch.close()
+            await self._controller_watch.close()
         await self.controller.resign()
         await self._store.close()
 

@@ -15,10 +15,12 @@ from floodmark.controller.told import (
     after_leader_and_isr,
     after_stop_replica,
     after_update_metadata,
+    stopped_by,
 )
 from floodmark.metadata.cache import MetadataCache
 from floodmark.metadata.image import MetadataImage
 from floodmark.replication.control_fence import ControlFence
+from floodmark.replication.replica_manager import ReplicaManager
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from floodmark.wire.messages.stop_replica import StopReplicaRequest
@@ -27,12 +29,18 @@ from floodmark.wire.messages.update_metadata import UpdateMetadataRequest
 
 class ControlRequests:
     def __init__(
-        self, broker_id: int, metadata: MetadataCache, controller: Controller, fence: ControlFence
+        self,
+        broker_id: int,
+        metadata: MetadataCache,
+        controller: Controller,
+        fence: ControlFence,
+        replicas: ReplicaManager,
     ) -> None:
         self._broker_id = broker_id
         self._metadata = metadata
         self._controller = controller
         self._fence = fence
+        self._replicas = replicas
         self._turn = asyncio.Lock()
         # Set when the controller has told this broker something for the first time.
         self.was_told = asyncio.Event()
@@ -44,9 +52,13 @@ class ControlRequests:
         return await self._obey(request, lambda image: after_leader_and_isr(image, request))
 
     async def stop_replica(self, request: StopReplicaRequest) -> ErrorCode:
-        return await self._obey(
+        error_code = await self._obey(
             request, lambda image: after_stop_replica(image, request, self._broker_id)
         )
+        if error_code is ErrorCode.NONE:
+            for topic, index, leader_epoch in stopped_by(request):
+                self._replicas.stop_following((topic, index), leader_epoch)
+        return error_code
 
     async def _obey(
         self,

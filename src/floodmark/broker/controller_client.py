@@ -6,6 +6,7 @@ call, elsewhere a request over the network.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,10 @@ from floodmark.wire.messages.allocate_producer_ids import (
     AllocateProducerIdsResponse,
 )
 from floodmark.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from floodmark.wire.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+)
 from floodmark.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -85,14 +90,36 @@ class ControllerClient:
             raise ConnectionError(str(problem)) from problem
         return response_of(answer)
 
-    async def request(self, message: Any, max_version: int | None = None) -> Any:
+    async def controlled_shutdown(self, timeout_ms: float) -> list[tuple[str, int]]:
+        """Hands the leaderships of this broker over; returns the partitions that it still leads."""
+        epoch = self._fence.broker_epoch
+        if self._controller.is_active:
+            answer = await self._controller.controlled_shutdown(self._broker_id, epoch)
+            _check(answer.error_code)
+            return list(answer.remaining)
+        request = ControlledShutdownRequest(broker_id=self._broker_id, broker_epoch=epoch)
+        response: ControlledShutdownResponse = await self.request(request, timeout_ms=timeout_ms)
+        _check(response.error_code)
+        return [(one.topic_name, one.partition_index) for one in response.remaining_partitions]
+
+    async def others_told(self, timeout_s: float) -> None:
+        """On the controller: waits until the other brokers know what it has decided."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._controller.others_told()
+        except TimeoutError:
+            pass
+
+    async def request(
+        self, message: Any, max_version: int | None = None, timeout_ms: float | None = None
+    ) -> Any:
         """Sends any request to the controller; ControllerUnavailable when nobody answers."""
         controller_id = self._metadata.image.controller_id
         if controller_id in (-1, self._broker_id):
             raise ControllerUnavailable(ErrorCode.NOT_CONTROLLER, "there is no controller now")
         try:
             return await self._links.request(
-                controller_id, message, PURPOSE, max_version=max_version
+                controller_id, message, PURPOSE, timeout_ms=timeout_ms, max_version=max_version
             )
         except OSError as problem:
             raise ControllerUnavailable(ErrorCode.NOT_CONTROLLER, str(problem)) from problem

@@ -36,19 +36,20 @@ class ControllerWatch:
         """Watch this broker, under its present registration."""
         node = await self._store.get(paths.broker_path(controller))
         if node is None:
-            self.close()
+            await self.close()
             return
         broker = paths.decode_broker(controller, node.data, node.created_zxid)
         endpoint = broker.endpoints.get(listener)
         if broker != self._watched and endpoint is not None:
-            self.close()
+            await self.close()
             self._watched = broker
             self._task = asyncio.create_task(self._watch(broker, endpoint.host, endpoint.port))
 
-    def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-        self._task = self._watched = None
+    async def close(self) -> None:
+        task, self._task, self._watched = self._task, None, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     async def _watch(self, broker: BrokerInfo, host: str, port: int) -> None:
         await self._until_gone(host, port)

@@ -94,8 +94,9 @@ class Partitions:
             partitions = list(enumerate(created.partitions))
             await self._apply_all(image, created, partitions, is_new=not at_start)
         for change in delta.changed_partitions:
+            is_new = change.old is None or self._broker_id not in change.old.replicas
             await self._apply_all(
-                image, change.topic, [(change.partition, change.new)], is_new=change.old is None
+                image, change.topic, [(change.partition, change.new)], is_new=is_new
             )
         for resource in delta.changed_configs:
             if resource.kind == "topic" and resource.name in image.topics:

@@ -99,6 +99,7 @@ def _client_options(*config_names: str) -> Callable[[F], F]:
 
 
 def output_option(function: F) -> F:
+    short = click.option("--json", "output", flag_value=JSON, help="Short for -o json.")
     return click.option(
         "-o",
         "--output",
@@ -106,7 +107,7 @@ def output_option(function: F) -> F:
         type=click.Choice([TABLE, JSON]),
         default=TABLE,
         help="A table for people or one JSON document for machines.",
-    )(function)
+    )(short(function))
 
 
 def pairs(values: tuple[str, ...]) -> dict[str, str]:

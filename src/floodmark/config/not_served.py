@@ -18,11 +18,9 @@ WITHOUT_EFFECT = (
     # Until there are delegation tokens.
     "delegation.token.*",
     # Until clusters are complete.
-    *("replica.socket.*", "num.replica.fetchers", "controlled.shutdown.*"),
-    *("auto.leader.rebalance.enable", "leader.imbalance.*"),
-    # Until there are quotas, and moves between log folders.
-    *("quota.*", "controller.quota.*", "alter.log.dirs.*", "replica.alter.log.dirs.*"),
-    *("num.replica.alter.log.dirs.threads", "max.connection.creation.rate"),
+    *("replica.socket.*", "num.replica.fetchers"),
+    # Until there are quotas.
+    *("quota.*", "controller.quota.*", "max.connection.creation.rate"),
     # Until somebody needs them.
     *("queued.max.request.bytes", "socket.send.buffer.bytes", "socket.receive.buffer.bytes"),
     *("socket.connection.setup.*", "request.timeout.ms", "background.threads"),

@@ -16,7 +16,11 @@ def place_automatically(
     view: View, partitions: int, replication_factor: int, *, first_partition: int = 0
 ) -> tuple[PartitionImage, ...] | Refusal:
     """New partitions over the live brokers."""
-    live = {broker.id: broker.rack for broker in view.image.live_brokers()}
+    live = {
+        broker.id: broker.rack
+        for broker in view.image.live_brokers()
+        if view.image.is_active(broker.id)
+    }
     refusal = _check_enough_brokers(len(view.image.brokers), len(live), replication_factor)
     if refusal is not None:
         return refusal
@@ -90,7 +94,7 @@ def place_one_manually(
             f"{prefix} a partition with {len(replicas)} replica(s), but this is not consistent "
             f"with previous partitions, which have {expected_factor} replica(s)."
         )
-    isr = tuple(broker for broker in replicas if image.is_live(broker))
+    isr = tuple(broker for broker in replicas if image.is_active(broker))
     if not isr:
         return _invalid(
             f"All brokers specified in the manual partition assignment for partition {index} are "

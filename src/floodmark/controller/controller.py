@@ -30,20 +30,22 @@ from floodmark.controller import (
     membership,
     partitions,
     reassignment,
+    rebalance,
     topics,
     unfinished,
     users,
 )
 from floodmark.controller.channels import BrokerChannels, Send
+from floodmark.controller.controlled_shutdown import ShutdownAnswer, controlled_shutdown
 from floodmark.controller.cutting import cut
-from floodmark.controller.decision import Decision, View
+from floodmark.controller.decision import Decision, View, then
 from floodmark.controller.election import candidacy
 from floodmark.controller.instructions import instructions
 from floodmark.controller.liveness import Liveness, UntilGone
 from floodmark.metadata import paths
 from floodmark.metadata.cache import MetadataCache, concerns_brokers
 from floodmark.metadata.image import BrokerInfo, ImageChange, MetadataImage, difference
-from floodmark.metadata.loader import decode_brokers, load_identity, load_image
+from floodmark.metadata.loader import decode_brokers, load_identity, load_stored
 from floodmark.metadata.store import (
     BadVersion,
     Check,
@@ -112,6 +114,7 @@ class Controller:
         self._brokers_changed = asyncio.Event()
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
         self._writer: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._epoch_version = 0
         self._must_reload = False
         # Whether an earlier controller, or a multi that failed, may have left half a decision.
@@ -144,7 +147,10 @@ class Controller:
         self._epoch_version = bid.epoch_version
         await self._take_over(noted)
         self._writer = asyncio.create_task(self._write_loop(), name="controller-writer")
-        self._watcher = asyncio.create_task(self._watch_brokers(), name="controller-watcher")
+        self._tasks = [
+            asyncio.create_task(self._watch_brokers(), name="controller-watcher"),
+            asyncio.create_task(self._rebalance_leaders(), name="leader-rebalance"),
+        ]
         self._watch_processes(self._cache.image)
         return True
 
@@ -153,6 +159,7 @@ class Controller:
         if self._writer is not None:
             await self._queue.join()
             self._stop(self._writer)
+        await self._liveness.closed()
 
     def deposed(self) -> None:
         """Another broker is the controller by now: nothing more is decided or told here."""
@@ -164,8 +171,8 @@ class Controller:
                 self._queue.task_done()
 
     def _stop(self, writer: asyncio.Task[None]) -> None:
-        writer.cancel()
-        self._watcher.cancel()
+        for task in (writer, *self._tasks):
+            task.cancel()
         self._channels.close()
         self._liveness.close()
         self._writer = None
@@ -173,13 +180,15 @@ class Controller:
     async def _take_over(self, noted: bytes | None) -> None:
         """Read the cluster from the store, deal with what has happened to brokers since a
         controller last looked, and tell everybody everything. `noted` is whom that one knew."""
-        stored = await load_image(self._store)
+        stored, void_paths = await load_stored(self._store)
         known = known_brokers.assumed(stored) if noted is None else known_brokers.recall(noted)
         image = replace(stored, brokers=known_brokers.still_there(known, stored.brokers))
         view = self._view(image, self._cache.config_of(stored))
-        decision = membership.brokers_changed(view, stored.brokers)
-        remembered = known_brokers.remember(image.apply(decision.change).brokers)
-        await self._store_all([*decision.operations, remembered])
+        noticed = membership.brokers_changed(view, stored.brokers)
+        view, decision = then(view, Decision(None), noticed)
+        view, decision = then(view, decision, reassignment.complete_all(view))
+        remembered = known_brokers.remember(view.image.brokers)
+        await self._store_all([*map(Delete, void_paths), *decision.operations, remembered])
         self._must_reload, self._must_finish = False, True
         self._channels = BrokerChannels(self._send, self.deposed)
         await self._publish(MetadataImage(), image.apply(decision.change))
@@ -266,6 +275,24 @@ class Controller:
             # Who is taken for dead must be asked again. Publishing cancels this very task.
             self._brokers_changed.set()
 
+    async def _rebalance_leaders(self) -> None:
+        """Now and then gives leaderships back to the replicas that are preferred."""
+        config = self._cache.config
+        if not config.get_bool("auto.leader.rebalance.enable"):
+            return
+        interval_s = config.get_int("leader.imbalance.check.interval.seconds")
+        while True:
+            await asyncio.sleep(interval_s)
+            if len(self._cache.image.brokers) == 1:
+                continue
+            try:
+                moved = await self._submit(rebalance.rebalance_leaders)
+            except ControllerUnavailable as problem:
+                self._tell("leaders could not be moved to their preferred replicas", problem)
+            else:
+                if moved:
+                    logger.info("%d partitions are led by their preferred replicas again", moved)
+
     # -- requests -------------------------------------------------------------------------------
 
     async def create_topics(
@@ -289,15 +316,18 @@ class Controller:
         self, requests: Sequence[configs.ConfigReplacement], *, validate_only: bool = False
     ) -> list[configs.ConfigAnswer]:
         return await self._submit(
-            lambda view: configs.alter_configs(view, requests, validate_only=validate_only)
+            lambda view: rebalance.with_elections(
+                view, configs.alter_configs(view, requests, validate_only=validate_only)
+            )
         )
 
     async def incremental_alter_configs(
         self, requests: Sequence[configs.ConfigAlteration], *, validate_only: bool = False
     ) -> list[configs.ConfigAnswer]:
         return await self._submit(
-            lambda view: configs.incremental_alter_configs(
-                view, requests, validate_only=validate_only
+            lambda view: rebalance.with_elections(
+                view,
+                configs.incremental_alter_configs(view, requests, validate_only=validate_only),
             )
         )
 
@@ -316,6 +346,13 @@ class Controller:
                 view, wanted, allow_factor_change=allow_factor_change
             )
         )
+
+    async def controlled_shutdown(self, broker_id: int, broker_epoch: int) -> ShutdownAnswer:
+        return await self._submit(lambda view: controlled_shutdown(view, broker_id, broker_epoch))
+
+    async def others_told(self) -> None:
+        """Waits until all that was decided so far is answered by the brokers that are there."""
+        await self._channels.flushed()
 
     async def alter_partitions(
         self, broker_id: int, broker_epoch: int, proposals: Sequence[isr.IsrProposal]
@@ -447,11 +484,13 @@ class Controller:
 
     async def _reload(self) -> None:
         try:
-            image = await load_image(self._store)
+            image, void_paths = await load_stored(self._store)
         except StoreError as error:
             raise ControllerUnavailable(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"the metadata cannot be read: {error.message}"
             ) from error
+        if void_paths:
+            await self._store_all([*map(Delete, void_paths)])
         self._must_reload = False
         # Whom we know is what we have dealt with, not who is registered by now.
         image = replace(image, brokers=self._cache.image.brokers)

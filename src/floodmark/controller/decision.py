@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from floodmark.config import BrokerConfig
@@ -35,6 +35,16 @@ class Decision(Generic[A]):
     answer: A
     operations: Sequence[Operation] = ()
     change: ImageChange = field(default_factory=ImageChange)
+
+
+def then(
+    view: View, before: Decision[None], decision: Decision[Any]
+) -> tuple[View, Decision[None]]:
+    """The view after a decision, and both decisions as one."""
+    together = Decision(
+        None, [*before.operations, *decision.operations], before.change.then(decision.change)
+    )
+    return replace(view, image=view.image.apply(decision.change)), together
 
 
 class Refusal(NamedTuple):

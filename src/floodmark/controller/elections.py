@@ -7,7 +7,6 @@ them only where unclean election is allowed, and then records may be lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -21,8 +20,6 @@ from floodmark.controller.partition_states import (
 )
 from floodmark.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 from floodmark.wire.errors import ErrorCode
-
-IsLive = Callable[[int], bool]
 
 
 class ElectionType(IntEnum):
@@ -39,27 +36,32 @@ class ElectionAnswer(NamedTuple):
 
 def elect(
     partition: PartitionImage,
-    is_live: IsLive,
+    image: MetadataImage,
     *,
     unclean_allowed: bool,
     min_in_sync_replicas: int = 1,
 ) -> PartitionImage | None:
     """The partition under its next leader, or None when there is nobody to lead it."""
-    for replica in partition.replicas:
-        if replica in partition.isr and is_live(replica):
+    replicas = _candidates(image, partition.replicas)
+    for replica in replicas:
+        if replica in partition.isr:
             return led_by(partition, replica, partition.isr)
     if is_below_minimum(partition, min_in_sync_replicas):
-        for replica in partition.eligible_leader_replicas:
-            if is_live(replica):
-                alone = with_isr(partition, (replica,), min_in_sync_replicas)
-                return led_by(alone, replica, alone.isr)
+        for replica in _candidates(image, partition.eligible_leader_replicas):
+            alone = with_isr(partition, (replica,), min_in_sync_replicas)
+            return led_by(alone, replica, alone.isr)
     if unclean_allowed:
-        for replica in partition.replicas:
-            if is_live(replica):
-                # Whatever the others have may contradict this leader: only it is in sync.
-                alone = partition._replace(eligible_leader_replicas=())
-                return led_by(alone, replica, (replica,))
+        for replica in replicas:
+            # Whatever the others have may contradict this leader: only it is in sync.
+            alone = partition._replace(eligible_leader_replicas=())
+            return led_by(alone, replica, (replica,))
     return None
+
+
+def _candidates(image: MetadataImage, replicas: tuple[int, ...]) -> list[int]:
+    """Those that live, in order; brokers that are about to stop come last."""
+    live = filter(image.is_live, replicas)
+    return sorted(live, key=lambda replica: not image.is_active(replica))
 
 
 def led_by(partition: PartitionImage, leader: int, isr: tuple[int, ...]) -> PartitionImage:
@@ -70,6 +72,21 @@ def led_by(partition: PartitionImage, leader: int, isr: tuple[int, ...]) -> Part
         partition_epoch=partition.partition_epoch + 1,
         isr=isr,
     )
+
+
+def told_anew(partition: PartitionImage) -> PartitionImage:
+    """Other replicas under the same leader. Its leader epoch rises as well: a broker of Apache
+    Kafka ignores instructions under a leader epoch that it knows (KAFKA-16121)."""
+    return led_by(partition, partition.leader, partition.isr)
+
+
+def changed_under_leader(image: MetadataImage, partition: PartitionImage) -> PartitionImage:
+    """The leader stays. Fencing by the leader epoch is for a change of reign, but a leader of
+    Kafka's takes no notice of a change under its own epoch."""
+    leader = image.brokers.get(partition.leader)
+    if leader is not None and leader.is_kafka:
+        return told_anew(partition)
+    return partition._replace(partition_epoch=partition.partition_epoch + 1)
 
 
 def elect_leaders(
@@ -104,7 +121,7 @@ def next_leader(view: View, topic: str, partition: PartitionImage) -> PartitionI
     """`elect` with the topic's own rule about unclean leaders."""
     return elect(
         partition,
-        view.image.is_live,
+        view.image,
         unclean_allowed=is_unclean_allowed(view, topic),
         min_in_sync_replicas=min_in_sync_replicas(view, topic),
     )
@@ -124,7 +141,7 @@ def _elect_preferred(image: MetadataImage, partition: PartitionImage) -> Partiti
         return Refusal(
             ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
         )
-    if preferred_leader not in partition.isr or not image.is_live(preferred_leader):
+    if preferred_leader not in partition.isr or not image.is_active(preferred_leader):
         return Refusal(
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available."
         )
@@ -138,7 +155,7 @@ def _elect_unclean(view: View, topic: str, partition: PartitionImage) -> Partiti
         )
     elected = elect(
         partition,
-        view.image.is_live,
+        view.image,
         unclean_allowed=True,
         min_in_sync_replicas=min_in_sync_replicas(view, topic),
     )

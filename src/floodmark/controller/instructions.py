@@ -5,9 +5,12 @@ controller sends them, because its brokers may be among those who get them:
 
 1. who is alive, before anything else names a leader that the broker may not know yet;
 2. what is deleted, before a new topic takes the name;
-3. LeaderAndIsr to the replicas of the partitions that changed;
-4. UpdateMetadata with those partitions, to everybody;
-5. StopReplica to brokers that have lost a replica.
+3. UpdateMetadata with new topics: unlike Kafka's, our brokers learn of a topic whole or not at all,
+   and LeaderAndIsr names only the partitions that a broker holds;
+4. LeaderAndIsr to the replicas of the partitions that changed;
+5. UpdateMetadata with those partitions, to everybody;
+6. StopReplica to brokers that have lost a replica, and, without deletion, to followers that shut
+   down.
 
 A broker that has just registered is told everything.
 """
@@ -52,8 +55,27 @@ class _Told:
     topic: TopicImage
     index: int
     partition: PartitionImage
+    old: PartitionImage | None = None
     is_new: bool = False
-    lost_by: tuple[int, ...] = ()
+
+    def is_lost_by(self, broker_id: int) -> bool:
+        return self._had(broker_id) and broker_id not in self.partition.replicas
+
+    def is_left_by(self, broker_id: int) -> bool:
+        """Whether a follower has left the in-sync replicas and stays a replica."""
+        return (
+            self.old is not None
+            and self.old.leader != broker_id
+            and broker_id in self.old.isr
+            and broker_id not in self.partition.isr
+            and broker_id in self.partition.replicas
+        )
+
+    def is_new_for(self, broker_id: int) -> bool:
+        return self.is_new or (self.old is not None and not self._had(broker_id))
+
+    def _had(self, broker_id: int) -> bool:
+        return self.old is not None and broker_id in self.old.replicas
 
 
 def instructions(
@@ -104,9 +126,8 @@ def _changed(delta: Delta) -> Iterable[_Told]:
         for index, partition in enumerate(topic.partitions):
             yield _Told(topic, index, partition, is_new=True)
     for change in delta.changed_partitions:
-        before = change.old.replicas if change.old is not None else ()
-        lost_by = tuple(replica for replica in before if replica not in change.new.replicas)
-        yield _Told(change.topic, change.partition, change.new, change.old is None, lost_by)
+        is_new = change.old is None
+        yield _Told(change.topic, change.partition, change.new, change.old, is_new)
 
 
 class _Writer:
@@ -130,14 +151,19 @@ class _Writer:
         if delta.changed_brokers:
             requests.append(self.update_metadata([]))
         requests += self._deletions(delta.deleted_topics)
+        created = {topic.topic_id for topic in delta.created_topics}
+        requests += self._news_of([one for one in changed if one.topic.topic_id in created])
         requests += self._leader_and_isr(changed)
-        if changed:
-            requests.append(self.update_metadata(changed))
+        requests += self._news_of([one for one in changed if one.topic.topic_id not in created])
         requests += self._stop_replica(
             (one.topic.name, one.index, one.partition.leader_epoch)
             for one in changed
-            if self._broker.id in one.lost_by
+            if one.is_lost_by(self._broker.id)
         )
+        if self._broker.is_shutting_down:
+            left = (one for one in changed if one.is_left_by(self._broker.id))
+            stops = ((one.topic.name, one.index, one.partition.leader_epoch) for one in left)
+            requests += self._stop_replica(stops, delete=False)
         return requests
 
     def _deletions(self, deleted: Iterable[TopicImage]) -> list[Instruction]:
@@ -151,6 +177,9 @@ class _Writer:
         ours = [one for one in gone if self._broker.id in one.partition.replicas]
         stops = ((one.topic.name, one.index, EPOCH_DURING_DELETE) for one in ours)
         return [self.update_metadata(gone), *self._stop_replica(stops)]
+
+    def _news_of(self, told: list[_Told]) -> list[Instruction]:
+        return [self.update_metadata(told)] if told else []
 
     def update_metadata(self, told: list[_Told]) -> UpdateMetadataRequest:
         topics: dict[str, UpdateMetadataTopicState] = {}
@@ -217,7 +246,7 @@ class _Writer:
             replicas=list(partition.replicas),
             adding_replicas=list(partition.adding_replicas),
             removing_replicas=list(partition.removing_replicas),
-            is_new=one.is_new,
+            is_new=one.is_new_for(self._broker.id),
         )
 
     def _live_leaders(self, leaders: set[int]) -> Iterable[LeaderAndIsrLiveLeader]:
@@ -229,14 +258,16 @@ class _Writer:
                     broker_id=leader, host_name=endpoint.host, port=endpoint.port
                 )
 
-    def _stop_replica(self, stops: Iterable[tuple[str, int, int]]) -> list[Instruction]:
-        """Topic, partition and leader epoch of each replica to delete."""
+    def _stop_replica(
+        self, stops: Iterable[tuple[str, int, int]], *, delete: bool = True
+    ) -> list[Instruction]:
+        """Topic, partition and leader epoch of each replica to delete, or only to stop."""
         topics: dict[str, StopReplicaTopicState] = {}
         for topic, index, leader_epoch in stops:
             state = topics.setdefault(topic, StopReplicaTopicState(topic_name=topic))
             state.partition_states.append(
                 StopReplicaPartitionState(
-                    partition_index=index, leader_epoch=leader_epoch, delete_partition=True
+                    partition_index=index, leader_epoch=leader_epoch, delete_partition=delete
                 )
             )
         if not topics:

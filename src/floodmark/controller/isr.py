@@ -18,6 +18,7 @@ from floodmark.controller.partition_states import (
     min_in_sync_replicas,
     store_partitions,
 )
+from floodmark.controller.reassignment import completed
 from floodmark.metadata.image import MetadataImage, PartitionImage, TopicImage
 from floodmark.wire.errors import ErrorCode
 
@@ -72,8 +73,13 @@ def alter_partitions(
             answers.append(IsrAnswer(proposal.topic_id, proposal.partition, outcome))
             continue
         topic, state = outcome
-        answers.append(IsrAnswer(proposal.topic_id, proposal.partition, ErrorCode.NONE, state))
-        if state is not topic.partitions[proposal.partition]:
+        known = topic.partitions[proposal.partition]
+        # A reassignment that this completes begins a new leader epoch, perhaps of another leader:
+        # who asked learns that from LeaderAndIsr, as everybody does.
+        is_fenced = state.leader_epoch != known.leader_epoch
+        error_code = ErrorCode.NEW_LEADER_ELECTED if is_fenced else ErrorCode.NONE
+        answers.append(IsrAnswer(proposal.topic_id, proposal.partition, error_code, state))
+        if state is not known:
             changed[topic.name, proposal.partition] = state
     operations, change = store_partitions(image, changed)
     return Decision(AlterPartitionAnswer(ErrorCode.NONE, answers), operations, change)
@@ -94,11 +100,17 @@ def _decide(
         return error
     new_isr = tuple(member.broker_id for member in proposal.new_isr)
     if set(new_isr) == set(current.isr):
+        # Also when an earlier copy of the proposal was stored and its answer got lost.
         return topic, current
+    if _is_outdated(current, proposal):
+        return ErrorCode.INVALID_UPDATE_VERSION
     error = _check_members(image, current, proposal)
     if error is not ErrorCode.NONE:
         return error
     state = with_isr(current, new_isr, min_in_sync_replicas(view, topic.name))
+    done = completed(view, topic.name, state)
+    if done is not state:
+        return topic, done
     return topic, state._replace(partition_epoch=current.partition_epoch + 1)
 
 
@@ -113,9 +125,11 @@ def _check_epochs(current: PartitionImage, broker_id: int, proposal: IsrProposal
         return ErrorCode.FENCED_LEADER_EPOCH
     if broker_id != current.leader:
         return ErrorCode.INVALID_REQUEST
-    if proposal.partition_epoch < current.partition_epoch:
-        return ErrorCode.INVALID_UPDATE_VERSION
     return ErrorCode.NONE
+
+
+def _is_outdated(current: PartitionImage, proposal: IsrProposal) -> bool:
+    return proposal.partition_epoch < current.partition_epoch
 
 
 def _check_members(
@@ -133,7 +147,7 @@ def _check_members(
             # final answer: another copy of the proposal could be taken later, when the leader has
             # forgotten it and gone on without the replica.
             return ErrorCode.NOT_CONTROLLER
-        if broker is None or broker.is_fenced:
+        if not image.is_active(member.broker_id) or broker is None:
             return ErrorCode.INELIGIBLE_REPLICA
         if member.broker_epoch not in (UNKNOWN_BROKER_EPOCH, broker.broker_epoch):
             return ErrorCode.INELIGIBLE_REPLICA

@@ -30,7 +30,11 @@ class BrokerChanges(NamedTuple):
 def remember(brokers: Mapping[int, BrokerInfo]) -> SetData:
     """The operation that stores whom the controller knows, also those that are gone."""
     known = {
-        str(broker.id): {"epoch": broker.broker_epoch, "gone": broker.is_fenced}
+        str(broker.id): {
+            "epoch": broker.broker_epoch,
+            "gone": broker.is_fenced,
+            "stopping": broker.is_shutting_down,
+        }
         for broker in brokers.values()
     }
     return SetData(paths.KNOWN_BROKERS, json.dumps(known, separators=(",", ":")).encode())
@@ -40,7 +44,13 @@ def recall(data: bytes) -> dict[int, BrokerInfo]:
     """Whom an earlier controller knew, by id; nothing but their epochs."""
     known = json.loads(data) if data else {}
     return {
-        int(text): BrokerInfo(int(text), int(one["epoch"]), {}, is_fenced=bool(one["gone"]))
+        int(text): BrokerInfo(
+            int(text),
+            int(one["epoch"]),
+            {},
+            is_fenced=bool(one["gone"]),
+            is_shutting_down=bool(one.get("stopping")),
+        )
         for text, one in known.items()
     }
 
@@ -63,7 +73,11 @@ def still_there(
 ) -> dict[int, BrokerInfo]:
     """Whom an earlier controller knew, with what those say of themselves that still run."""
     return {
-        broker_id: replace(registered[broker_id], is_fenced=broker.is_fenced)
+        broker_id: replace(
+            registered[broker_id],
+            is_fenced=broker.is_fenced,
+            is_shutting_down=broker.is_shutting_down,
+        )
         if _is_same_registration(broker, registered)
         else broker
         for broker_id, broker in known.items()

@@ -48,6 +48,7 @@ class Liveness:
         self._on_alive = on_alive
         self._watches: dict[int, tuple[int, asyncio.Task[None]]] = {}
         self._questions: dict[int, tuple[int, asyncio.Task[None]]] = {}
+        self._ending: list[asyncio.Task[None]] = []
 
     def follow(self, image: MetadataImage, listener: str) -> None:
         """Watches every live broker but our own, each under its present broker epoch."""
@@ -73,8 +74,15 @@ class Liveness:
                 self._questions[broker.id] = (broker.broker_epoch, asyncio.create_task(asked))
 
     def close(self) -> None:
+        tasks = (*self._watches.values(), *self._questions.values())
+        self._ending += [task for _, task in tasks]
         _keep(self._watches, {})
         _keep(self._questions, {})
+
+    async def closed(self) -> None:
+        """After `close`: waits until the connections are closed, too."""
+        ending, self._ending = self._ending, []
+        await asyncio.gather(*ending, return_exceptions=True)
 
     async def _watch(self, until_gone: UntilGone, broker: BrokerInfo, host: str, port: int) -> None:
         await until_gone(host, port)

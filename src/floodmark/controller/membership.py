@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from floodmark.controller import known_brokers
-from floodmark.controller.decision import Decision, View
-from floodmark.controller.elections import led_by, next_leader
+from floodmark.controller.decision import Decision, View, then
+from floodmark.controller.elections import changed_under_leader, led_by, next_leader
 from floodmark.controller.eligible_replicas import without
 from floodmark.controller.partition_states import (
     PartitionKey,
@@ -29,11 +28,11 @@ def brokers_changed(view: View, registered: Mapping[int, BrokerInfo]) -> Decisio
     changes = known_brokers.compare(view.image.brokers, registered)
     together = Decision(None)
     for broker in changes.restarted:
-        view, together = _then(view, together, broker_registered(view, broker))
+        view, together = then(view, together, broker_registered(view, broker))
     for broker_id in changes.gone:
-        view, together = _then(view, together, broker_gone(view, broker_id))
+        view, together = then(view, together, broker_gone(view, broker_id))
     for broker in changes.new:
-        view, together = _then(view, together, broker_registered(view, broker))
+        view, together = then(view, together, broker_registered(view, broker))
     return _remembered(view, together) if any(changes) else together
 
 
@@ -44,7 +43,7 @@ def broker_died(view: View, broker_id: int, broker_epoch: int) -> Decision[None]
     known = view.image.brokers.get(broker_id)
     if known is None or known.is_fenced or known.broker_epoch != broker_epoch:
         return Decision(None)
-    after, decision = _then(view, Decision(None), broker_gone(view, broker_id))
+    after, decision = then(view, Decision(None), broker_gone(view, broker_id))
     return _remembered(after, decision)
 
 
@@ -53,7 +52,7 @@ def broker_lives(view: View, broker: BrokerInfo) -> Decision[None]:
     known = view.image.brokers.get(broker.id)
     if known is None or not known.is_fenced or known.broker_epoch != broker.broker_epoch:
         return Decision(None)
-    after, decision = _then(view, Decision(None), broker_registered(view, broker))
+    after, decision = then(view, Decision(None), broker_registered(view, broker))
     return _remembered(after, decision)
 
 
@@ -61,16 +60,6 @@ def _remembered(view: View, decision: Decision[None]) -> Decision[None]:
     """The decision, and whom the controller knows after it (`view`)."""
     remembered = known_brokers.remember(view.image.brokers)
     return replace(decision, operations=[*decision.operations, remembered])
-
-
-def _then(
-    view: View, before: Decision[None], decision: Decision[Any]
-) -> tuple[View, Decision[None]]:
-    """The view after a decision, and both decisions as one."""
-    together = Decision(
-        None, [*before.operations, *decision.operations], before.change.then(decision.change)
-    )
-    return replace(view, image=view.image.apply(decision.change)), together
 
 
 def broker_registered(view: View, broker: BrokerInfo) -> Decision[BrokerInfo]:
@@ -95,11 +84,11 @@ def broker_registered(view: View, broker: BrokerInfo) -> Decision[BrokerInfo]:
             if partition.leader == broker.id or not image.is_live(partition.leader):
                 after = _led_again(now, name, partition, trusted)
             else:
-                after = partition if trusted == partition else _changed(now, trusted)
+                after = partition if trusted == partition else changed_under_leader(image, trusted)
             if after is partition and is_back:
                 # While it was taken for dead, leaders were refused it as a member (KIP-903) and
                 # have moved on. Nothing they proposed before may be accepted now.
-                after = _changed(now, partition)
+                after = changed_under_leader(image, partition)
             if after is not partition:
                 changed[name, index] = after
     operations, change = store_partitions(image, changed)
@@ -114,7 +103,7 @@ def broker_gone(view: View, broker_id: int) -> Decision[None]:
     has restarted unnoticed in between.
     """
     known = view.image.brokers.get(broker_id)
-    fenced = None if known is None else replace(known, is_fenced=True)
+    fenced = None if known is None else replace(known, is_fenced=True, is_shutting_down=False)
     image = view.image.apply(ImageChange(brokers={broker_id: fenced}))
     now = replace(view, image=image)
     changed: dict[PartitionKey, PartitionImage] = {}
@@ -122,7 +111,9 @@ def broker_gone(view: View, broker_id: int) -> Decision[None]:
         for index, partition in enumerate(topic.partitions):
             if broker_id not in partition.isr and partition.leader != broker_id:
                 continue
-            changed[name, index] = _without(now, name, partition, broker_id)
+            after = _without(now, name, partition, broker_id)
+            if after is not partition:
+                changed[name, index] = after
     operations, change = store_partitions(image, changed)
     return Decision(None, operations, ImageChange(change.topics, brokers={broker_id: fenced}))
 
@@ -159,7 +150,7 @@ def _led_again(
         return elected
     if partition.leader != NO_LEADER:
         return led_by(trusted, NO_LEADER, trusted.isr)
-    return partition if trusted == partition else _changed(view, trusted)
+    return partition if trusted == partition else changed_under_leader(view.image, trusted)
 
 
 def _without(view: View, topic: str, partition: PartitionImage, broker_id: int) -> PartitionImage:
@@ -167,15 +158,6 @@ def _without(view: View, topic: str, partition: PartitionImage, broker_id: int) 
     minimum = min_in_sync_replicas(view, topic)
     smaller = without(partition, broker_id, minimum, keeps_all=True)
     if partition.leader != broker_id:
-        return _changed(view, smaller)
+        return changed_under_leader(view.image, smaller)
     elected = next_leader(view, topic, smaller)
     return elected if elected is not None else led_by(smaller, NO_LEADER, smaller.isr)
-
-
-def _changed(view: View, partition: PartitionImage) -> PartitionImage:
-    """The leader stays. Fencing by the leader epoch is for a change of reign, but a leader of
-    Kafka's takes no notice of a change under its own epoch."""
-    leader = view.image.brokers.get(partition.leader)
-    if leader is not None and leader.is_kafka:
-        return led_by(partition, partition.leader, partition.isr)
-    return partition._replace(partition_epoch=partition.partition_epoch + 1)

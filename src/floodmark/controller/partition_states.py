@@ -10,7 +10,7 @@ from floodmark.config import TopicConfig, topic_config
 from floodmark.controller.decision import View
 from floodmark.metadata import paths
 from floodmark.metadata.image import ImageChange, MetadataImage, PartitionImage, TopicImage
-from floodmark.metadata.store import Operation, SetData
+from floodmark.metadata.store import Create, Delete, Operation, SetData
 
 PartitionKey = tuple[str, int]
 
@@ -29,12 +29,35 @@ def store_partitions(
                 partition.partition_epoch - 1,
             )
         )
+        before = image.topics[topic].partitions[index]
+        operations += _eligible_operations(paths.eligible_path(topic, index), before, partition)
         by_topic.setdefault(topic, {})[index] = partition
-    topics: dict[str, TopicImage | None] = {
-        name: image.topics[name].with_partitions(partitions)
-        for name, partitions in by_topic.items()
-    }
+    topics: dict[str, TopicImage | None] = {}
+    for name, partitions in by_topic.items():
+        after = image.topics[name].with_partitions(partitions)
+        topics[name] = after
+        if any(_is_moved(image.topics[name].partitions[i], p) for i, p in partitions.items()):
+            operations.append(SetData(paths.topic_path(name), paths.encode_topic(after)))
     return operations, ImageChange(topics=topics)
+
+
+def _is_moved(before: PartitionImage, after: PartitionImage) -> bool:
+    """Whether the topic's own node says something else."""
+    return (before.replicas, before.adding_replicas, before.removing_replicas) != (
+        after.replicas,
+        after.adding_replicas,
+        after.removing_replicas,
+    )
+
+
+def _eligible_operations(
+    path: str, before: PartitionImage, after: PartitionImage
+) -> list[Operation]:
+    """The node is there exactly while somebody is eligible; it names the version of the state."""
+    if after.eligible_leader_replicas:
+        data = paths.encode_eligible(after)
+        return [SetData(path, data) if before.eligible_leader_replicas else Create(path, data)]
+    return [Delete(path)] if before.eligible_leader_replicas else []
 
 
 def is_unclean_allowed(view: View, topic: str) -> bool:

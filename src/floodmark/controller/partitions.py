@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from floodmark.controller.assignment import place_automatically, place_one_manually
 from floodmark.controller.decision import Decision, Refusal, View
+from floodmark.controller.reassignment import target_of
 from floodmark.controller.topics import MAX_PARTITIONS_PER_REQUEST, partition_operations
 from floodmark.metadata import paths
 from floodmark.metadata.image import ImageChange, PartitionImage, TopicImage
@@ -89,7 +90,7 @@ def _place(
 ) -> tuple[PartitionImage, ...] | Refusal:
     existing = len(topic.partitions)
     additional = request.count - existing
-    replication_factor = len(topic.partitions[0].replicas)
+    replication_factor = len(target_of(topic.partitions[0]))
     if request.assignments is None:
         return place_automatically(view, additional, replication_factor, first_partition=existing)
     if len(request.assignments) != additional:

@@ -67,6 +67,8 @@ def after_update_metadata(image: MetadataImage, request: UpdateMetadataRequest) 
 
 
 def after_leader_and_isr(image: MetadataImage, request: LeaderAndIsrRequest) -> MetadataImage:
+    """Of topics that are known. It names only the partitions that this broker holds, and clients
+    give up partitions that a topic seems not to have; UpdateMetadata tells all of them."""
     news = [
         _News(
             state.topic_name,
@@ -83,6 +85,7 @@ def after_leader_and_isr(image: MetadataImage, request: LeaderAndIsrRequest) -> 
             ),
         )
         for state in request.topic_states
+        if state.topic_id in image.topics_by_id
         for one in state.partition_states
     ]
     change = ImageChange(topics=_topics(image, news))
@@ -107,6 +110,16 @@ def after_stop_replica(
                 )
     topics = {name: image.topics[name].with_partitions(some) for name, some in changed.items()}
     return image.apply(ImageChange(topics=topics)) if topics else image
+
+
+def stopped_by(request: StopReplicaRequest) -> list[tuple[str, int, int]]:
+    """Topic, partition and leader epoch of what is to stop and not to be deleted."""
+    return [
+        (state.topic_name, one.partition_index, one.leader_epoch)
+        for state in request.topic_states
+        for one in state.partition_states
+        if not one.delete_partition
+    ]
 
 
 def _under(image: MetadataImage, controller_id: int, controller_epoch: int) -> MetadataImage:

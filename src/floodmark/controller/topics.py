@@ -316,7 +316,18 @@ def _deletion(topic: TopicImage) -> list[Operation]:
     """Children first, because a node with children cannot be deleted."""
     # Announced as Kafka does: where it is too large for one multi, the next controller finishes it.
     operations: list[Operation] = [Create(paths.deletion_path(topic.name))]
-    for index in range(len(topic.partitions)):
+    if any(p.adding_replicas or p.removing_replicas for p in topic.partitions):
+        # A controller of Kafka's that has to finish this would wait for the moves as well.
+        settled = topic.with_partitions(
+            {
+                index: partition._replace(adding_replicas=(), removing_replicas=())
+                for index, partition in enumerate(topic.partitions)
+            }
+        )
+        operations.append(SetData(paths.topic_path(topic.name), paths.encode_topic(settled)))
+    for index, partition in enumerate(topic.partitions):
+        if partition.eligible_leader_replicas:
+            operations.append(Delete(paths.eligible_path(topic.name, index)))
         operations.append(Delete(paths.state_path(topic.name, index)))
         operations.append(Delete(paths.partition_path(topic.name, index)))
     operations.append(Delete(paths.partitions_path(topic.name)))

@@ -41,6 +41,7 @@ class BrokerInfo:
 
     `unbroken_since` is the broker epoch since which nothing that it wrote can be missing: it has
     only stopped cleanly, or lost its session while it lived (KIP-966). -1 is its present epoch.
+    `is_shutting_down`: it has asked to hand its leaderships over; only the controller knows.
     `is_kafka` is for one of Apache Kafka's in a cluster of both.
     """
 
@@ -51,6 +52,7 @@ class BrokerInfo:
     is_fenced: bool = False
     supported_features: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     unbroken_since: int = -1
+    is_shutting_down: bool = False
     is_kafka: bool = False
 
 
@@ -184,6 +186,11 @@ class MetadataImage:
     def is_live(self, broker_id: int) -> bool:
         broker = self.brokers.get(broker_id)
         return broker is not None and not broker.is_fenced
+
+    def is_active(self, broker_id: int) -> bool:
+        """Whether a broker may be given something to lead: alive, and about to stay."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and not broker.is_fenced and not broker.is_shutting_down
 
     # -- making the next image ----------------------------------------------------------------
 

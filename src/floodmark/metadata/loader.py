@@ -52,19 +52,32 @@ async def load_identity(store: Store) -> Identity:
         )
 
 
+class Stored(NamedTuple):
+    """`void_paths` are lists of eligible leaders from before another controller wrote the state:
+    the next controller deletes them."""
+
+    image: MetadataImage
+    void_paths: tuple[str, ...]
+
+
 async def load_image(store: Store) -> MetadataImage:
     """The whole image."""
+    return (await load_stored(store)).image
+
+
+async def load_stored(store: Store) -> Stored:
     settings = await load_settings(store)
     topic_nodes = await store.read_tree(paths.TOPICS)
     broker_nodes = await store.read_tree(paths.BROKER_IDS)
     with _decoding():
         topics = decode_topics(topic_nodes)
-        return replace(
+        image = replace(
             settings,
             brokers=decode_brokers(broker_nodes),
             topics=topics,
             topics_by_id={topic.topic_id: topic for topic in topics.values()},
         )
+        return Stored(image, tuple(_void_paths(topic_nodes, topics)))
 
 
 async def load_settings(store: Store) -> MetadataImage:
@@ -91,13 +104,34 @@ def decode_topics(nodes: Mapping[str, Node]) -> dict[str, TopicImage]:
     """The nodes at and below /brokers/topics."""
     assignments: dict[str, TopicAssignment] = {}
     states: dict[tuple[str, int], tuple[PartitionState, int]] = {}
+    eligible: dict[tuple[str, int], bytes] = {}
     for path, node in nodes.items():
         parts = path.split("/")
         if len(parts) == 4:
             assignments[parts[3]] = paths.decode_topic(node.data)
         elif len(parts) == 7 and parts[6] == "state":
             states[parts[3], int(parts[5])] = paths.decode_state(node.data), node.version
-    return {name: _topic(name, assignment, states) for name, assignment in assignments.items()}
+        elif len(parts) == 7 and parts[6] == paths.ELIGIBLE:
+            eligible[parts[3], int(parts[5])] = node.data
+    topics = {name: _topic(name, assignment, states) for name, assignment in assignments.items()}
+    for (name, index), data in eligible.items():
+        if name not in topics or index >= len(topics[name].partitions):
+            continue  # A deletion has begun.
+        partition = topics[name].partitions[index]
+        replicas = paths.decode_eligible(data, partition.partition_epoch)
+        partition = partition._replace(eligible_leader_replicas=replicas)
+        topics[name] = topics[name].with_partitions({index: partition})
+    return topics
+
+
+def _void_paths(nodes: Mapping[str, Node], topics: Mapping[str, TopicImage]) -> Iterator[str]:
+    for path in nodes:
+        parts = path.split("/")
+        if len(parts) == 7 and parts[6] == paths.ELIGIBLE and parts[3] in topics:
+            partitions = dict(enumerate(topics[parts[3]].partitions))
+            partition = partitions.get(int(parts[5]))
+            if partition is not None and not partition.eligible_leader_replicas:
+                yield path
 
 
 def _topic(
@@ -119,7 +153,6 @@ def _topic(
                 isr=state.isr,
                 adding_replicas=assignment.adding_replicas.get(index, ()),
                 removing_replicas=assignment.removing_replicas.get(index, ()),
-                eligible_leader_replicas=state.eligible_leader_replicas,
             )
         )
     return TopicImage(name, assignment.topic_id, tuple(partitions))

@@ -38,6 +38,7 @@ PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 # Ours, beside Kafka's nodes.
 FLOODMARK = "/floodmark"
 KNOWN_BROKERS = "/floodmark/known_brokers"
+ELIGIBLE = "eligible_leader_replicas"
 LAST_REIGN = "/floodmark/last_reign"
 
 PERSISTENT_PATHS = (
@@ -94,6 +95,11 @@ def partition_path(topic: str, partition: int) -> str:
 
 def state_path(topic: str, partition: int) -> str:
     return f"{TOPICS}/{topic}/partitions/{partition}/state"
+
+
+def eligible_path(topic: str, partition: int) -> str:
+    """Ours, beside Kafka's state: Kafka's controller deletes it with the topic."""
+    return f"{TOPICS}/{topic}/partitions/{partition}/{ELIGIBLE}"
 
 
 def deletion_path(topic: str) -> str:
@@ -275,14 +281,9 @@ def _numbered(value: Mapping[str, Sequence[int]]) -> dict[int, tuple[int, ...]]:
 def encode_state(partition: PartitionImage, controller_epoch: int) -> bytes:
     # Written by hand: a thousand partitions are created in one request.
     isr = ",".join(map(str, partition.isr))
-    eligible = ""
-    if partition.eligible_leader_replicas:
-        # Ours. Kafka's controller leaves it out when it writes the state, and so makes it void.
-        members = ",".join(map(str, partition.eligible_leader_replicas))
-        eligible = f',"eligible_leader_replicas":[{members}]'
     return (
         f'{{"controller_epoch":{controller_epoch},"leader":{partition.leader},"version":1,'
-        f'"leader_epoch":{partition.leader_epoch},"isr":[{isr}]{eligible}}}'
+        f'"leader_epoch":{partition.leader_epoch},"isr":[{isr}]}}'
     ).encode()
 
 
@@ -291,7 +292,6 @@ class PartitionState(NamedTuple):
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
-    eligible_leader_replicas: tuple[int, ...] = ()
 
 
 def decode_state(data: bytes) -> PartitionState:
@@ -301,8 +301,25 @@ def decode_state(data: bytes) -> PartitionState:
         int(document["leader"]),
         int(document["leader_epoch"]),
         tuple(document["isr"]),
-        tuple(document.get("eligible_leader_replicas", ())),
     )
+
+
+def encode_eligible(partition: PartitionImage) -> bytes:
+    """Counts only for this version of the state: when Kafka's controller writes the state, it
+    voids the list without knowing about it."""
+    return _encode(
+        {
+            "version": 1,
+            "state_version": partition.partition_epoch,
+            "replicas": partition.eligible_leader_replicas,
+        }
+    )
+
+
+def decode_eligible(data: bytes, state_version: int) -> tuple[int, ...]:
+    """The replicas, or none when the state has been written since."""
+    document = _decode(data)
+    return tuple(document["replicas"]) if document["state_version"] == state_version else ()
 
 
 def encode_config(config: Mapping[str, str]) -> bytes:

@@ -162,7 +162,8 @@ class RequestChannel:
             self._queue.append((requester, outcome))
 
     async def close(self) -> None:
-        """Ends what runs; what is queued is never begun."""
+        """Ends what runs; what is queued is never begun, and nothing more is taken."""
+        self._capacity = 0
         # A task that is cancelled before its first step never awaits its work, which Python warns
         # of: let each begin.
         await asyncio.sleep(0)

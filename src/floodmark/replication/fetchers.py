@@ -92,7 +92,8 @@ class Fetchers:
         """Who leads this partition has changed, or whether it is here, or may be fetched."""
         key = (replica.topic_id, replica.key[1])
         leader = replica.core.leadership.leader
-        follows = replica.is_here and leader not in (NO_LEADER, self._broker_id)
+        may_follow = replica.is_here and not replica.is_stopped
+        follows = may_follow and leader not in (NO_LEADER, self._broker_id)
         before = self._leader_of.get(key)
         if before is not None and not (follows and before == leader):
             del self._leader_of[key]

@@ -143,6 +143,7 @@ class Replica:
         "key",
         "log",
         "rules",
+        "stopped_in_epoch",
         "topic_id",
     )
 
@@ -158,6 +159,8 @@ class Replica:
         self.core = core
         self.log = log
         self.topic_id = topic_id
+        # The leader epoch in which the controller told this broker to follow no more.
+        self.stopped_in_epoch = -1
         self.rules = rules
         core.min_in_sync_replicas = min_in_sync_replicas
         self.flush_due_offset: int | None = None
@@ -190,6 +193,11 @@ class Replica:
         self._counted_offset, self._counted_bytes = self.log.log_end_offset, self.log.appended_bytes
         self.bytes_out = 0
 
+    def replace_log(self, log: PartitionLog) -> None:
+        """Another log with the same records takes the place of this one."""
+        self._counted_bytes += log.appended_bytes - self.log.appended_bytes
+        self.log = log
+
     @property
     def messages_in(self) -> int:
         # A truncation takes both back.
@@ -198,6 +206,10 @@ class Replica:
     @property
     def bytes_in(self) -> int:
         return max(0, self.log.appended_bytes - self._counted_bytes)
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.stopped_in_epoch == self.core.leadership.leader_epoch >= 0
 
     def lead_or_follow(self, leadership: Leadership, now_ms: float) -> bool:
         """Applies the controller's decision to core and log; False when it is an old one."""

@@ -369,6 +369,16 @@ class ReplicaManager:
             ):
                 self._following_changed(replica)
 
+    def stop_following(self, key: ReplicaKey, leader_epoch: int) -> None:
+        """This broker is about to stop: it fetches no more, until it hears of a new leader epoch.
+        One that is not known (below 0) stops the present one."""
+        replica = self._replicas.get(key)
+        if replica is None or replica.core.is_leader:
+            return
+        if leader_epoch < 0 or leader_epoch >= replica.core.leadership.leader_epoch:
+            replica.stopped_in_epoch = replica.core.leadership.leader_epoch
+            self._following_changed(replica)
+
     @contextmanager
     def truncating(self, replica: Replica) -> Iterator[None]:
         """While a thread cuts the log of a partition that this broker follows."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -235,6 +236,10 @@ class RealFiles:
         except BlockingIOError:
             os.close(fd)
             return None
+        with suppress(OSError):
+            # For people and `floodmark broker stop`; a full disk must not keep a broker from it.
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, str(os.getpid()).encode(), 0)
         return RealLock(fd, path)
 
 

@@ -36,6 +36,7 @@ from floodmark.storage.log_dir import (
     open_log_dir,
     partitions_in,
 )
+from floodmark.storage.log_moves import LogMoves
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +72,9 @@ class LogManager:
         self.offline_dirs: dict[Path, str] = {}
         # Logs that were given up, with their folders: those get no mark of a clean stop.
         self._failed: dict[TopicPartition, Path] = {}
+        self.moves = LogMoves(files)
+        # Where somebody wants partitions that are not here yet.
+        self.preferred_dirs: dict[TopicPartition, Path] = {}
         # As of the last run; replication starts from these.
         self.high_watermarks: dict[TopicPartition, int] = {}
 
@@ -109,6 +113,11 @@ class LogManager:
     def found_partitions(self) -> list[FoundPartition]:
         """Every partition's folder; what earlier deletions left behind is removed on the way."""
         found: list[FoundPartition] = []
+        try:
+            self.moves.complete(list(self.dirs), all_online=not self.offline_dirs)
+        except OSError as error:
+            # Each folder is looked at again below, and goes offline if it has to.
+            logger.error("interrupted moves between log folders are left alone: %s", error)
         for path in list(self.dirs):
             try:
                 found += partitions_in(self._files, path)
@@ -261,7 +270,7 @@ class LogManager:
                 if not is_new:
                     for known in self.dirs.values():
                         known.tell_of_loss(key)
-                log_dir = self._emptiest_dir()
+                log_dir = self._dir_for_new(key)
                 log = self._create(key, config, now_ms, log_dir)
             self._logs[key] = log
             log_dir.log_count += 1
@@ -335,6 +344,11 @@ class LogManager:
         except OSError as error:
             raise storage_failure(error, log.directory.parent, log.directory.name) from error
 
+    def _dir_for_new(self, key: TopicPartition) -> LogDir:
+        preferred = self.preferred_dirs.pop(key, None)
+        wanted = None if preferred is None else self.dirs.get(preferred)
+        return wanted or self._emptiest_dir()
+
     def _emptiest_dir(self) -> LogDir:
         if not self.dirs:
             raise StorageError("all log folders are offline")
@@ -351,12 +365,42 @@ class LogManager:
         if log is None or log_dir is None:
             raise StorageError(f"the log folder of {topic}-{partition} is offline")
         log_dir.log_count -= 1
+        future = self.moves.futures.get((topic, partition))
+        if future is not None:
+            self.moves.abandon(future)
         self.topic_ids.pop((topic, partition), None)
         self._is_gone((topic, partition), log_dir)
         try:
             return log.delete()
         finally:
             log.wait_until_unused()
+
+    def begin_move(self, topic: str, partition: int, target: Path, now_ms: int) -> PartitionLog:
+        """An empty copy of a log in another folder (blocks)."""
+        current = self._logs.get((topic, partition))
+        if current is None or target not in self.dirs:
+            raise StorageError(f"{topic}-{partition} cannot move to {target}: one is offline")
+        return self.moves.begin(current, target, self.topic_ids.get((topic, partition)), now_ms)
+
+    def finish_move(self, future: PartitionLog) -> Callable[[], None]:
+        """The copy takes the place of the log, from now on; returns what removes the old one, for
+        later and in a thread. On the loop: see `LogMoves.finish`."""
+        key = (future.topic, future.partition)
+        current = self._logs[key]
+        source, target = self.dirs[current.directory.parent], self.dirs[future.directory.parent]
+        left = self.moves.finish(current, future)
+        self._logs[key] = future
+        source.log_count -= 1
+        target.log_count += 1
+        with self._checkpoint_lock:
+            source.gone.add(key)
+            target.gone.discard(key)
+
+        def remove() -> None:
+            current.sync.close_files()
+            self.remove_folder(left)
+
+        return remove
 
     def remove_folder(self, path: Path) -> None:
         """Remove a deleted log's folder (blocks)."""
@@ -469,6 +513,10 @@ class LogManager:
             log = self._logs.pop(key, None)
             if log is not None:
                 log.close(0, clean=False)
+        for key, future in list(self.moves.futures.items()):
+            if future.directory.parent == path:
+                del self.moves.futures[key]
+                future.close(0, clean=False)
         return lost
 
     def fail_log(self, topic: str, partition: int) -> None:
@@ -494,6 +542,8 @@ class LogManager:
         folder gets no mark, and the next start checks its logs.
         """
         failed = set(self._failed.values())
+        for future in self.moves.futures.values():
+            future.close(now_ms, clean=False)
         for log in self.logs():
             try:
                 log.close(now_ms, clean=clean)

@@ -52,7 +52,8 @@ def test_a_topic_from_creation_to_deletion(broker: Broker, topic: str) -> None:
     assert described[0]["configs"]["retention.ms"] == "888"
     assert [p["end_offset"] for p in described[0]["partitions"]] == [0, 0, 0, 0]
     table = lines(floodmark(broker, "topic", "describe", topic))
-    assert table[1].split() == ["PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "START", "END"]
+    columns = ["PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "START", "END", "STATE"]
+    assert table[1].split() == columns
     floodmark(broker, "topic", "delete", topic)
     assert b"does not exist" in floodmark(broker, "topic", "describe", topic, code=1).stderr
     floodmark(broker, "topic", "delete", topic, "--if-exists")

@@ -5,65 +5,16 @@ On the file that brokers of one machine share, and on ZooKeeper.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from floodmark.client.admin.admin import Admin
 from floodmark.client.admin.admin_types import ConfigResource, NewTopic, ResourceType
-from floodmark.metadata.image import MetadataImage
-from floodmark.testing import Broker
+from kit.thread_cluster import IDS, Cluster
 from kit.waiting import wait_for
 from kit.zookeeper import ZooKeeper
-
-IDS = (1, 2, 3)
-
-
-class Cluster:
-    def __init__(self, folder: Path, store: Mapping[str, str]) -> None:
-        """`store` are the settings that name it."""
-        self._folder = folder
-        self._store = store
-        self.brokers = {broker_id: self._make(broker_id) for broker_id in IDS}
-
-    def _make(self, broker_id: int) -> Broker:
-        settings = {"node.id": broker_id, **self._store}
-        return Broker(self._folder / f"data-{broker_id}", settings).start()
-
-    def image(self, broker_id: int) -> MetadataImage:
-        return self.brokers[broker_id].broker.metadata.image
-
-    @property
-    def running(self) -> list[int]:
-        return [broker_id for broker_id, broker in self.brokers.items() if broker.is_running]
-
-    @property
-    def controller(self) -> int:
-        """-1 while there is none."""
-        active = [i for i in self.running if self.brokers[i].broker.controller.is_active]
-        return active[0] if len(active) == 1 else -1
-
-    def agrees(self) -> bool:
-        """Whether every broker that runs knows the same of the cluster."""
-        pictures = [
-            (
-                image.controller_id,
-                sorted(broker.id for broker in image.live_brokers()),
-                image.topics,
-                image.configs,
-            )
-            for image in map(self.image, self.running)
-        ]
-        expected = (self.controller, sorted(self.running))
-        return all(p == pictures[0] and p[:2] == expected for p in pictures)
-
-    def wait_until_agreed(self) -> None:
-        wait_for(self.agrees)
-
-    def close(self) -> None:
-        for broker in self.brokers.values():
-            broker.close()
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +48,7 @@ async def test_any_broker_takes_a_request_that_the_controller_decides(cluster: C
     cluster.wait_until_agreed()
     for broker_id in IDS:
         assert len(cluster.image(broker_id).topics["t"].partitions) == 3
-        assert len(cluster.brokers[broker_id].broker.replicas) == 3
+        wait_for(lambda b=broker_id: len(cluster.brokers[b].broker.replicas) == 3)
         assert cluster.image(broker_id).config("topic", "t")["retention.ms"] == "12345"
 
 

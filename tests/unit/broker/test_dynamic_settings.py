@@ -42,6 +42,10 @@ def rules(field: str) -> Probe:
     return lambda broker: getattr(replica_of(broker).rules, field)
 
 
+def throttle(field: str) -> Probe:
+    return lambda broker: getattr(broker.replicas.quotas, field).limit_bytes
+
+
 def limit(field: str) -> Probe:
     return lambda broker: getattr(broker.network.limits, field)
 
@@ -54,10 +58,6 @@ def cleaner(field: str) -> Probe:
     return probe
 
 
-def replication_quota(side: str) -> Probe:
-    return lambda broker: getattr(broker.replicas.quotas, side).limit_bytes
-
-
 def level(broker: Broker) -> int | None:
     return replica_of(broker).rules.compression_level
 
@@ -65,6 +65,9 @@ def level(broker: Broker) -> int | None:
 # The setting, a value, where it acts, and what is seen there.
 ACTING: dict[str, tuple[str, Probe, Any]] = {
     "num.io.threads": ("5", lambda broker: broker.network.channel.slots, 5),
+    "leader.replication.throttled.rate": ("11", throttle("leader"), 11),
+    "follower.replication.throttled.rate": ("12", throttle("follower"), 12),
+    "replica.alter.log.dirs.io.max.bytes.per.second": ("13", throttle("alter_log_dirs"), 13),
     "message.max.bytes": ("2000", rules("max_message_bytes"), 2000),
     "compression.type": ("zstd", rules("compression"), Compression.ZSTD),
     "compression.zstd.level": ("7", level, 7),
@@ -76,8 +79,6 @@ ACTING: dict[str, tuple[str, Probe, Any]] = {
         limit("max_per_listener"),
         {"PLAINTEXT": 700},
     ),
-    "leader.replication.throttled.rate": ("600", replication_quota("leader"), 600),
-    "follower.replication.throttled.rate": ("500", replication_quota("follower"), 500),
     "min.insync.replicas": ("3", lambda broker: replica_of(broker).min_in_sync_replicas, 3),
     "unclean.leader.election.enable": (
         "true",

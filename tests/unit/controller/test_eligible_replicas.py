@@ -9,8 +9,10 @@ import pytest
 
 from floodmark.config import BrokerConfig
 from floodmark.controller.decision import View
+from floodmark.controller.elections import led_by
 from floodmark.controller.isr import IsrMember, IsrProposal, alter_partitions
 from floodmark.controller.membership import broker_gone, broker_registered
+from floodmark.controller.partition_states import store_partitions
 from floodmark.metadata import paths
 from floodmark.metadata.image import (
     BrokerInfo,
@@ -20,6 +22,7 @@ from floodmark.metadata.image import (
     PartitionImage,
     TopicImage,
 )
+from floodmark.metadata.store import Create, Delete, SetData
 from floodmark.wire.errors import ErrorCode
 
 TOPIC_ID = UUID(int=7)
@@ -115,12 +118,26 @@ def test_with_a_minimum_of_one_the_last_replica_is_all_there_is():
     assert after(decision.change).leader == 1
 
 
-@pytest.mark.parametrize("eligible", [(), (2, 3)])
-def test_the_state_node_keeps_who_is_eligible(eligible: tuple[int, ...]):
-    partition = PartitionImage(1, 5, 9, (1, 2, 3), (1,), eligible_leader_replicas=eligible)
-    data = paths.encode_state(partition, 1)
-    assert (b"eligible" in data) is bool(eligible)
-    assert paths.decode_state(data).eligible_leader_replicas == eligible
+def test_the_eligible_have_a_node_of_their_own_as_long_as_there_are_any():
+    in_sync = PartitionImage(1, 5, 9, (1, 2, 3), (1, 2))
+    path = paths.eligible_path("orders", 0)
+    left = broker_gone(view_of(in_sync), 2)
+    alone = after(left.change)
+    assert Create(path, paths.encode_eligible(alone)) in left.operations
+    assert all(b"eligible" not in one.data for one in left.operations if isinstance(one, SetData))
+    shrunk = led_by(alone, 1, (1,))
+    operations, _ = store_partitions(view_of(alone).image, {("orders", 0): shrunk})
+    assert SetData(path, paths.encode_eligible(shrunk)) in operations
+    again = shrunk._replace(isr=(1, 2), eligible_leader_replicas=())
+    operations, _ = store_partitions(view_of(shrunk).image, {("orders", 0): again})
+    assert Delete(path) in operations
+
+
+def test_a_list_from_before_another_controller_wrote_the_state_is_void():
+    partition = PartitionImage(1, 5, 9, (1, 2, 3), (1,), eligible_leader_replicas=(2,))
+    data = paths.encode_eligible(partition)
+    assert paths.decode_eligible(data, 9) == (2,)
+    assert paths.decode_eligible(data, 10) == ()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from floodmark.controller.instructions import Instruction, instructions
+from floodmark.controller.told import after_leader_and_isr, after_update_metadata
 from floodmark.metadata.image import (
     BrokerInfo,
     Endpoint,
@@ -49,11 +50,11 @@ def kinds(requests: list[Instruction]) -> list[type[Instruction]]:
     return [type(request) for request in requests]
 
 
-def test_a_new_topic_is_told_to_its_replicas_first_and_then_to_everybody() -> None:
+def test_a_new_topic_is_told_whole_to_everybody_before_its_replicas_are_opened() -> None:
     told_to = told(image(), image(topic("a", partition(1, 2))))
-    assert kinds(told_to[1]) == kinds(told_to[2]) == [LeaderAndIsrRequest, UpdateMetadataRequest]
+    assert kinds(told_to[1]) == kinds(told_to[2]) == [UpdateMetadataRequest, LeaderAndIsrRequest]
     assert kinds(told_to[3]) == [UpdateMetadataRequest]
-    leadership, metadata = told_to[2]
+    metadata, leadership = told_to[2]
     (state,) = leadership.topic_states
     (of_partition,) = state.partition_states
     assert (state.topic_name, state.topic_id) == ("a", UUID(int=1))
@@ -117,10 +118,21 @@ def test_a_topic_that_takes_the_name_of_a_deleted_one_comes_after_its_deletion()
     assert kinds(told(old, new)[1]) == [
         UpdateMetadataRequest,
         StopReplicaRequest,
-        LeaderAndIsrRequest,
         UpdateMetadataRequest,
+        LeaderAndIsrRequest,
     ]
 
 
 def test_a_change_of_settings_is_told_to_nobody() -> None:
     assert told(image(topic("a", partition(1))), image(topic("a", partition(1)))) == {}
+
+
+def test_a_broker_learns_of_a_topic_whole_or_not_at_all() -> None:
+    """A client gives up the partitions that a topic seems not to have."""
+    whole = image(topic("a", partition(2, 1), partition(3, 2)))
+    metadata, leadership = told(image(), whole)[1]
+    assert isinstance(metadata, UpdateMetadataRequest)
+    assert isinstance(leadership, LeaderAndIsrRequest)
+    assert after_leader_and_isr(image(), leadership).topics == {}
+    known = after_update_metadata(image(), metadata)
+    assert after_leader_and_isr(known, leadership).topics == whole.topics

@@ -39,7 +39,7 @@ def test_topic_node_is_kafkas_byte_for_byte():
 
 def test_state_node_is_kafkas_byte_for_byte():
     text = '{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1,2]}'
-    assert paths.decode_state(text.encode()) == (1, 1, 0, (1, 2), ())
+    assert paths.decode_state(text.encode()) == (1, 1, 0, (1, 2))
     assert paths.encode_state(PartitionImage(1, 0, 0, (1, 2), (1, 2)), 1).decode() == text
 
 

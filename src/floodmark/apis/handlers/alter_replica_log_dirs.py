@@ -1,7 +1,8 @@
 """AlterReplicaLogDirs (key 34), versions 1 to 2: which of `log.dirs` a partition lies in.
 
-Partitions are not moved between folders yet. A partition that is where it should be is answered as
-done; another folder answers as one of Kafka's does that takes no more replicas. v2 is flexible.
+The answer comes at once, the partition moves in the background (`broker/folder_moves.py`); to ask
+for the folder where it lies ends a move. One that is not here yet will go to the folder that was
+asked for, which is answered with REPLICA_NOT_AVAILABLE, as by Kafka. v2 is flexible.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from floodmark.apis.access import cluster
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
+from floodmark.storage.folder_names import name_future
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -47,18 +49,24 @@ def handle(
 
 def _outcome(context: RequestContext, path: str, topic: str, index: int) -> ErrorCode:
     logs = context.services.logs
-    if _is_among(path, logs.offline_dirs):
+    if _found(path, logs.offline_dirs) is not None:
         return ErrorCode.KAFKA_STORAGE_ERROR
-    if not _is_among(path, logs.dirs):
+    folder = _found(path, logs.dirs)
+    if folder is None:
         return ErrorCode.LOG_DIR_NOT_FOUND
+    key = (topic, index)
+    if context.services.replicas.is_offline(key):
+        return ErrorCode.KAFKA_STORAGE_ERROR
     log = logs.get(topic, index)
-    if log is None:
+    if log is None or context.services.replicas.find(key) is None:
+        logs.preferred_dirs[key] = folder
         return ErrorCode.REPLICA_NOT_AVAILABLE
-    if not _is_among(path, [log.directory.parent]):
-        return ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    if name_future(log.directory.name) is None:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    context.services.folder_moves.request(key, folder)
     return ErrorCode.NONE
 
 
-def _is_among(path: str, folders: Iterable[Path]) -> bool:
+def _found(path: str, folders: Iterable[Path]) -> Path | None:
     """Folders are compared by the names that DescribeLogDirs tells."""
-    return any(path == str(folder.absolute()) for folder in folders)
+    return next((folder for folder in folders if path == str(folder.absolute())), None)

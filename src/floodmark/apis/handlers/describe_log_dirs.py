@@ -1,6 +1,7 @@
 """DescribeLogDirs (key 35), versions 1 to 5: the log folders and the size of what is in them.
 
-No topics at all asks for everything; a failed folder is answered with KAFKA_STORAGE_ERROR.
+No topics at all asks for everything; a failed folder is answered with KAFKA_STORAGE_ERROR. The
+copy of a partition that moves is told as a future one, with how far it is behind.
 - v2 flexible; v3 an error for the whole answer; v4 the disk's size and what is left of it
 - v5 cordoned folders, of which there are none here
 """
@@ -13,6 +14,7 @@ from pathlib import Path
 from floodmark.apis.access import Access, Needs
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
+from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -59,6 +61,9 @@ def _folder(
                     offset_lag=_offset_lag(context, (log.topic, log.partition)),
                 )
             )
+    for key, future in logs.moves.futures.items():
+        if future.directory.parent == path and (wanted is None or key in wanted):
+            by_topic[future.topic].append(_future(context, future))
     total_bytes, usable_bytes = logs.space(path)
     return DescribeLogDirsResult(
         log_dir=str(path.absolute()),
@@ -68,6 +73,17 @@ def _folder(
         ],
         total_bytes=total_bytes,
         usable_bytes=usable_bytes,
+    )
+
+
+def _future(context: RequestContext, future: PartitionLog) -> DescribeLogDirsPartition:
+    current = context.services.logs.get(future.topic, future.partition)
+    end_offset = future.log_end_offset if current is None else current.log_end_offset
+    return DescribeLogDirsPartition(
+        partition_index=future.partition,
+        partition_size=future.size_bytes,
+        offset_lag=max(0, end_offset - future.log_end_offset),
+        is_future_key=True,
     )
 
 

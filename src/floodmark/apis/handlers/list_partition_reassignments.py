@@ -12,6 +12,7 @@ from floodmark.apis.access import cluster
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
 from floodmark.metadata.image import MetadataImage
+from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -22,9 +23,11 @@ from floodmark.wire.messages.list_partition_reassignments import (
 ACCESS = cluster(Operation.DESCRIBE)
 
 
-def handle(
+async def handle(
     context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
+    if not context.services.controller.is_active:
+        return ListPartitionReassignmentsResponse(error_code=ErrorCode.NOT_CONTROLLER)
     image = context.services.image
     wanted: Iterable[tuple[str, Iterable[int]]]
     if request.topics is None:

@@ -1,4 +1,4 @@
-"""`floodmark cluster describe`: who is in the cluster, and how full the disks are."""
+"""`floodmark cluster ...`: who is in the cluster, how it does, and how full the disks are."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from floodmark.cli.cluster_health import summary
+from floodmark.cli.commands.broker import print_brokers
 from floodmark.cli.help import Group
 from floodmark.cli.options import output_option
 from floodmark.cli.output import JSON, print_json, print_table
@@ -14,7 +16,7 @@ from floodmark.client.admin.admin import Admin
 from floodmark.client.admin.admin_types import LogDir
 
 
-@click.group(cls=Group, examples=["floodmark cluster describe"])
+@click.group(cls=Group, examples=["floodmark cluster status", "floodmark cluster describe"])
 def cluster() -> None:
     """Look at the cluster as a whole."""
 
@@ -57,6 +59,54 @@ def describe(output: str, admin: Admin) -> None:
         for folder in broker["log_dirs"]
     ]
     print_table(columns, rows)
+
+
+@cluster.command(examples=["floodmark cluster status", "floodmark cluster status --json"])
+@output_option
+@admin_option
+def status(output: str, admin: Admin) -> None:
+    """Show whether all brokers and replicas are there.
+
+    A cluster is healthy when it has a controller, every partition has a leader, and all replicas
+    are in sync.
+    """
+
+    async def work() -> dict[str, Any]:
+        async with admin:
+            topics = await admin.list_topics(include_internal=True)
+            moves = await admin.list_partition_reassignments()
+            return summary(await admin.describe_cluster(), topics, moves)
+
+    document = run_client(work())
+    if output == JSON:
+        print_json(document)
+        return
+    health = "healthy" if document["healthy"] else "not healthy"
+    controller = document["controller"]
+    click.echo(
+        f"cluster {document['cluster_id']} is {health}  "
+        f"controller {'none' if controller is None else controller}  "
+        f"{document['topics']} topics  {document['partitions']} partitions"
+    )
+    print_brokers(document["brokers"])
+    for key, text in _FINDINGS.items():
+        if document[key]:
+            click.echo(f"{text}: {_listed(document[key])}")
+
+
+_FINDINGS = {
+    "missing_brokers": "brokers that hold replicas and do not run",
+    "without_leader": "partitions without a leader",
+    "under_replicated": "partitions with replicas that are behind",
+    "not_led_by_preferred": "partitions not led by their preferred replica",
+    "moving": "partitions that are moving",
+}
+_SHOWN = 10
+
+
+def _listed(names: list[Any]) -> str:
+    shown = ", ".join(map(str, names[:_SHOWN]))
+    return f"{len(names)} ({shown}{', ...' if len(names) > _SHOWN else ''})"
 
 
 def _folder(item: LogDir) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from floodmark.cli.cluster_health import is_under_replicated
 from floodmark.cli.errors import CliError, fail_with
 from floodmark.cli.help import Group
 from floodmark.cli.options import names_option, output_option, pairs, require
@@ -150,13 +151,17 @@ def list_topics(exclude_internal: bool, output: str, admin: Admin) -> None:
 @topic.command(
     examples=[
         "floodmark topic describe orders",
+        "floodmark topic describe --under-replicated",
         "floodmark topic describe --unavailable-partitions",
         "floodmark topic describe orders payments -o json",
     ]
 )
 @topic_names
 @click.option(
-    "--under-replicated-partitions", is_flag=True, help="Only those with replicas behind."
+    "--under-replicated-partitions",
+    "--under-replicated",
+    is_flag=True,
+    help="Only those with replicas behind.",
 )
 @click.option("--unavailable-partitions", is_flag=True, help="Only those without a leader.")
 @output_option
@@ -180,7 +185,7 @@ def describe(
             return await _describe(admin, found), missing
 
     def is_shown(partition: dict[str, Any]) -> bool:
-        behind = len(partition["isr"]) < len(partition["replicas"])
+        behind = partition["under_replicated"]
         leaderless = partition["leader"] is None
         if not under_replicated_partitions and not unavailable_partitions:
             return True
@@ -389,6 +394,7 @@ async def _describe(admin: Admin, topics: Sequence[TopicView]) -> list[dict[str,
                     "leader_epoch": p.leader_epoch,
                     "replicas": list(p.replicas),
                     "isr": list(p.in_sync_replicas),
+                    "under_replicated": is_under_replicated(p),
                     "start_offset": start.get(TopicPartition(topic.name, index)),
                     "end_offset": end.get(TopicPartition(topic.name, index)),
                 }
@@ -417,7 +423,7 @@ def _print_description(item: dict[str, Any]) -> None:
     configs = " ".join(f"{name}={value}" for name, value in item["configs"].items())
     replicas = _count(item["replication_factor"], "replica")
     click.echo(f"{item['topic']}  id {item['topic_id']}  {replicas}  {configs}".rstrip())
-    columns = ("PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "START", "END")
+    columns = ("PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "START", "END", "STATE")
     keys = (
         "partition",
         "leader",
@@ -426,8 +432,16 @@ def _print_description(item: dict[str, Any]) -> None:
         "isr",
         "start_offset",
         "end_offset",
+        "state",
     )
     rows = [
-        {**p, "leader": "none" if p["leader"] is None else p["leader"]} for p in item["partitions"]
+        {**p, "leader": "none" if p["leader"] is None else p["leader"], "state": _state(p)}
+        for p in item["partitions"]
     ]
     print_table(columns, [[row[key] for key in keys] for row in rows])
+
+
+def _state(partition: dict[str, Any]) -> str:
+    if partition["leader"] is None:
+        return "no leader"
+    return "under-replicated" if partition["under_replicated"] else "in sync"

@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
-from floodmark.client.admin import configs, features, group_admin, transaction_admin, users
+from floodmark.client.admin import (
+    configs,
+    features,
+    group_admin,
+    reassignments,
+    transaction_admin,
+    users,
+)
 from floodmark.client.admin.admin_types import (
     ActiveProducer,
     ClusterDescription,
@@ -423,6 +430,23 @@ class Admin:
     ) -> dict[TopicPartition, KafkaError | None]:
         """The outcome for each of these partitions, or for all that needed an election."""
         return await elect_leaders(self.cluster, election_type, partitions)
+
+    async def alter_partition_reassignments(
+        self, moves: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Begin to move partitions to these brokers, the preferred leader first; None calls a move
+        off. `list_partition_reassignments` tells which moves are not complete yet.
+
+            moves = {TopicPartition("orders", 0): [2, 3], TopicPartition("orders", 1): None}
+            await admin.alter_partition_reassignments(moves)
+        """
+        return await reassignments.alter(self.cluster, moves)
+
+    async def list_partition_reassignments(
+        self, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, reassignments.PartitionReassignment]:
+        """The moves under way of these partitions, or of all; one that is complete is not there."""
+        return await reassignments.under_way(self.cluster, partitions)
 
     async def describe_cluster(self) -> ClusterDescription:
         response: DescribeClusterResponse = await self.cluster.retry(

@@ -72,6 +72,14 @@ class LeaderEpochs:
         copied._set(list(self.epochs), list(self.start_offsets))
         return copied
 
+    def take_over(self, others: LeaderEpochs) -> None:
+        """Become a copy of another log's epochs, also of those without records (KAFKA-20961)."""
+        self._replace(list(others.epochs), list(others.start_offsets))
+
+    def moved(self, directory: Path) -> None:
+        """The folder has got another name."""
+        self._path = directory / FILE_NAME
+
     def begin(self, leader_epoch: int, start_offset: int) -> None:
         """A new leader's epoch begins at the log's end, in memory: a full disk does not keep it
         from leading. The file follows with the first record (`assign`); a restart would drop an

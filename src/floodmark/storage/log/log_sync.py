@@ -96,7 +96,17 @@ class LogSync:
             finally:
                 self._in_use.release()
 
+    def moved(self, directory: Path) -> None:
+        """The folder has got another name, which is not durable yet."""
+        self._directory = directory
+        self._name_dirty = True
+
     # -- truncation
+
+    @property
+    def truncations(self) -> int:
+        """Changes with each: what was read before may not be in the log any more."""
+        return self._truncations
 
     @contextmanager
     def truncating(self) -> Iterator[None]:

@@ -41,7 +41,12 @@ from floodmark.storage.errors import (
     storage_failure,
 )
 from floodmark.storage.files import Files, FileSlice
-from floodmark.storage.folder_names import DELETE_SUFFIX, name_aside, parse_directory_name
+from floodmark.storage.folder_names import (
+    DELETE_SUFFIX,
+    name_aside,
+    parse_directory_name,
+    partition_name,
+)
 from floodmark.storage.indexes.transaction_index import AbortedTransaction
 from floodmark.storage.log.leader_epochs import EpochEndOffset
 from floodmark.storage.log.log_reader import LogReader
@@ -98,7 +103,7 @@ class PartitionLog:
         """For `open` alone, which has read the folder."""
         self._files = files
         self.directory = directory
-        self.topic, self.partition = parse_directory_name(directory.name)
+        self.topic, self.partition = parse_directory_name(partition_name(directory.name))
         self.config = config
         # While a thread truncates, nobody else may change the segments.
         self.is_truncating = False
@@ -134,7 +139,7 @@ class PartitionLog:
     ) -> PartitionLog:
         """The log in this folder, made new if the folder is, recovered if the last stop was not
         clean."""
-        parse_directory_name(directory.name)
+        parse_directory_name(partition_name(directory.name))
         try:
             files.mkdir(directory)
             loaded = load_log(
@@ -578,6 +583,31 @@ class PartitionLog:
         except OSError as error:
             raise storage_failure(error, self.directory.parent, self.directory.name) from error
         return target
+
+    def become(self, current: PartitionLog) -> None:
+        """Of a copy that has all records of another log: be that log in everything else, too. What
+        is known of producers and of epochs is more than the batches tell."""
+        try:
+            self.leader_epochs.take_over(current.leader_epochs)
+            self.producers = current.producers
+            self.config = current.config
+            self.log_start_offset = max(self.log_start_offset, current.log_start_offset)
+            self._snapshots.take(self.producers, self.log_end_offset)
+        except OSError as error:
+            raise storage_failure(error, self.directory.parent, self.directory.name) from error
+
+    def move_to(self, directory: Path) -> None:
+        """Rename the folder, while the log goes on."""
+        try:
+            self._files.rename(self.directory, directory)
+        except OSError as error:
+            raise storage_failure(error, self.directory.parent, self.directory.name) from error
+        self.directory = directory
+        self.leader_epochs.moved(directory)
+        self._snapshots.moved(directory)
+        self.sync.moved(directory)
+        for segment in self._segments.all:
+            segment.moved(directory)
 
     def wait_until_unused(self) -> None:
         """Blocks until no thread uses files of the log; after `delete` none begins to."""

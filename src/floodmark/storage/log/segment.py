@@ -514,6 +514,17 @@ class Segment:
         ):
             index.renamed(segment_path(self.directory, self.base_offset, suffix + mark))
 
+    def moved(self, directory: Path) -> None:
+        """The folder has got another name. The file may be open or not."""
+        self.directory = directory
+        self.path = segment_path(directory, self.base_offset, ".log" + self._mark)
+        for index, suffix in (
+            (self.offset_index, ".index"),
+            (self.time_index, ".timeindex"),
+            (self.transaction_index, ".txnindex"),
+        ):
+            index.renamed(segment_path(directory, self.base_offset, suffix + self._mark))
+
     def remove_files(self) -> None:
         for path in self.paths():
             self._files.remove(path)

@@ -98,6 +98,10 @@ class ProducerSnapshots:
         self._directory = directory
         self._offsets = snapshot_offsets(files, directory)
 
+    def moved(self, directory: Path) -> None:
+        """The folder has got another name."""
+        self._directory = directory
+
     def is_due(self, log_end_offset: int, first_offset: int) -> bool:
         """Whether the log has grown since the last one; a log without records needs none."""
         return log_end_offset > (self._offsets[-1] if self._offsets else first_offset)

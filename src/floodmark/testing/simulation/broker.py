@@ -64,6 +64,8 @@ class SimulatedBroker:
         self.files = CrashingFiles()
         self.outbox: list[Message] = []
         self.acknowledged: list[Acknowledged] = []
+        # The epochs of the controllers that it has obeyed in this step.
+        self.obeyed: list[int] = []
         self.incarnation = 0
         self.session = NO_SESSION
         self.is_running = False
@@ -152,6 +154,7 @@ class SimulatedBroker:
         self.files.process_ended()
         self.outbox.clear()
         self.acknowledged.clear()
+        self.obeyed.clear()
 
     def _disk_failed(self, replica: Replica, problem: StorageError | OSError) -> None:
         """Without its only log folder a broker ends."""
@@ -175,7 +178,9 @@ class SimulatedBroker:
     def stand_for_election(self) -> bool:
         """Becomes the controller if there is none."""
         try:
-            self.controller = controller.elect(self.store, self.id, self.session, self.send)
+            self.controller = controller.elect(
+                self.store, self.id, self.session, self.clock.now_ms(), self.send
+            )
         except Resigned:
             return False
         self.as_controller(lambda role: role.take_over())
@@ -231,7 +236,10 @@ class SimulatedBroker:
                 self.apply(key, partition)
 
     def _obeys(self, told: LeaderAndIsr | UpdateMetadata) -> bool:
-        return self.fence.check(told.controller_epoch, told.broker_epoch) is ErrorCode.NONE
+        obeys = self.fence.check(told.controller_epoch, told.broker_epoch) is ErrorCode.NONE
+        if obeys:
+            self.obeyed.append(told.controller_epoch)
+        return obeys
 
     def apply(self, key: ReplicaKey, partition: PartitionImage) -> None:
         replica = self.replicas.find(key) or self._open(key)

@@ -159,6 +159,7 @@ class Cluster:
                 self.network.send(message)
             broker.outbox.clear()
             broker.acknowledged.clear()
+            broker.obeyed.clear()
 
     def _forgive_noticed_losses(self) -> None:
         """A replica that lost data counts again once it had to leave those that may lead."""

@@ -14,19 +14,19 @@ from uuid import UUID
 
 from floodmark.config import BrokerConfig
 from floodmark.controller import isr, known_brokers, membership
+from floodmark.controller.cutting import cut
 from floodmark.controller.decision import Decision, View
+from floodmark.controller.election import candidacy
 from floodmark.controller.elections import ElectionType, elect_leaders, led_by
 from floodmark.controller.partition_states import store_partitions
 from floodmark.metadata import paths
 from floodmark.metadata.image import MetadataImage, PartitionImage
-from floodmark.metadata.loader import decode_brokers
+from floodmark.metadata.loader import Identity, decode_brokers
 from floodmark.metadata.store import (
     BadVersion,
     Check,
-    Create,
     NodeExists,
     Operation,
-    SetData,
     StoreUnavailable,
 )
 from floodmark.replication.fetching import ReplicaKey
@@ -52,24 +52,22 @@ def _config() -> BrokerConfig:
     return BrokerConfig.load({})
 
 
-def elect(store: SimulatedStore, broker_id: int, session: int, send: Send) -> SimulatedController:
+def elect(
+    store: SimulatedStore, broker_id: int, session: int, now_ms: int, send: Send
+) -> SimulatedController:
     """Makes a broker the controller; Resigned when another one was faster."""
-    epoch_node = store.read(paths.CONTROLLER_EPOCH)
-    assert epoch_node is not None
-    controller_epoch = int(epoch_node.data) + 1
-    operations: list[Operation] = [
-        Create(paths.CONTROLLER, paths.encode_controller(broker_id, 0), ephemeral=True),
-        SetData(paths.CONTROLLER_EPOCH, str(controller_epoch).encode(), epoch_node.version),
-    ]
+    known = store.read(paths.CONTROLLER_EPOCH)
+    assert known is not None
+    bid = candidacy(Identity(None, int(known.data), known.version), broker_id, now_ms)
     try:
-        store.write(operations, session)
+        store.write(bid.operations, session)
     except (BadVersion, NodeExists) as problem:
         raise Resigned from problem
     except StoreUnavailable as problem:
         # Read before judging: the write may have succeeded.
-        if store.controller_id != broker_id:
+        if not bid.has_won(store.read(paths.CONTROLLER), store.read(paths.CONTROLLER_EPOCH)):
             raise Resigned from problem
-    return SimulatedController(store, session, controller_epoch, epoch_node.version + 1, send)
+    return SimulatedController(store, session, int(bid.raised_epoch.data), bid.epoch_version, send)
 
 
 class SimulatedController:
@@ -82,7 +80,7 @@ class SimulatedController:
         send: Send,
     ) -> None:
         self._store = store
-        self._session = session
+        self.session = session
         self._send = send
         self._epoch_version = epoch_version
         self._must_load = True
@@ -206,7 +204,10 @@ class SimulatedController:
     def _write(self, operations: Sequence[Operation]) -> None:
         check = Check(paths.CONTROLLER_EPOCH, self._epoch_version)
         try:
-            self._store.write([check, *operations], self._session)
+            for some in cut(operations, self._store.multi_limit_bytes):
+                self._store.write([check, *some], self.session)
+                if self.dies_after_write:
+                    raise CrashNow
         except BadVersion as problem:
             if problem.path == paths.CONTROLLER_EPOCH:
                 raise Resigned from problem
@@ -216,8 +217,6 @@ class SimulatedController:
             # Whether it was stored is not known: read before writing again.
             self._must_load = True
             raise
-        if self.dies_after_write:
-            raise CrashNow
 
     def _load_if_needed(self) -> None:
         """Reads the image again; what its brokers are is what a controller has dealt with."""

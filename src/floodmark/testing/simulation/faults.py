@@ -16,6 +16,7 @@ from floodmark.testing.simulation.cluster import Cluster
 from floodmark.testing.simulation.messages import STORE, AlterPartition
 
 _CRASH_WITHIN_OPERATIONS: Final = 12
+_LOSE_STORE_WITHIN_WRITES: Final = 3
 _SPACE_LEFT_BYTES: Final = 300
 
 
@@ -138,6 +139,12 @@ class Faults:
         """The next write to the store succeeds, but nobody hears of it."""
         self._cluster.store.loses_next_answer = True
         return "of the store"
+
+    def lose_store_within(self) -> object:
+        """One of the next writes to the store does not get through: perhaps the second half of a
+        decision."""
+        self._cluster.store.writes_until_lost = self._random.randint(0, _LOSE_STORE_WITHIN_WRITES)
+        return self._cluster.store.writes_until_lost
 
     def crash_controller(self) -> object:
         """It dies after its next decision is stored, before it tells anybody."""

@@ -34,6 +34,10 @@ class Invariants:
         self._transactional = {f"t{one.id}": one for one in transactional}
         self._partitions = {key: PartitionInvariants(key) for key in store.truth}
         self.acknowledged = 0
+        # Controller epoch -> (broker, incarnation, session) of the controller.
+        self._controllers: dict[int, tuple[int, int, int]] = {}
+        # (broker, incarnation) -> the highest controller epoch that it has obeyed.
+        self._obeyed: dict[tuple[int, int], int] = {}
 
     def history(self, key: ReplicaKey) -> History:
         return self._partitions[key].history
@@ -50,6 +54,8 @@ class Invariants:
             for one in broker.acknowledged:
                 self._acknowledged_is_committed(broker, one)
             self._one_controller_owns_the_store(broker)
+            self._one_controller_per_epoch(broker)
+            self._controller_epochs_rise(broker)
 
     def _acknowledged_is_committed(self, broker: SimulatedBroker, one: Acknowledged) -> None:
         """What was acknowledged by all is committed, at its offset; from then on it never goes."""
@@ -76,6 +82,29 @@ class Invariants:
                     f"one-controller-owns-the-store: {key} is stored as {truth}, and controller "
                     f"{broker.id} takes it for {known}"
                 )
+
+    def _one_controller_per_epoch(self, broker: SimulatedBroker) -> None:
+        role = broker.controller
+        if role is None:
+            return
+        me = (broker.id, broker.incarnation, role.session)
+        known = self._controllers.setdefault(role.controller_epoch, me)
+        invariant(
+            known == me,
+            f"one-controller-per-epoch: {role.controller_epoch} is that of {known} and {me}",
+        )
+
+    def _controller_epochs_rise(self, broker: SimulatedBroker) -> None:
+        """Nobody obeys a controller that it knows to have been replaced (KAFKA-14154)."""
+        me = (broker.id, broker.incarnation)
+        for controller_epoch in broker.obeyed:
+            highest = self._obeyed.get(me, 0)
+            invariant(
+                controller_epoch >= highest,
+                f"controller-epochs-rise: broker {broker.id} obeyed controller {controller_epoch} "
+                f"after {highest}",
+            )
+            self._obeyed[me] = controller_epoch
 
     def check_consumer(self, consumer: SimulatedConsumer) -> None:
         partition = self._partitions[consumer.key]

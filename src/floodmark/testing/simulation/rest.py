@@ -33,6 +33,7 @@ def come_to_rest(cluster: Cluster) -> None:
 def _heal(cluster: Cluster) -> None:
     cluster.network.cut_links.clear()
     cluster.store.loses_next_answer = False
+    cluster.store.writes_until_lost = None
     for broker in cluster.brokers:
         broker.files.crash_after = None
         broker.files.faults.space_bytes = None

@@ -69,9 +69,16 @@ _CHANGES: Final = {
     "elect_uncleanly": 6,
     "delete_records": 6,
 }
-# Proof of death, and what comes after a false one. Drawn apart, so that the schedules of seeds that
-# were kept before do not change.
-_PROOFS: Final = {"accuse_dead": 20, "accuse_live": 10, "take_back": 30}
+# Proof of death, what comes after a false one, and a store that is lost within a decision. Drawn
+# apart, so that the schedules of seeds that were kept before do not change.
+_DRAWN_APART: Final = {
+    "accuse_dead": 20,
+    "accuse_live": 10,
+    "take_back": 30,
+    "lose_store_within": 6,
+}
+# Of what a controller stores at once; the state of a partition takes some 150 bytes.
+_LIMITS_OF_MULTIS: Final = (None, 200, 400)
 
 
 class SimulationFailure(AssertionError):
@@ -109,9 +116,12 @@ class Simulation:
         for name, weight in (_FAULTS | _CHANGES).items():
             chosen = weight * self._random.choice((0, 0, 1, 2, 4))
             weights[name] = chosen if weather is None else 0
-        proofs = Random(self.seed)
-        for name, weight in _PROOFS.items():
-            weights[name] = weight * proofs.choice((0, 1, 2, 4)) if weather is None else 0
+        apart = Random(self.seed)
+        for name, weight in _DRAWN_APART.items():
+            weights[name] = weight * apart.choice((0, 1, 2, 4)) if weather is None else 0
+        limit_bytes = apart.choice(_LIMITS_OF_MULTIS)
+        is_cut = weather is None or "lose_store_within" in weather
+        self.cluster.store.multi_limit_bytes = limit_bytes if is_cut else None
         weights |= weather or {}
         actions = {
             name: getattr(self._faults if hasattr(self._faults, name) else self._work, name)

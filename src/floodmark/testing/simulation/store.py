@@ -1,7 +1,8 @@
 """The metadata store of a simulated cluster: the embedded store's own table, with many sessions.
 
-It never fails, as an ensemble seldom does; links to it do, sessions expire, and the answer to a
-write may get lost. `truth` is what is stored about each partition, for the invariants.
+It never fails, as an ensemble seldom does; links to it do, sessions expire, and a write or its
+answer may get lost. Large writes are cut into several, so that a controller may lose the store in
+the middle of a decision. `truth` is what is stored about each partition, for the invariants.
 """
 
 from __future__ import annotations
@@ -50,6 +51,9 @@ class SimulatedStore:
         # The leader epoch of the last unclean election of a partition.
         self.unclean_epochs: dict[ReplicaKey, int] = {}
         self.loses_next_answer = False
+        # How many writes get through before one does not; None when all do.
+        self.writes_until_lost: int | None = None
+        self.multi_limit_bytes: int | None = None
         self.controller_id: int | None = None
         # How often one was elected.
         self.elections = 0
@@ -120,12 +124,19 @@ class SimulatedStore:
         return _now(load_image(cast("Store", self)))
 
     def write(self, operations: Sequence[Operation], session: int) -> list[Outcome]:
+        if self.writes_until_lost is not None:
+            self.writes_until_lost -= 1
+            if self.writes_until_lost < 0:
+                self.writes_until_lost = None
+                raise StoreUnavailable("/", "the connection was lost before the write")
         outcomes, _ = self._table.multi(operations, session)
+        written = {op.path: op.data for op in operations if isinstance(op, Create | SetData)}
         for operation in operations:
             if not isinstance(operation, SetData):
                 self._look_for_controller()
             elif operation.path in self._keys:
-                self._note(self._keys[operation.path], operation)
+                key = self._keys[operation.path]
+                self._note(key, operation, written.get(paths.eligible_path(*key)))
             elif operation.path == paths.KNOWN_BROKERS:
                 self.known = known_brokers.recall(operation.data)
         if self.loses_next_answer:
@@ -133,18 +144,24 @@ class SimulatedStore:
             raise StoreUnavailable("/", "the connection was lost before the answer came")
         return outcomes
 
-    def _note(self, key: ReplicaKey, operation: SetData) -> None:
+    def _note(self, key: ReplicaKey, operation: SetData, eligible: bytes | None) -> None:
+        """`eligible` is the list that was stored with it."""
         state = paths.decode_state(operation.data)
         before = self.truth[key]
+        version = before.partition_epoch + 1
+        replicas = () if eligible is None else paths.decode_eligible(eligible, version)
         is_outsider = state.leader not in (NO_LEADER, *before.isr)
-        if is_outsider and not state.eligible_leader_replicas and key in self._unclean:
+        # The last one in sync has lost its trust to the eligible, and leads all the same.
+        is_distrusted = before.isr == state.isr == (state.leader,)
+        may_be_unclean = is_outsider or (is_distrusted and before.eligible_leader_replicas)
+        if may_be_unclean and not replicas and key in self._unclean:
             self.unclean_epochs[key] = state.leader_epoch
         self.truth[key] = before._replace(
             leader=state.leader,
             leader_epoch=state.leader_epoch,
-            partition_epoch=before.partition_epoch + 1,
+            partition_epoch=version,
             isr=state.isr,
-            eligible_leader_replicas=state.eligible_leader_replicas,
+            eligible_leader_replicas=replicas,
         )
 
 

@@ -1,0 +1,90 @@
+"""`floodmark broker ...`: list the brokers of a cluster, stop one in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from floodmark.cli.cluster_health import broker_rows
+from floodmark.cli.errors import CliError
+from floodmark.cli.help import Group
+from floodmark.cli.local_broker import find_local_broker
+from floodmark.cli.options import output_option
+from floodmark.cli.output import JSON, print_json, print_table
+from floodmark.cli.session import admin_option, run_client
+from floodmark.client.admin.admin import Admin
+
+_COLUMNS = ("BROKER", "ADDRESS", "RACK", "CONTROLLER", "LEADS", "REPLICAS", "OUT-OF-SYNC")
+
+
+@click.group(cls=Group, examples=["floodmark broker list", "floodmark broker stop 2"])
+def broker() -> None:
+    """List brokers, and stop one in order."""
+
+
+@broker.command("list", examples=["floodmark broker list", "floodmark broker list --json"])
+@output_option
+@admin_option
+def list_brokers(output: str, admin: Admin) -> None:
+    """List the brokers that run: what they lead and hold, and where they are behind."""
+
+    async def work() -> list[dict[str, Any]]:
+        async with admin:
+            topics = await admin.list_topics(include_internal=True)
+            return broker_rows(await admin.describe_cluster(), topics)
+
+    rows = run_client(work())
+    if output == JSON:
+        print_json(rows)
+    else:
+        print_brokers(rows)
+
+
+def print_brokers(rows: list[dict[str, Any]]) -> None:
+    shown = [{**row, "controller": "yes" if row["controller"] else None} for row in rows]
+    print_table(_COLUMNS, [list(row.values()) for row in shown])
+
+
+@broker.command(
+    examples=["floodmark broker stop 2", "floodmark broker stop 2 --timeout 120 --json"]
+)
+@click.argument("broker_id", metavar="BROKER", type=int)
+@click.option("--timeout", type=float, default=60, help="Seconds to wait for its end; 60.")
+@output_option
+@admin_option
+def stop(broker_id: int, timeout: float, output: str, admin: Admin) -> None:
+    """Stop a broker on this machine in order.
+
+    It hands its leaderships over to the other brokers, syncs its logs and leaves the cluster.
+    """
+
+    async def find() -> tuple[str, list[str]]:
+        async with admin:
+            cluster = await admin.describe_cluster()
+            if broker_id not in {one.node_id for one in cluster.brokers}:
+                raise CliError(
+                    f"broker {broker_id} is not part of the cluster",
+                    hint="`floodmark broker list` shows who is",
+                )
+            folders = await admin.describe_log_dirs([broker_id])
+            return cluster.cluster_id, [folder.path for folder in folders[broker_id]]
+
+    cluster_id, folders = run_client(find())
+    process = find_local_broker(folders, cluster_id, broker_id)
+    if process is None:
+        raise CliError(
+            f"broker {broker_id} does not run on this machine",
+            why=f"nobody here uses {', '.join(folders)}",
+            hint="send SIGTERM to its process on its own machine",
+        )
+    process.terminate()
+    if not process.wait(timeout):
+        raise CliError(
+            f"broker {broker_id} (process {process.pid}) has not ended within {timeout:g} s",
+            hint="its log says what it waits for; it goes on stopping",
+        )
+    if output == JSON:
+        print_json({"broker": broker_id, "pid": process.pid, "stopped": True})
+    else:
+        click.echo(f"broker {broker_id} has stopped")

@@ -1,0 +1,85 @@
+"""Decision: ControlledShutdown, by which a broker hands its leaderships over before it stops. PURE.
+
+The broker leaves the in-sync replicas of everything that others hold as well, and stays out of
+them until it registers again. Partitions with one replica are left alone: nobody could take them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from floodmark.controller import known_brokers
+from floodmark.controller.decision import Decision, View
+from floodmark.controller.elections import changed_under_leader, led_by
+from floodmark.controller.eligible_replicas import without
+from floodmark.controller.partition_states import (
+    PartitionKey,
+    min_in_sync_replicas,
+    store_partitions,
+)
+from floodmark.metadata.image import BrokerInfo, ImageChange, MetadataImage, PartitionImage
+from floodmark.wire.errors import ErrorCode
+
+UNKNOWN_BROKER_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownAnswer:
+    """`remaining` are partitions that the broker still leads and that another may take soon."""
+
+    error_code: ErrorCode
+    remaining: tuple[PartitionKey, ...] = ()
+
+
+def controlled_shutdown(
+    view: View, broker_id: int, broker_epoch: int = UNKNOWN_BROKER_EPOCH
+) -> Decision[ShutdownAnswer]:
+    """Asked again until nothing remains: what has been moved already stays moved."""
+    known = view.image.brokers.get(broker_id)
+    refusal = _why_not(known, broker_epoch)
+    if known is None or refusal is not ErrorCode.NONE:
+        return Decision(ShutdownAnswer(refusal))
+    stopping = replace(known, is_shutting_down=True)
+    brokers = {broker_id: stopping}
+    now = replace(view, image=view.image.apply(ImageChange(brokers=brokers)))
+    changed: dict[PartitionKey, PartitionImage] = {}
+    remaining: list[PartitionKey] = []
+    for name, topic in now.image.topics.items():
+        for index, partition in enumerate(topic.partitions):
+            after = _without(now, name, partition, broker_id)
+            if after is not partition:
+                changed[name, index] = after
+            if after.leader == broker_id and _may_be_taken_soon(now.image, after, broker_id):
+                remaining.append((name, index))
+    operations, change = store_partitions(now.image, changed)
+    if not known.is_shutting_down:
+        operations.append(known_brokers.remember(now.image.brokers))
+    answer = ShutdownAnswer(ErrorCode.NONE, tuple(remaining))
+    return Decision(answer, operations, ImageChange(change.topics, brokers=brokers))
+
+
+def _why_not(known: BrokerInfo | None, broker_epoch: int) -> ErrorCode:
+    if known is None or known.is_fenced:
+        return ErrorCode.BROKER_NOT_AVAILABLE
+    if broker_epoch not in (UNKNOWN_BROKER_EPOCH, known.broker_epoch):
+        is_old = broker_epoch < known.broker_epoch
+        # A later registration is one that this controller has yet to deal with.
+        return ErrorCode.STALE_BROKER_EPOCH if is_old else ErrorCode.BROKER_NOT_AVAILABLE
+    return ErrorCode.NONE
+
+
+def _without(view: View, topic: str, partition: PartitionImage, broker_id: int) -> PartitionImage:
+    if broker_id not in partition.isr or len(partition.replicas) == 1:
+        return partition
+    smaller = without(partition, broker_id, min_in_sync_replicas(view, topic), keeps_all=True)
+    if partition.leader != broker_id:
+        return partition if smaller == partition else changed_under_leader(view.image, smaller)
+    for replica in smaller.replicas:
+        if replica in smaller.isr and view.image.is_active(replica):
+            return led_by(smaller, replica, smaller.isr)
+    return partition
+
+
+def _may_be_taken_soon(image: MetadataImage, partition: PartitionImage, broker_id: int) -> bool:
+    """A replica on a broker that is gone, or stopping as well, is not worth waiting for."""
+    return any(r != broker_id and image.is_active(r) for r in partition.replicas)

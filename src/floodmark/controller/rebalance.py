@@ -1,0 +1,92 @@
+"""Decisions that nobody asks for: leaders back to their preferred replicas, and leaders for
+partitions without one when their topic's settings allow it. PURE.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from floodmark.controller.decision import Decision, View
+from floodmark.controller.elections import led_by, next_leader
+from floodmark.controller.partition_states import PartitionKey, store_partitions
+from floodmark.controller.reassignment import is_moving
+from floodmark.metadata.image import CLUSTER_DEFAULT, NO_LEADER, MetadataImage, PartitionImage
+
+A = TypeVar("A")
+
+UNCLEAN = "unclean.leader.election.enable"
+
+
+def rebalance_leaders(view: View) -> Decision[int]:
+    """Moves the leaders of brokers that lead too few of the partitions that prefer them; more than
+    `leader.imbalance.per.broker.percentage` of these are led by others. The answer is how many."""
+    allowed = view.config.get_int("leader.imbalance.per.broker.percentage") / 100
+    changed: dict[PartitionKey, PartitionImage] = {}
+    for preferred, keys in _by_preferred_leader(view.image).items():
+        misplaced = [key for key in keys if _partition(view.image, key).leader != preferred]
+        if len(misplaced) / len(keys) > allowed and view.image.is_active(preferred):
+            changed |= _given_back(view.image, preferred, misplaced)
+    operations, change = store_partitions(view.image, changed)
+    return Decision(len(changed), operations, change)
+
+
+def _by_preferred_leader(image: MetadataImage) -> dict[int, list[PartitionKey]]:
+    found: dict[int, list[PartitionKey]] = defaultdict(list)
+    for name, topic in image.topics.items():
+        for index, partition in enumerate(topic.partitions):
+            found[partition.replicas[0]].append((name, index))
+    return found
+
+
+def _given_back(
+    image: MetadataImage, preferred: int, keys: Iterable[PartitionKey]
+) -> dict[PartitionKey, PartitionImage]:
+    """Partitions on the move are left alone: their order of replicas is not the last word."""
+    return {
+        key: led_by(partition, preferred, partition.isr)
+        for key in keys
+        if preferred in (partition := _partition(image, key)).isr and not is_moving(partition)
+    }
+
+
+def _partition(image: MetadataImage, key: PartitionKey) -> PartitionImage:
+    topic, index = key
+    return image.topics[topic].partitions[index]
+
+
+def with_elections(view: View, decision: Decision[A]) -> Decision[A]:
+    """A change of settings together with the elections that it allows: a partition without a leader
+    gets one as soon as unclean election is enabled for it."""
+    topics = _topics_concerned(view.image, decision)
+    if not topics:
+        return decision
+    image = view.image.apply(decision.change)
+    config = view.config.with_dynamic(
+        image.config("broker", CLUSTER_DEFAULT), image.config("broker", str(view.config.node_id))
+    )
+    now = replace(view, image=image, config=config)
+    changed = {
+        (name, index): elected
+        for name in topics
+        for index, partition in enumerate(image.topics[name].partitions)
+        if partition.leader == NO_LEADER
+        and (elected := next_leader(now, name, partition)) is not None
+    }
+    operations, change = store_partitions(image, changed)
+    return Decision(
+        decision.answer, [*decision.operations, *operations], decision.change.then(change)
+    )
+
+
+def _topics_concerned(image: MetadataImage, decision: Decision[Any]) -> list[str]:
+    changed = {
+        resource
+        for resource, settings in decision.change.configs.items()
+        if (settings or {}).get(UNCLEAN) != image.config(*resource).get(UNCLEAN)
+    }
+    if any(resource.kind == "broker" for resource in changed):
+        return list(image.topics)
+    return [one.name for one in changed if one.kind == "topic" and one.name in image.topics]
