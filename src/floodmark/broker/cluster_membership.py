@@ -21,7 +21,7 @@ from floodmark.controller.controller import Controller, ControllerUnavailable
 from floodmark.controller.features import SUPPORTED_FEATURES
 from floodmark.controller.founding import found_cluster
 from floodmark.controller.liveness import UntilGone
-from floodmark.metadata import paths
+from floodmark.metadata import acl_nodes, paths
 from floodmark.metadata.adoption import FoundFolder, stray_partitions
 from floodmark.metadata.cache import MetadataCache
 from floodmark.metadata.image import NO_LEADER, BrokerInfo, Delta, MetadataImage
@@ -37,6 +37,9 @@ FOUNDING_TRIES = 20
 """Brokers that start together found the cluster together: all but one have to look again."""
 
 RETRY_S = 0.1
+
+NOTICED = (paths.CONFIG_CHANGES, *acl_nodes.ACL_ROOTS, *acl_nodes.CHANGE_FOLDERS)
+"""Where changes of settings and ACLs show, whichever store it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ class ClusterMembership:
         await self._register()
         if not await self.controller.stand():
             await self._cache.publish(await self._stored_without_leaders())
-        for path in (paths.CONTROLLER, paths.CONFIG, paths.CONFIG_CHANGES, paths.FEATURE):
+        for path in (paths.CONTROLLER, paths.CONFIG, paths.FEATURE, *NOTICED):
             self._store.watch(path, lambda _: self._changed.set())
         self._cache.subscribe(self._image_changed)
         # The controller may have gone before anybody watched.
@@ -157,9 +160,10 @@ class ClusterMembership:
     async def _persistent_paths(self) -> set[str]:
         """Of the nodes that must be there, and their siblings."""
         existing = {f"/{name}" for name in await self._store.children("/")}
-        parents = {path.rpartition("/")[0] for path in paths.PERSISTENT_PATHS} & existing
+        parents = {path.rpartition("/")[0] for path in paths.PERSISTENT_PATHS}
         for parent in sorted(parents):
-            existing |= {f"{parent}/{name}" for name in await self._store.children(parent)}
+            if parent in existing:
+                existing |= {f"{parent}/{name}" for name in await self._store.children(parent)}
         return existing
 
     # -- staying one ----------------------------------------------------------------------------
@@ -199,11 +203,13 @@ class ClusterMembership:
 
     async def _look_as_controller(self) -> None:
         """What the controller knows, it has written itself, but for what Kafka's brokers write
-        into ZooKeeper when they are asked to change settings."""
+        into ZooKeeper when they are asked to change settings or ACLs."""
         if self._store.watches_below:
             return
         stored = await load_settings(self._store)
-        if stored.configs != self._cache.image.configs and self.controller.is_active:
+        known = self._cache.image
+        is_new = stored.configs != known.configs or stored.acls != known.acls
+        if is_new and self.controller.is_active:
             await self.controller.refresh()
 
     def _image_changed(self, _: MetadataImage, delta: Delta) -> None:
