@@ -110,7 +110,6 @@ class Authenticator:
             raise AuthenticationFailed("no token can be validated here")
         rules = TokenRules(
             setting("sasl.oauthbearer.sub.claim.name"),
-            setting("sasl.oauthbearer.scope.claim.name"),
             setting("sasl.oauthbearer.expected.audience"),
             setting("sasl.oauthbearer.expected.issuer"),
             setting("sasl.oauthbearer.clock.skew.seconds") * 1000,

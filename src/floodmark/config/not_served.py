@@ -14,6 +14,8 @@ from floodmark.config.settings.kraft import KRAFT_SETTINGS
 WITHOUT_EFFECT = (
     # OpenSSL offers what ssl.enabled.protocols names.
     "ssl.protocol",
+    # Nothing is decided by a token's scope, as in Kafka.
+    "sasl.oauthbearer.scope.claim.name",
     # Until there are delegation tokens.
     "delegation.token.*",
     # Until clusters are complete.
