@@ -212,7 +212,7 @@ class Broker:
             yield Part(part.start, part.close)
         yield Part(stop=self.coordination.close)
         yield Part(self._accept, self.network.stop_accepting)
-        if self._cluster_dir:
+        if self._in_cluster:
             hand_over = HandOver(self.broker_id, self.metadata, self.controller_client, self.clock)
             yield Part(stop=hand_over.run)
 
