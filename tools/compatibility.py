@@ -19,8 +19,6 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "compatibility.md"
 NO_TOKENS = "always answers DELEGATION_TOKEN_REQUEST_NOT_ALLOWED"
 NOTES = {
     ApiKey.PRODUCE: "0 to 2 are advertised for old librdkafka, and answered UNSUPPORTED_VERSION",
-    ApiKey.SASL_HANDSHAKE: "always answers ILLEGAL_SASL_STATE",
-    ApiKey.SASL_AUTHENTICATE: "always answers ILLEGAL_SASL_STATE",
     ApiKey.DESCRIBE_ACLS: "always answers SECURITY_DISABLED",
     ApiKey.CREATE_ACLS: "always answers SECURITY_DISABLED",
     ApiKey.DELETE_ACLS: "always answers SECURITY_DISABLED",

@@ -43,8 +43,13 @@ def test_schedules_are_worth_something() -> None:
         seen["unclean elections"] += len(cluster.store.unclean_epochs)
         seen["committed"] += outcomes.count(Outcome.COMMITTED)
         seen["aborted"] += outcomes.count(Outcome.ABORTED)
-        seen["skipped"] += sum(consumer.has_skipped for consumer in cluster.consumers)
         seen["controllers"] += cluster.store.elections
+    for seed in range(10):
+        # Seldom elsewhere: records are deleted before a consumer has come to them.
+        weather, topics = {"delete_records": 100}, {"retention_bytes": 2500}
+        simulation = Simulation(seed, brokers=3, weather=weather, topics=topics)
+        simulation.run()
+        seen["skipped"] += sum(one.has_skipped for one in simulation.cluster.consumers)
     wanted = {
         "acknowledged": 400,
         "leader epochs": 200,
@@ -53,7 +58,7 @@ def test_schedules_are_worth_something() -> None:
         "unclean elections": 3,
         "committed": 40,
         "aborted": 20,
-        "skipped": 1,
+        "skipped": 5,
         "controllers": 60,
     }
     assert {name: seen[name] for name in wanted if seen[name] < wanted[name]} == {}

@@ -28,6 +28,7 @@ from floodmark.wire.headers import RequestHeader
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from floodmark.apis.authenticator import Authenticator
     from floodmark.clock import Clock
     from floodmark.config.broker_config import BrokerConfig
     from floodmark.controller.controller import Controller
@@ -106,6 +107,7 @@ class Services:
     failures: Failures = field(default_factory=Failures)
     authorizer: Authorizer = field(default_factory=AllowAll)
     quotas: Quotas = field(default_factory=Unlimited)
+    authenticator: Authenticator | None = None
     # To be ended with every change of ACLs and quotas.
     generation: Generation = field(default_factory=Generation)
     departed: DepartedBrokers | None = None

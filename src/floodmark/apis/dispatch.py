@@ -22,6 +22,7 @@ from floodmark.apis.context import RequestContext, Services
 from floodmark.apis.forwarding import FORWARDED, forwarding
 from floodmark.apis.gate import BEFORE_AUTHENTICATION, handle_guarded
 from floodmark.apis.handlers import api_versions, produce_before_v3
+from floodmark.apis.raw_sasl import is_raw, raw_token
 from floodmark.apis.route import Handle, Route
 from floodmark.network.connection import Connection, Peer
 from floodmark.network.principal import ANONYMOUS
@@ -90,6 +91,8 @@ SERVED: dict[ApiKey, Served] = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Served(0, 0),
     ApiKey.OFFSET_DELETE: Served(0, 0),
     ApiKey.UPDATE_FEATURES: Served(0, 2),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Served(0, 0),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Served(0, 0),
     ApiKey.DESCRIBE_CLUSTER: Served(0, 2),
     ApiKey.DESCRIBE_PRODUCERS: Served(0, 0),
     ApiKey.DESCRIBE_TRANSACTIONS: Served(0, 0),
@@ -207,6 +210,8 @@ class Dispatch:
         peer, services = connection.peer, self._services
         timer, decoded = self.timer, self._decoded
         begin_ms: float | None = None
+        if peer.principal is None and is_raw(peer):
+            return raw_token(services, peer, frame)
         try:
             header, position = decode_request_header(frame)
             api_key, version = header.api_key, header.api_version

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from floodmark.apis.access import Access
 from floodmark.apis.context import RequestContext
+from floodmark.apis.farewell import Farewell
 from floodmark.apis.gate import throttled
 from floodmark.invariant import invariant
-from floodmark.network.request_channel import Outcome, Response
+from floodmark.network.request_channel import CloseConnection, Outcome, Response
 from floodmark.network.transfer import Answer
 from floodmark.promise import Promise
 from floodmark.wire.api_keys import ApiKey
@@ -52,16 +53,20 @@ class Route(NamedTuple):
         if message is None or isinstance(message, (bytes, list)):
             answer = message
         else:
+            farewell = message if isinstance(message, Farewell) else None
+            message = message if farewell is None else farewell.message
             if self.count_errors is not None:
                 self.count_errors(message)
             answer = self.encoded(context.header.correlation_id, message)
+            if farewell is not None:
+                raise CloseConnection(farewell.reason, answer)
         if context.services.quotas.is_unlimited:
             return answer
         return throttled(self, context, message, answer)
 
     def outcome(self, context: RequestContext, result: Any) -> Outcome:
         """What a handler has returned, for the request channel."""
-        if result is None or isinstance(result, (self.response_class, bytes, list)):
+        if result is None or isinstance(result, (self.response_class, bytes, list, Farewell)):
             return self.answer(context, result)
         if isinstance(result, Promise):
             return result.map(partial(self.answer, context))

@@ -27,6 +27,7 @@ from floodmark.broker.folder_moves import FolderMoves
 from floodmark.broker.hand_over import HandOver
 from floodmark.broker.identity import Identity, establish_identity, look_at_folders
 from floodmark.broker.lifecycle import Lifecycle, Part
+from floodmark.broker.link_security import inter_broker_security
 from floodmark.broker.links import BrokerLinks
 from floodmark.broker.log_loading import load_logs
 from floodmark.broker.maintenance import Maintenance
@@ -34,8 +35,10 @@ from floodmark.broker.new_folders import check_metadata_folder, find_metadata_fi
 from floodmark.broker.partitions import Partitions
 from floodmark.broker.preload import preload
 from floodmark.broker.process_watch import until_gone
+from floodmark.broker.sasl_listeners import SaslListeners
 from floodmark.broker.session_doubt import SessionDoubt
 from floodmark.broker.start_report import tell_of_start
+from floodmark.broker.tls_listeners import TlsListeners
 from floodmark.broker.zookeeper_member import (
     founded_id,
     no_zookeeper,
@@ -53,6 +56,7 @@ from floodmark.metadata.embedded import EmbeddedStore, stored_cluster_id
 from floodmark.metadata.image import BrokerInfo, Delta, Endpoint, MetadataImage
 from floodmark.metadata.store import Store, StoreUnavailable
 from floodmark.network.acceptor import Listener
+from floodmark.network.processor import StrangerLimits
 from floodmark.network.server import NetworkServer, NetworkSettings
 from floodmark.replication.background import LoopBackground
 from floodmark.replication.fetch_sessions import FetchSessions
@@ -131,6 +135,8 @@ class Broker:
     _store: Store
     _founded_id: str | None
     metadata: MetadataCache
+    tls: TlsListeners
+    sasl: SaslListeners
     membership: ClusterMembership
     coordination: Coordination
     services: Services
@@ -211,6 +217,8 @@ class Broker:
         for part in self._replication:
             yield Part(part.start, part.close)
         yield Part(stop=self.coordination.close)
+        yield Part(self.tls.start, self.tls.close)
+        yield Part(self.sasl.start, self.sasl.close)
         yield Part(self._accept, self.network.stop_accepting)
         if self._in_cluster:
             hand_over = HandOver(self.broker_id, self.metadata, self.controller_client, self.clock)
@@ -309,6 +317,11 @@ class Broker:
         self.broker_id = self._identity.node_id
         config = self._start_config.with_static({"node.id": str(self.broker_id)})
         self.metadata = MetadataCache(config)
+        self.tls = TlsListeners(config, self.clock)
+        self.sasl = SaslListeners(self.metadata, self.clock)
+        if self._in_cluster:
+            # Before anything starts: nobody looks for this in the log of a running broker.
+            inter_broker_security(config)
         self.links = BrokerLinks(self.metadata, f"broker-{self.broker_id}")
         self.membership = ClusterMembership(
             self.broker_id,
@@ -367,6 +380,7 @@ class Broker:
             ),
             folder_moves=self._folder_moves,
             api_versions=advertised_versions(in_cluster=self._in_cluster),
+            authenticator=self.sasl.authenticator,
         )
         if self._in_cluster:
             remembered_ms = config.get_int("zookeeper.session.timeout.ms")
@@ -444,13 +458,20 @@ class Broker:
     def _bind(self) -> None:
         config = self.config
         self.network = NetworkServer(
-            [Listener(x.name, x.security_protocol, x.host, x.port) for x in config.listeners],
+            [
+                Listener(x.name, x.security_protocol, x.host, x.port, self.tls.of(x.name))
+                for x in config.listeners
+            ],
             self.dispatch.handle,
             NetworkSettings(
                 queued_max_requests=config.get_int("queued.max.requests"),
                 max_frame_bytes=config.get_int("socket.request.max.bytes"),
                 max_idle_ms=config.get_int("connections.max.idle.ms"),
                 backlog=config.get_int("socket.listen.backlog.size"),
+                strangers=StrangerLimits(
+                    config.get_int("sasl.server.max.receive.size"),
+                    config.get_int("floodmark.authentication.timeout.ms"),
+                ),
             ),
             self.clock,
         )
@@ -496,6 +517,7 @@ class Broker:
         self.replicas.quotas.configure(config.get_int)
         for topic in image.topics.values():
             self.partitions.reconfigure(image, topic)
+        self.tls.reconfigure(config)
         if self.is_serving:
             self._configure_network()
         self.coordination.config_changed(config)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from floodmark.broker.link_security import inter_broker_security
 from floodmark.metadata.cache import MetadataCache
 
 if TYPE_CHECKING:
@@ -33,7 +34,11 @@ class BrokerLinks:
         from floodmark.client.cluster.pool import ConnectionPool
 
         timeout_ms = self._metadata.config.get_int("controller.socket.timeout.ms")
-        options = ConnectionOptions(client_id=self._client_id, request_timeout_ms=timeout_ms)
+        options = ConnectionOptions(
+            client_id=self._client_id,
+            request_timeout_ms=timeout_ms,
+            security=inter_broker_security(self._metadata.config),
+        )
         return ConnectionPool(options, max_idle_ms=MAX_IDLE_MS)
 
     async def request(

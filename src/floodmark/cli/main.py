@@ -26,6 +26,7 @@ SHORT_HELPS = {
     "partition": "Move partitions, elect their leaders.",
     "records": "Delete records up to an offset.",
     "feature": "Describe, upgrade and downgrade features.",
+    "user": "Create, list and delete SCRAM users.",
     "produce": "Send records from stdin or a file.",
     "consume": "Print the records of a topic.",
     "cat": "Produce, consume and list with kcat's letters.",

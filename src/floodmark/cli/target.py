@@ -40,6 +40,7 @@ _LIBRDKAFKA_NAMES = {
 # Values that ask for what this client does anyway.
 _ALREADY_SO = {"security.protocol": "plaintext", "group.protocol": "classic"}
 _MOOT_IN_PLAINTEXT = ("ssl.", "sasl.")
+_SECURITY = ("security.", "ssl.", "sasl.", "enable.ssl.")
 _CLIENTS = (ClientSettings, ProducerSettings, ConsumerSettings)
 
 
@@ -109,9 +110,13 @@ def client_settings(
     kept = _without_what_is_so({**shared, **given})
     shared = {name: text for name, text in kept.items() if name not in given}
     given = {name: text for name, text in kept.items() if name in given}
+    # Protocol, mechanism and passwords make sense only together, wherever they come from.
+    security = {name: text for name, text in kept.items() if name.startswith(_SECURITY)}
     try:
-        nobodys = set.intersection(*(set(kind.from_properties(shared)[1]) for kind in _CLIENTS))
-        _, others = settings_class.from_properties(shared)
+        nobodys = set.intersection(
+            *(set(kind.from_properties({**shared, **security})[1]) for kind in _CLIENTS)
+        )
+        _, others = settings_class.from_properties({**shared, **security})
         mine = {name: text for name, text in shared.items() if name not in others}
         settings, unknown = settings_class.from_properties({**mine, **given})
     except SettingsError as error:

@@ -70,6 +70,13 @@ class UnsupportedApi(KafkaError):
         super().__init__(ErrorCode.UNSUPPORTED_VERSION, text)
 
 
+class AuthenticationError(KafkaError):
+    """The broker does not accept who we are, or is not who it should be. No use in retrying."""
+
+    def __init__(self, text: str, code: int = ErrorCode.SASL_AUTHENTICATION_FAILED) -> None:
+        super().__init__(code, text)
+
+
 class ClientClosed(RuntimeError):
     """The client was closed before or while it was used."""
 

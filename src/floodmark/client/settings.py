@@ -12,9 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, get_type_hints
 
+from floodmark.client.security_settings import SecuritySettings
 from floodmark.client.unsupported_settings import (
+    HONOURED,
+    PLAINTEXT,
     SettingsError,
     UnsupportedSetting,
+    refuse_unknown_security,
     refuse_unsupported,
 )
 
@@ -35,7 +39,7 @@ _WORDS: Mapping[type, str] = {bool: "true or false", int: "a whole number", floa
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientSettings:
+class ClientSettings(SecuritySettings):
     """What every client needs to reach a cluster."""
 
     client_id: str = "floodmark"
@@ -49,8 +53,11 @@ class ClientSettings:
     # Whether asking for a topic may make it: only a producer has a reason to.
     allow_auto_create_topics: bool = False
 
-    # Kafka's spellings that are not the field's name with dots.
-    ALIASES: ClassVar[Mapping[str, str]] = {}
+    # Kafka's and librdkafka's spellings that are not the field's name with dots.
+    ALIASES: ClassVar[Mapping[str, str]] = {"sasl.mechanisms": "sasl_mechanism"}
+
+    def __post_init__(self) -> None:
+        self.check_security()
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> tuple[Self, list[str]]:
@@ -59,7 +66,7 @@ class ClientSettings:
             settings, ignored = ProducerSettings.from_properties({"acks": "all", "linger.ms": "20"})
 
         Raises SettingsError for a value that cannot be used, and UnsupportedSetting (which is one)
-        where ignoring the setting would break a promise, as with `security.protocol=SSL`.
+        where ignoring the setting would break a promise, as with `partitioner.class`.
         """
         refuse_unsupported(properties)
         types = get_type_hints(cls)
@@ -70,9 +77,12 @@ class ClientSettings:
             field = cls.ALIASES.get(name, name.replace(".", "_").replace("-", "_"))
             if field in fields:
                 values[field] = _parse(name, text, types[field])
-            elif name != "security.protocol":
+            elif name not in HONOURED:
                 unknown.append(name)
-        return cls(**values), unknown
+        settings = cls(**values)
+        if settings.security_protocol != PLAINTEXT:
+            refuse_unknown_security(unknown)
+        return settings, unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +106,7 @@ class ProducerSettings(ClientSettings):
     allow_auto_create_topics: bool = True
 
     def __post_init__(self) -> None:
+        self.check_security()
         object.__setattr__(self, "acks", _ACKS_BY_NAME.get(str(self.acks).strip(), self.acks))
         _one_of("acks", self.acks, (-1, 0, 1), shown="all, -1, 0, 1")
         _one_of("compression.type", self.compression_type, COMPRESSION_TYPES)
@@ -156,6 +167,7 @@ class ConsumerSettings(ClientSettings):
     exclude_internal_topics: bool = True
 
     def __post_init__(self) -> None:
+        self.check_security()
         _one_of("isolation.level", self.isolation_level, ("read_uncommitted", "read_committed"))
         _one_of("auto.offset.reset", self.auto_offset_reset, ("earliest", "latest", "none"))
         for name in self.assignors:

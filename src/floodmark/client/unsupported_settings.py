@@ -7,16 +7,30 @@ Settings that only tune are no matter for this module: ignoring those does no ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 PLAINTEXT = "PLAINTEXT"
 
-_SECURITY_WHY = "this client speaks PLAINTEXT only and would send everything in the clear"
-_SECURITY_HINT = (
-    "use a PLAINTEXT listener in a trusted network, or a client with TLS and SASL such as "
-    "confluent-kafka"
-)
 _SECURITY_PREFIXES = ("ssl.", "sasl.", "security.", "enable.ssl.", "enable.sasl.")
+_JAVA_CLASSES = (
+    *("sasl.client.callback.handler.class", "sasl.login.class", "security.providers"),
+    *("sasl.login.callback.handler.class", "ssl.engine.factory.class"),
+    *("sasl.oauthbearer.jwt.retriever.class", "sasl.oauthbearer.jwt.validator.class"),
+)
+_BUILT_IN = "org.apache.kafka.common.security.oauthbearer."
+"""Kafka's own classes for tokens, which this client does without."""
+
+_ONLY_TUNING = (
+    *("ssl.protocol", "ssl.provider", "ssl.keymanager.", "ssl.trustmanager.", "ssl.secure.random."),
+    *("sasl.kerberos.", "sasl.login.", "sasl.oauthbearer.clock.", "sasl.oauthbearer.jwks."),
+    *("sasl.oauthbearer.scope.claim.", "sasl.oauthbearer.sub.claim.", "sasl.oauthbearer.header."),
+)
+"""Beginnings of names that choose among Java's libraries, or tune what works differently here."""
+
+HONOURED = frozenset(
+    {"enable.ssl.certificate.verification", "security.protocol", *_JAVA_CLASSES[3:]}
+)
+"""Accepted names that are no fields: only one value of each passes, and asks for what is so."""
 
 _NO_JAVA = "this client is Python and cannot load Java classes"
 _OTHERS: Mapping[str, tuple[str, str, str]] = {
@@ -60,11 +74,9 @@ class UnsupportedSetting(SettingsError):
 def refuse_unsupported(properties: Mapping[str, str]) -> None:
     """Raise UnsupportedSetting for the first of these properties that cannot be honoured.
 
-        >>> refuse_unsupported({"security.protocol": "SSL"})
-        Traceback (most recent call last):
-        UnsupportedSetting: security.protocol=SSL is not supported: this client speaks PLAINTEXT ...
-
-    An explicit `security.protocol=PLAINTEXT` makes `ssl.*` and `sasl.*` harmless, as in Kafka.
+    Settings of TLS and SASL without a `security.protocol` that uses them are refused, too: who
+    gives them does not mean to send everything in the clear. An explicit `PLAINTEXT` makes them
+    harmless, as in Kafka.
     """
     given = {_dotted(name): text.strip() for name, text in properties.items()}
     _refuse_security(given)
@@ -74,20 +86,40 @@ def refuse_unsupported(properties: Mapping[str, str]) -> None:
             raise UnsupportedSetting(f"{name}={text} is not supported", why=why, hint=hint)
 
 
-def _refuse_security(given: Mapping[str, str]) -> None:
-    protocol = given.get("security.protocol", "")
-    if protocol.upper() == PLAINTEXT:
-        return
-    if protocol:
-        what = f"security.protocol={protocol} is not supported"
-        raise UnsupportedSetting(what, why=_SECURITY_WHY, hint=_SECURITY_HINT)
-    for name, text in given.items():
-        if text and name.startswith(_SECURITY_PREFIXES):
-            # Not its value, which may be a password.
+def refuse_unknown_security(unknown: Iterable[str]) -> None:
+    """Of names that this client does not know, those that may be meant to protect."""
+    for name in unknown:
+        dotted = _dotted(name)
+        if dotted.startswith(_SECURITY_PREFIXES) and not dotted.startswith(_ONLY_TUNING):
             raise UnsupportedSetting(
                 f"{name} is not supported",
-                why=_SECURITY_WHY,
-                hint=f"{_SECURITY_HINT}, or say security.protocol=PLAINTEXT if that is meant",
+                why="this client does not know it, and it may be meant to protect something",
+                hint="leave it out, if the connection is safe enough without",
+            )
+
+
+def _refuse_security(given: Mapping[str, str]) -> None:
+    protocol = given.get("security.protocol", "").upper()
+    if protocol == PLAINTEXT:
+        return
+    for name, text in given.items():
+        if not text or not name.startswith(_SECURITY_PREFIXES) or name == "security.protocol":
+            continue
+        # Never its value, which may be a password.
+        if not protocol:
+            raise UnsupportedSetting(
+                f"{name} is given without security.protocol",
+                why="the default is PLAINTEXT, and everything would be sent in the clear",
+                hint="set security.protocol to SSL, SASL_SSL or SASL_PLAINTEXT; or to PLAINTEXT if "
+                "that is meant",
+            )
+        if name in _JAVA_CLASSES and not text.startswith(_BUILT_IN):
+            raise UnsupportedSetting(f"{name} is not supported", why=_NO_JAVA, hint="leave it out")
+        if name == "enable.ssl.certificate.verification" and text.lower() != "true":
+            raise UnsupportedSetting(
+                f"{name}={text} is not supported",
+                why="an unverified certificate protects from nobody",
+                hint="name the authority in ssl.truststore.certificates or ssl.ca.location",
             )
 
 

@@ -22,7 +22,7 @@ from floodmark.config.values import Value
 LISTENER_PREFIX = re.compile(r"listener\.name\.([^.]*)\.(.*)")
 # With SASL the mechanism stands between listener and setting:
 # listener.name.l.plain.sasl.jaas.config
-_PER_MECHANISM = ("sasl.jaas.config", "connections.max.reauth.ms")
+_MECHANISM_PREFIXES = ("plain.", "scram-sha-256.", "scram-sha-512.", "oauthbearer.", "gssapi.")
 _NEVER_ZERO = ("max.connections", "max.connection.creation.rate")
 T = TypeVar("T")
 
@@ -34,9 +34,9 @@ def base_name(name: str) -> str:
     match = LISTENER_PREFIX.fullmatch(name)
     if match is None:
         return name
-    for suffix in _PER_MECHANISM:
-        if match[2].endswith("." + suffix):
-            return suffix
+    for prefix in _MECHANISM_PREFIXES:
+        if match[2].startswith(prefix):
+            return match[2][len(prefix) :]
     return match[2]
 
 
@@ -113,6 +113,22 @@ class BrokerConfig:
         prefixed = f"listener.name.{listener.lower()}.{name}"
         return self._values[prefixed if prefixed in self._values else name]
 
+    def for_mechanism(self, listener: str, mechanism: str, name: str) -> Value:
+        """`listener.name.{listener}.{mechanism}.{name}`, or what the listener has, or all have."""
+        exact = f"listener.name.{listener.lower()}.{mechanism.lower()}.{name}"
+        return self._values[exact] if exact in self._values else self.for_listener(listener, name)
+
+    def jaas_of(self, listener: str, mechanism: str) -> str | None:
+        """The JAAS lines for one mechanism: as in Kafka they are given with both prefixes."""
+        name = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
+        text = self._values.get(name)
+        return text if isinstance(text, str) else None
+
+    def sasl_mechanisms(self, listener: str) -> tuple[str, ...]:
+        return _expect(
+            "sasl.enabled.mechanisms", self.for_listener(listener, "sasl.enabled.mechanisms"), tuple
+        )
+
     def is_set(self, name: str) -> bool:
         """Whether anybody gave it a value."""
         return any(name in layer for layer in self.layers)
@@ -159,6 +175,12 @@ class BrokerConfig:
     @property
     def inter_broker_listener_name(self) -> str:
         return self._listeners.inter_broker_name
+
+    @property
+    def inter_broker_protocol(self) -> str:
+        """The security protocol of that listener."""
+        name = self._listeners.inter_broker_name
+        return next(x.security_protocol for x in self._listeners.advertised if x.name == name)
 
     # -- building -------------------------------------------------------------------------------
 

@@ -11,9 +11,10 @@ from floodmark.config.errors import ConfigError
 from floodmark.config.settings.kraft import KRAFT_SETTINGS
 
 WITHOUT_EFFECT = (
-    # Until there is security.
-    *("ssl.*", "sasl.*", "delegation.token.*"),
-    *("connections.max.reauth.ms", "connection.failed.authentication.delay.ms"),
+    # OpenSSL offers what ssl.enabled.protocols names.
+    "ssl.protocol",
+    # Until there are delegation tokens.
+    "delegation.token.*",
     # Until clusters are complete.
     *("replica.socket.*", "num.replica.fetchers"),
     # Until there are quotas.
@@ -29,18 +30,39 @@ WITHOUT_EFFECT = (
 """Known settings that do nothing yet; `*` stands for the rest of a name. Those that tune what works
 differently here are not among them: nobody misses anything without them."""
 
+_JAVA_SECURITY = (
+    "callback.handler.class",
+    "principal.builder.class",
+    "sasl.login.class",
+    "security.providers",
+    "ssl.engine.factory.class",
+)
+"""How a Kafka is told to run somebody's Java code to find out who a client is."""
+
+_BUILT_IN = (
+    "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
+    "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerValidatorCallbackHandler",
+)
+"""What Kafka brings along, and this broker does without being told."""
+
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+
 _POLICIES = ("create.topic.policy.class.name", "alter.config.policy.class.name")
 
 
 def refuse_open_doors(config: BrokerConfig) -> None:
-    """Raise ConfigError where encryption, authentication or access control is asked for."""
+    """Raise ConfigError where authentication or access control is asked for that is not there."""
     for listener in config.listeners:
-        if listener.security_protocol != "PLAINTEXT":
+        if listener.security_protocol.startswith("SASL"):
+            for mechanism in config.sasl_mechanisms(listener.name):
+                _refuse_mechanism(listener.name, mechanism)
+    for name, value in config.static.items():
+        if name.endswith(_JAVA_SECURITY) and value and value not in _BUILT_IN:
             raise ConfigError(
-                f"listener {listener.name} asks for {listener.security_protocol}, which is not "
-                "served yet: only PLAINTEXT is",
-                name="listeners",
-                hint="Use PLAINTEXT, on 127.0.0.1 or in a network where everybody is trusted",
+                f"{name} asks for a Java class, which cannot be asked here who a client is",
+                name=name,
+                hint="Take it out, if the built-in mechanisms do",
             )
     if config.get_str("authorizer.class.name"):
         raise ConfigError(
@@ -68,6 +90,17 @@ def refuse_open_doors(config: BrokerConfig) -> None:
                 name=name,
                 hint="Take it out, if everybody may do what it would have refused",
             )
+
+
+def _refuse_mechanism(listener: str, mechanism: str) -> None:
+    if mechanism in MECHANISMS:
+        return
+    raise ConfigError(
+        f"listener {listener} asks for the SASL mechanism {mechanism}, which is not served"
+        + (": Kerberos needs libraries that this broker does without" * (mechanism == "GSSAPI")),
+        name="sasl.enabled.mechanisms",
+        hint=f"Set sasl.enabled.mechanisms to one or more of {', '.join(MECHANISMS)}",
+    )
 
 
 def without_effect(config: BrokerConfig) -> list[str]:

@@ -33,6 +33,7 @@ from floodmark.controller import (
     rebalance,
     topics,
     unfinished,
+    users,
 )
 from floodmark.controller.channels import BrokerChannels, Send
 from floodmark.controller.controlled_shutdown import ShutdownAnswer, controlled_shutdown
@@ -362,6 +363,11 @@ class Controller:
 
     async def allocate_producer_ids(self, broker_id: int) -> features.ProducerIdBlock:
         return await self._submit(lambda view: features.allocate_producer_ids(view, broker_id))
+
+    async def alter_scram_credentials(
+        self, changes: Sequence[users.CredentialChange]
+    ) -> list[users.CredentialAnswer]:
+        return await self._submit(lambda view: users.alter_scram_credentials(view, changes))
 
     async def update_features(
         self, updates: Sequence[features.FeatureUpdate], *, validate_only: bool = False

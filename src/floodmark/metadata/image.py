@@ -87,7 +87,8 @@ class TopicImage:
 
 
 class ConfigResource(NamedTuple):
-    """Whose settings: ("topic", name), ("broker", id) or ("broker", "") for all, ("group", id)."""
+    """Whose settings: ("topic", name), ("broker", id) or ("broker", "") for all, ("group", id),
+    ("user", name)."""
 
     kind: str
     name: str

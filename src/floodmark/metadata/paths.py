@@ -66,7 +66,9 @@ PERSISTENT_PATHS = (
     "/log_dir_event_notification",
 )
 
-_CONFIG_FOLDERS = {"topic": "topics", "broker": "brokers", "group": "groups"}
+_CONFIG_FOLDERS = {"topic": "topics", "broker": "brokers", "group": "groups", "user": "users"}
+_QUOTED_KINDS = ("group", "user")
+"""Any text may be such a name; a node's has no slash, and a single dot is a step."""
 _CONFIG_KINDS = {folder: kind for kind, folder in _CONFIG_FOLDERS.items()}
 _DEFAULT_NAME = "<default>"
 _FEATURE_ENABLED = 1
@@ -106,9 +108,11 @@ def deletion_path(topic: str) -> str:
 
 def config_path(resource: ConfigResource) -> str:
     name = _DEFAULT_NAME if resource.name == CLUSTER_DEFAULT else resource.name
-    if resource.kind == "group":
-        # Any text may be the name of a group, a node's has no slash, and a single dot is a step.
-        name = quote(name, safe="").replace(".", "%2E")
+    if resource.kind in _QUOTED_KINDS and resource.name != CLUSTER_DEFAULT:
+        name = quote(name, safe="")
+        # Kafka keeps the dots in the names of users.
+        if resource.kind == "group" or not name.strip("."):
+            name = name.replace(".", "%2E")
     return f"{CONFIG}/{_CONFIG_FOLDERS[resource.kind]}/{name}"
 
 
@@ -118,7 +122,7 @@ def config_resource(path: str) -> ConfigResource | None:
     if len(parts) != 4 or parts[2] not in _CONFIG_KINDS:
         return None
     kind = _CONFIG_KINDS[parts[2]]
-    if kind == "group":
+    if kind in _QUOTED_KINDS and parts[3] != _DEFAULT_NAME:
         return ConfigResource(kind, unquote(parts[3]))
     name = CLUSTER_DEFAULT if parts[3] == _DEFAULT_NAME else parts[3]
     return ConfigResource(kind, name)

@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 from floodmark.clock import Clock
 from floodmark.network.connection import Peer
 from floodmark.network.plain_port import PlainPort
+from floodmark.network.port import Port
 from floodmark.network.processor import Processor
+from floodmark.network.tls_port import Encryption, TlsPort
 from floodmark.occurrences import Occurrences
 
 logger = logging.getLogger(__name__)
@@ -41,6 +43,7 @@ class Listener:
     security_protocol: str
     host: str
     port: int
+    encryption: Encryption | None = None
 
 
 @dataclass(slots=True)
@@ -209,8 +212,7 @@ class Acceptor:
             listener_name=self.listener.name,
             security_protocol=self.listener.security_protocol,
         )
-        assert self._loop is not None
-        port = PlainPort(client, self._loop)
+        port = self._port_of(client, peer)
         try:
             processor.adopt(peer, port, lambda: self._released(host))
         except OSError as problem:
@@ -219,6 +221,22 @@ class Acceptor:
             return
         self._accepted += 1
         self._limits.count(host, self.listener.name)
+
+    def _port_of(self, client: socket.socket, peer: Peer) -> Port:
+        assert self._loop is not None
+        plain = PlainPort(client, self._loop)
+        encryption = self.listener.encryption
+        if encryption is None:
+            return plain
+
+        def established(certificate: bytes | None) -> None:
+            if peer.security_protocol == "SSL":
+                peer.authenticate(encryption.principal_of(certificate))
+
+        def failed(reason: str) -> None:
+            encryption.handshake_failed(peer.host, reason)
+
+        return TlsPort(plain, encryption.context, self._loop, established, failed)
 
     def _released(self, host: str) -> None:
         self._limits.release(host, self.listener.name)

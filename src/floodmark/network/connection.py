@@ -30,7 +30,7 @@ from floodmark.network.request_channel import (
     Throttled,
 )
 from floodmark.network.states import NEW_STATE
-from floodmark.network.transfer import SMALL_BYTES, Outbox
+from floodmark.network.transfer import SMALL_BYTES, Answer, Outbox
 from floodmark.network.turns import Turns
 
 if TYPE_CHECKING:
@@ -57,6 +57,16 @@ class Prepared(Protocol):
         """Gives the outcome of a prepared request, None for any other. None if there are none."""
 
 
+class Authentication(Protocol):
+    """What the APIs remember of a peer that authenticates by SASL."""
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether the next frame is a bare token and no request."""
+
+    def close(self) -> None: ...
+
+
 @dataclass(slots=True)
 class Peer:
     """Who is at the other end, for the APIs: they see this, never the socket."""
@@ -68,11 +78,27 @@ class Peer:
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"
     prepared: Prepared | None = None
-    # None until the peer has authenticated. A change must drop `prepared`.
+    # None until the peer has authenticated; `authenticate` and `forget_principal` change it.
     principal: Principal | None = field(init=False)
+    # How far the peer is with SASL, for the APIs.
+    authentication: Authentication | None = None
+    # Called when the peer has authenticated, by who holds it to the limits of strangers.
+    on_authenticated: Callable[[], None] | None = None
 
     def __post_init__(self) -> None:
         self.principal = ANONYMOUS if self.security_protocol == "PLAINTEXT" else None
+
+    def authenticate(self, principal: Principal) -> None:
+        """The peer has proved who it is."""
+        self.principal = principal
+        if self.on_authenticated is not None:
+            self.on_authenticated()
+
+    def forget_principal(self) -> None:
+        """The peer has to prove again who it is, and until then is a stranger."""
+        self.principal = None
+        # Prepared requests pass no gate.
+        self.prepared = None
 
 
 class Connection:
@@ -90,6 +116,7 @@ class Connection:
         "last_active_ms",
         "peer",
         "state",
+        "stranger_since_ms",
         "when_sent",
     )
 
@@ -111,6 +138,9 @@ class Connection:
         self._port = port
         self._channel = channel
         self._frames = FrameBuffer(max_frame_bytes)
+        if peer.principal is None:
+            self._frames.max_frame_bytes = min(max_frame_bytes, processor.strangers.max_frame_bytes)
+            peer.on_authenticated = partial(self._lift_limit, max_frame_bytes)
         self._outbox = Outbox(port)
         # The request that the channel had no room for.
         self._refused: memoryview | None = None
@@ -121,6 +151,8 @@ class Connection:
         # Called once, when the port has taken all answers; for measuring request times.
         self.when_sent: Callable[[], None] | None = None
         self.last_active_ms = processor.clock.monotonic_ms()
+        # Since when the peer owes a proof of who it is, for the sweep.
+        self.stranger_since_ms: float | None = None if peer.principal else self.last_active_ms
 
     @property
     def connection_id(self) -> str:
@@ -198,9 +230,17 @@ class Connection:
             # Not from here: the caller may be in the middle of our request.
             asyncio.get_running_loop().call_soon(self._closed)
 
+    def _lift_limit(self, max_frame_bytes: int) -> None:
+        self._frames.max_frame_bytes = max_frame_bytes
+        self.peer.on_authenticated = None
+
     def _closed(self) -> None:
         # It refers to the peer: kept, the two would wait for the garbage collector.
         self.peer.prepared = None
+        self.peer.on_authenticated = None
+        if self.peer.authentication is not None:
+            self.peer.authentication.close()
+            self.peer.authentication = None
         if self._abandon is not None:
             self._abandon()
         self._processor.forget(self)
@@ -238,8 +278,10 @@ class Connection:
         else:
             self._watch()
 
-    def abort(self, reason: str) -> None:
-        """Ends this connection, and only this one."""
+    def abort(self, reason: str, last_words: Answer | None = None) -> None:
+        """Ends this connection, and only this one. `last_words` is an answer to send before."""
+        if last_words is not None and self.state.is_open:
+            self._outbox.add(last_words)
         times = self._processor.aborts.worth_telling(_NUMBERS.sub("#", reason))
         if times:
             logger.warning(

@@ -36,10 +36,10 @@ class FrameBuffer:
     """`view[end:]` is where to receive next; who does moves `end`. The connection reads these
     itself: every request passes here."""
 
-    __slots__ = ("_buffer", "_max_frame_bytes", "_start", "end", "held_end", "view")
+    __slots__ = ("_buffer", "_start", "end", "held_end", "max_frame_bytes", "view")
 
     def __init__(self, max_frame_bytes: int) -> None:
-        self._max_frame_bytes = max_frame_bytes
+        self.max_frame_bytes = max_frame_bytes
         self._allocate(INITIAL_BYTES)
         self._start = 0
         self.end = 0
@@ -67,9 +67,9 @@ class FrameBuffer:
                 self._make_room(LENGTH_BYTES)
             return None
         (length,) = _read_length(self._buffer, start)
-        if not 0 <= length <= self._max_frame_bytes:
+        if not 0 <= length <= self.max_frame_bytes:
             raise FrameTooLarge(
-                f"a frame of {length} bytes was announced, the limit is {self._max_frame_bytes}"
+                f"a frame of {length} bytes was announced, the limit is {self.max_frame_bytes}"
             )
         frame_end = begin + length
         if frame_end > end:

@@ -7,6 +7,7 @@ live on the broker's one loop; what remains of the idea is the round robin share
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from floodmark.clock import Clock
 from floodmark.network.connection import Connection, Peer
@@ -19,6 +20,16 @@ SHRINK_AFTER_QUIET_MS = 5_000
 """A connection that was quiet for this long gives back the room of its largest request."""
 
 
+class StrangerLimits(NamedTuple):
+    """What a peer may cost before it has authenticated."""
+
+    max_frame_bytes: int = 512 * 1024
+    timeout_ms: int = 30_000
+
+
+STRANGERS = StrangerLimits()
+
+
 class Processor:
     def __init__(
         self,
@@ -29,7 +40,9 @@ class Processor:
         *,
         max_frame_bytes: int,
         max_idle_ms: int,
+        strangers: StrangerLimits = STRANGERS,
     ) -> None:
+        self.strangers = strangers
         self.index = index
         self.clock = clock
         self.connections: set[Connection] = set()
@@ -67,6 +80,9 @@ class Processor:
         """
         now_ms = self.clock.monotonic_ms()
         for connection in list(self.connections):
+            if self._is_overdue(connection, now_ms):
+                connection.abort("it has not authenticated in time")
+                continue
             if connection.state.is_muted and not connection.is_paused:
                 continue
             if connection.is_active:
@@ -77,6 +93,14 @@ class Processor:
                 connection.close()
             elif quiet_ms > SHRINK_AFTER_QUIET_MS:
                 connection.give_back_memory()
+
+    def _is_overdue(self, connection: Connection, now_ms: float) -> bool:
+        if connection.peer.principal is not None:
+            connection.stranger_since_ms = None
+            return False
+        if connection.stranger_since_ms is None:
+            connection.stranger_since_ms = now_ms
+        return now_ms - connection.stranger_since_ms > self.strangers.timeout_ms
 
     def close(self) -> None:
         for connection in list(self.connections):

@@ -64,7 +64,12 @@ Outcome: TypeAlias = "Response | Promise[Response] | Work"
 
 
 class CloseConnection(Exception):
-    """The request cannot be answered in its protocol: only ending the connection is left."""
+    """The connection has to end, because the request cannot be answered in its protocol, or after
+    `last_words`, the answer to it."""
+
+    def __init__(self, reason: str, last_words: Answer | None = None) -> None:
+        super().__init__(reason)
+        self.last_words = last_words
 
 
 class Requester(Protocol):
@@ -73,7 +78,7 @@ class Requester(Protocol):
     @property
     def connection_id(self) -> str: ...
     def respond(self, response: Response) -> None: ...
-    def abort(self, reason: str) -> None: ...
+    def abort(self, reason: str, last_words: Answer | None = None) -> None: ...
     def parked(self, abandon: Callable[[], None]) -> None:
         """The request waits; `abandon` is to be called when the peer leaves meanwhile."""
 
@@ -140,7 +145,7 @@ class RequestChannel:
                 return outcome
             self._await(requester, outcome)
         except CloseConnection as problem:
-            requester.abort(str(problem))
+            requester.abort(str(problem), problem.last_words)
         except Exception as problem:  # noqa: BLE001 - the supervisor of requests
             self._fail(requester, problem)
         finally:
@@ -179,7 +184,7 @@ class RequestChannel:
 
         def fail(problem: BaseException) -> None:
             if isinstance(problem, CloseConnection):
-                requester.abort(str(problem))
+                requester.abort(str(problem), problem.last_words)
             else:
                 self._fail(requester, problem)
 
@@ -197,7 +202,7 @@ class RequestChannel:
         try:
             requester.respond(await work)
         except CloseConnection as problem:
-            requester.abort(str(problem))
+            requester.abort(str(problem), problem.last_words)
         except Exception as problem:  # noqa: BLE001 - the supervisor of requests
             self._fail(requester, problem)
         finally:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from floodmark.clock import Clock
 from floodmark.network.acceptor import Acceptor, ConnectionLimits, Listener
-from floodmark.network.processor import Processor
+from floodmark.network.processor import STRANGERS, Processor, StrangerLimits
 from floodmark.network.request_channel import Handler, RequestChannel
 from floodmark.network.turns import Turns
 from floodmark.patient_timer import PatientTimer
@@ -31,6 +31,7 @@ class NetworkSettings:
     max_connections_per_ip: int = 2**31 - 1
     per_ip_overrides: dict[str, int] = field(default_factory=dict)
     backlog: int = 50
+    strangers: StrangerLimits = STRANGERS
 
 
 class NetworkServer:
@@ -95,6 +96,7 @@ class NetworkServer:
                 self._clock,
                 max_frame_bytes=self._settings.max_frame_bytes,
                 max_idle_ms=self._settings.max_idle_ms,
+                strangers=self._settings.strangers,
             )
             for index in range(count)
         ]

@@ -148,6 +148,16 @@ _NETWORK = (
         "Bytes of answers.",
         ("networkprocessor",),
     ),
+    _gauge(
+        "floodmark_network_certificateexpirydays",
+        "Days until the certificate of a listener with TLS expires.",
+        ("listener",),
+    ),
+    _counter(
+        "floodmark_network_failedhandshakes",
+        "TLS handshakes that failed.",
+        ("listener",),
+    ),
 )
 
 _REPLICAS = (

@@ -71,6 +71,13 @@ def _network(sources: Sources, readings: Readings) -> None:
             acceptor.blocked_share(),
             acceptor.listener.name,
         )
+        encryption = acceptor.listener.encryption
+        if encryption is not None:
+            label = acceptor.listener.name
+            days = encryption.days_left(sources.broker.clock.now_ms())
+            readings.add("floodmark_network_certificateexpirydays", days, label)
+            failed = encryption.failed_handshakes
+            readings.add("floodmark_network_failedhandshakes", failed, label)
     name = "kafka_server_socket_server_metrics_"
     for one in network.processors:
         label = str(one.index)

@@ -21,7 +21,7 @@ def end_offset(cli: Cli, topic: str) -> str:
 @pytest.mark.parametrize(
     "setting",
     [
-        "security.protocol=SSL",
+        "security.protocol=TLS",
         "security.protocol=SASL_PLAINTEXT",
         "sasl.mechanism=PLAIN",
         "no.such=1",
@@ -55,7 +55,7 @@ def test_a_setting_that_cannot_be_honoured_is_refused_and_nothing_is_sent(
 def test_a_profile_with_such_a_setting_is_refused(cli: Cli, tmp_path: Path) -> None:
     assert cli("profile", "create", "p").code == 0
     path = Path(cli("profile", "show", "p").out.split()[1])
-    path.write_text(path.read_text() + "security.protocol=SSL\n")
+    path.write_text(path.read_text() + "security.protocol=SASL_SSL\n")
     assert REFUSED in cli("topic", "list", "--profile", "p").err
     assert REFUSED in cli("profile", "use", "p").err
     assert cli("topic", "list").code == 0
@@ -85,13 +85,18 @@ def test_files_serve_every_kind_of_client() -> None:
 
 def test_an_option_may_ask_for_plaintext_where_a_file_asks_for_more() -> None:
     shared = {"security.protocol": "SSL", "ssl.truststore.location": "ca.pem"}
+    assert client_settings(ClientSettings, shared, {}).security_protocol == "SSL"
+    plain = client_settings(ClientSettings, shared, {"security.protocol": "PLAINTEXT"})
+    assert plain.security_protocol == "PLAINTEXT"
+
+
+def test_the_parts_of_security_may_come_from_a_file_and_from_options() -> None:
+    shared = {"sasl.username": "alice", "ssl.truststore.type": "PEM"}
+    given = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.password": "x"}
+    settings = client_settings(ProducerSettings, shared, given)
+    assert (settings.login.name, settings.login.password) == ("alice", "x")
     with pytest.raises(CliError):
-        client_settings(ClientSettings, shared, {})
-    client_settings(ClientSettings, shared, {"security.protocol": "PLAINTEXT"})
-    with pytest.raises(CliError):
-        client_settings(
-            ProducerSettings, {"security.protocol": "PLAINTEXT"}, {"security.protocol": "SSL"}
-        )
+        client_settings(ProducerSettings, shared, {})
 
 
 def test_options_win_over_files() -> None:

@@ -52,13 +52,16 @@ def test_other_acks_are_refused_with_what_is_allowed(given: object) -> None:
 @pytest.mark.parametrize(
     ("properties", "words"),
     [
-        ({"security.protocol": "SSL"}, "security.protocol=SSL is not supported.* in the clear"),
-        ({"security.protocol": "sasl_plaintext"}, "PLAINTEXT only"),
-        ({"security_protocol": "SSL"}, "security.protocol=SSL"),
-        ({"sasl.mechanism": "PLAIN"}, "sasl.mechanism is not supported"),
-        ({"sasl.mechanisms": "PLAIN"}, "sasl.mechanisms is not supported"),
-        ({"ssl.ca.location": "ca.pem"}, "say security.protocol=PLAINTEXT if that is meant"),
-        ({"enable.ssl.certificate.verification": "true"}, "is not supported"),
+        ({"security.protocol": "sasl_plaintext"}, "sasl.mechanism=GSSAPI is not supported"),
+        ({"sasl.mechanism": "PLAIN"}, "sasl.mechanism is given without security.protocol"),
+        ({"sasl.mechanisms": "PLAIN"}, "in the clear"),
+        ({"ssl.ca.location": "ca.pem"}, "or to PLAINTEXT if that is meant"),
+        (
+            {"security.protocol": "SSL", "enable.ssl.certificate.verification": "false"},
+            "protects from nobody",
+        ),
+        ({"security.protocol": "SSL", "ssl.engine.factory.class": "org.example.X"}, "Java classes"),
+        ({"security.protocol": "SSL", "ssl.crl.location": "crl.pem"}, "meant to protect"),
         ({"group.protocol": "consumer"}, "classic protocol only"),
         ({"partitioner.class": "org.example.Mine"}, "Java classes"),
     ],
@@ -82,18 +85,64 @@ def test_a_password_is_not_repeated_in_the_refusal() -> None:
 
 def test_plaintext_is_accepted_and_makes_the_rest_of_security_harmless() -> None:
     properties = {"security.protocol": "plaintext", "ssl.truststore.type": "PEM"}
-    assert ClientSettings.from_properties(properties) == (
-        ClientSettings(),
-        ["ssl.truststore.type"],
-    )
-    assert ClientSettings.from_properties({"ssl.truststore.location": ""})[0] == ClientSettings()
+    settings, unknown = ClientSettings.from_properties(properties)
+    assert (settings.security_protocol, unknown) == ("PLAINTEXT", [])
+    empty, _ = ClientSettings.from_properties({"ssl.truststore.location": ""})
+    assert empty.security_protocol == "PLAINTEXT"
     assert ClientSettings.from_properties({"group.protocol": "CLASSIC"})[0] == ClientSettings()
 
 
 @pytest.mark.parametrize("servers", ["SSL://a:9093", "a:1,SASL_SSL://b:2"])
 def test_a_server_that_asks_for_encryption_is_refused(servers: str) -> None:
-    with pytest.raises(UnsupportedSetting, match="in the clear"):
+    with pytest.raises(UnsupportedSetting, match=r"contradicts security\.protocol=PLAINTEXT"):
         parse_servers(servers)
+
+
+def test_a_server_may_name_the_protocol_that_is_set() -> None:
+    assert parse_servers("SSL://a:9093", "SSL") == [("a", 9093)]
+
+
+@pytest.mark.parametrize(
+    ("properties", "words"),
+    [
+        ({"security.protocol": "TLS"}, "use one of PLAINTEXT, SSL"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "a name and a password"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, "needs a token"),
+        (
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "PLAIN",
+                "sasl.jaas.config": 'Module required password="geheim"',
+            },
+            "semicolon",
+        ),
+    ],
+)
+def test_security_that_is_not_complete_is_refused(properties: dict[str, str], words: str) -> None:
+    with pytest.raises(SettingsError, match=words) as caught:
+        ClientSettings.from_properties(properties)
+    assert "geheim" not in str(caught.value)
+
+
+def test_names_and_passwords_come_from_java_lines_or_librdkafkas_settings() -> None:
+    java = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        'username="a" password="geheim" tokenauth="true";',
+    }
+    librdkafka = {
+        "security.protocol": "sasl_ssl",
+        "sasl.mechanisms": "SCRAM-SHA-256",
+        "sasl.username": "a",
+        "sasl.password": "geheim",
+        "enable.ssl.certificate.verification": "true",
+    }
+    for properties, is_token in ((java, True), (librdkafka, False)):
+        settings, unknown = ConsumerSettings.from_properties(properties)
+        login = settings.login
+        assert (login.name, login.password, login.is_token) == ("a", "geheim", is_token)
+        assert unknown == [] and "geheim" not in f"{settings!r} {login!r}"
 
 
 def test_idempotence_needs_acks_from_all() -> None:

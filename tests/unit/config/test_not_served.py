@@ -13,13 +13,25 @@ from floodmark.config.not_served import WITHOUT_EFFECT, refuse_open_doors, witho
 @pytest.mark.parametrize(
     ("properties", "why"),
     [
-        ({"listeners": "SSL://127.0.0.1:9093"}, "listener SSL asks for SSL"),
+        ({"listeners": "SASL_SSL://127.0.0.1:9093"}, "GSSAPI, which is not served: Kerberos"),
+        (
+            {
+                "listeners": "SASL_SSL://127.0.0.1:9093",
+                "listener.name.sasl_ssl.sasl.enabled.mechanisms": "PLAIN,DIGEST-MD5",
+            },
+            "DIGEST-MD5",
+        ),
+        ({"principal.builder.class": "org.example.Builder"}, "a Java class"),
+        (
+            {"listener.name.x.plain.sasl.server.callback.handler.class": "org.example.Handler"},
+            "a Java class",
+        ),
         (
             {
                 "listeners": "PLAINTEXT://127.0.0.1:9092,OUTER://:9094",
                 "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OUTER:SASL_PLAINTEXT",
             },
-            "listener OUTER asks for SASL_PLAINTEXT",
+            "listener OUTER asks for the SASL mechanism GSSAPI",
         ),
         ({"authorizer.class.name": "org.example.Authorizer"}, "access control"),
         ({"zookeeper.set.acl": "true"}, "only this broker's user may write"),
@@ -44,12 +56,12 @@ def test_settings_that_do_nothing_yet_are_named():
         {
             "zookeeper.connect": "localhost:2181",
             "log.preallocate": "true",
-            "listener.name.plaintext.ssl.client.auth": "required",
+            "listener.name.plaintext.ssl.protocol": "TLSv1.3",
             "num.partitions": "3",
         }
     )
     assert without_effect(config) == [
-        "listener.name.plaintext.ssl.client.auth",
+        "listener.name.plaintext.ssl.protocol",
         "log.preallocate",
     ]
 

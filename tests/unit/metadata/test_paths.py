@@ -116,5 +116,24 @@ def test_config_paths_go_both_ways(resource, path):
 
 
 def test_config_nodes_of_other_kinds_are_passed_over():
-    assert paths.config_resource("/config/users/alice") is None
+    assert paths.config_resource("/config/ips/127.0.0.1") is None
+    assert paths.config_resource("/config/users/alice/clients/x") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "node"),
+    [
+        ("alice", "alice"),
+        ("CN=a, O=b", "CN%3Da%2C%20O%3Db"),
+        ("a.b~*", "a.b~%2A"),
+        ("..", "%2E%2E"),
+    ],
+)
+def test_users_have_the_nodes_that_kafka_gives_them(name, node):
+    resource = ConfigResource("user", name)
+    assert paths.config_path(resource) == f"/config/users/{node}"
+    assert paths.config_resource(f"/config/users/{node}") == resource
+
+
+def test_other_nodes_hold_no_settings():
     assert paths.config_resource("/config/topics") is None

@@ -1,12 +1,19 @@
-"""SaslAuthenticate (key 36), versions 0 to 2: nobody is asked to authenticate.
+"""SaslAuthenticate (key 36), versions 0 to 2: the tokens of the mechanism that was agreed on.
 
+- v1: the answer says when the client must authenticate again (KIP-368).
+- v2: flexible.
+
+A failure is answered late (`connection.failed.authentication.delay.ms`), and ends the connection.
 On a listener without SASL Kafka takes every client for authenticated, and says so.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from floodmark.apis.access import NOTHING
 from floodmark.apis.context import RequestContext
+from floodmark.apis.sasl_sessions import SaslFailed, closing, session_of
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
@@ -16,8 +23,22 @@ from floodmark.wire.messages.sasl_authenticate import (
 ACCESS = NOTHING
 
 
-def handle(context: RequestContext, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
-    return SaslAuthenticateResponse(
-        error_code=ErrorCode.ILLEGAL_SASL_STATE,
-        error_message="SaslAuthenticate request received after successful authentication",
-    )
+def handle(context: RequestContext, request: SaslAuthenticateRequest) -> Any:
+    peer, authenticator = context.peer, context.services.authenticator
+    uses_sasl = peer.security_protocol.startswith("SASL")
+    if authenticator is None or not uses_sasl or peer.principal is not None:
+        return SaslAuthenticateResponse(
+            error_code=ErrorCode.ILLEGAL_SASL_STATE,
+            error_message="SaslAuthenticate request received after successful authentication",
+        )
+    session = session_of(peer, authenticator)
+    try:
+        reply, lifetime_ms = session.step(
+            bytes(request.auth_bytes), context.services.clock.now_ms()
+        )
+    except SaslFailed as failure:
+        refusal = SaslAuthenticateResponse(
+            error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=failure.text
+        )
+        return closing(failure, refusal, authenticator.failure_delay_ms)
+    return SaslAuthenticateResponse(auth_bytes=reply, session_lifetime_ms=lifetime_ms)

@@ -56,6 +56,7 @@ _OPTION_VARIABLES = {
         "floodmark up --port 9093 --data-dir /var/lib/floodmark --metrics-port 9404",
         "floodmark up --config server.properties --set log.retention.hours=24",
         "floodmark up --host 0.0.0.0 --set advertised.listeners=PLAINTEXT://my-host:9092",
+        "floodmark up --secure",
         "floodmark up --brokers 3",
         "floodmark up --broker-id 2 --cluster-dir shared --port 9093 --data-dir broker-2",
         "floodmark up --broker-id 2 --zookeeper zk1:2181,zk2:2181/kafka --host 10.0.0.2",
@@ -108,6 +109,11 @@ _OPTION_VARIABLES = {
     show_envvar=True,
     help="A server.properties file, or TOML if it ends in .toml.",
 )
+@click.option(
+    "--secure",
+    is_flag=True,
+    help="Listen with TLS and passwords; makes a development CA and an admin in the data folder.",
+)
 @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="One broker setting.")
 @click.option(
     "--metrics-port",
@@ -148,6 +154,7 @@ def up(
     port: int | None,
     data_dir: str | None,
     config_file: str | None,
+    secure: bool,
     pairs: tuple[str, ...],
     metrics_port: int | None,
     metrics_host: str | None,
@@ -160,6 +167,12 @@ def up(
     the environment (dots become underscores), or with --set log.dirs=...; later ones win.
     """
     _open_standard_descriptors()
+    if brokers > 1 and secure:
+        raise CliError(
+            "--secure is for one broker",
+            why="the brokers of --brokers listen in plaintext on this machine",
+            hint="start one broker, or give each of them listeners and keys in --config",
+        )
     if brokers > 1:
         if {broker_id, cluster_dir, zookeeper, metrics_port} != {None}:
             raise CliError(
@@ -182,6 +195,14 @@ def up(
             environment=parse_environment(_broker_environment(os.environ)),
             pairs=parse_pairs(pairs),
         )
+        if secure:
+            _refuse_listeners(properties)
+            from floodmark.cli.commands.up_secure import secure_properties
+
+            folder = Path(data_dir or properties.get("log.dirs") or DEFAULT_DATA_DIR)
+            bound = DEFAULT_PORT if port is None else port
+            properties = {**secure_properties(folder, host or DEFAULT_HOST, bound), **properties}
+            host = port = None
         properties |= _option_properties(host, port, data_dir, properties)
         properties |= _member_properties(broker_id, cluster_dir, zookeeper)
         # Imported late: --help and wrong options need no broker.
@@ -193,7 +214,7 @@ def up(
             metrics_host=metrics_host,
             log_format=log_format,
             log_level=log_level,
-            ready=_say_ready,
+            ready=_say_secure if secure else _say_ready,
         )
     except ConfigError as error:
         what = "the broker cannot start with these settings"
@@ -295,6 +316,25 @@ def _member_properties(
     if zookeeper is not None:
         properties["zookeeper.connect"] = zookeeper
     return properties
+
+
+def _refuse_listeners(given: Mapping[str, str]) -> None:
+    for name in ("listeners", "advertised.listeners"):
+        if name in given:
+            raise ConfigError(
+                f"--secure contradicts {name}={given[name]}, which was given too",
+                name=name,
+                hint="Leave out one of them: --secure makes a listener of its own",
+            )
+
+
+def _say_secure(broker: Broker) -> None:
+    from floodmark.cli.commands.up_secure import say_secure
+
+    folder = broker.config.log_dirs[0]
+    click.echo(f"floodmark listens on {broker.address}, data in {folder}")
+    say_secure(Path(folder), broker.address, _command())
+    click.echo("  stop: Ctrl-C")
 
 
 def _say_ready(broker: Broker) -> None:

@@ -15,6 +15,7 @@ from floodmark.client.admin import (
     group_admin,
     reassignments,
     transaction_admin,
+    users,
 )
 from floodmark.client.admin.admin_types import (
     ActiveProducer,
@@ -204,6 +205,29 @@ class Admin:
             ]
 
         return await self.cluster.retry(attempt)
+
+    # --- users ---
+
+    async def describe_scram_users(
+        self, names: Sequence[str] | None = None
+    ) -> list[users.UserDescription]:
+        """Which SCRAM credentials these users have, or all users that have one."""
+        return await users.describe(self.cluster, names)
+
+    async def set_scram_password(
+        self,
+        name: str,
+        password: str,
+        mechanism: str = users.DEFAULT_MECHANISM,
+        iterations: int = users.DEFAULT_ITERATIONS,
+    ) -> None:
+        """Let a user authenticate by this password; the password itself is not sent."""
+        await users.alter(
+            self.cluster, [users.upsertion(name, password, mechanism, iterations)], []
+        )
+
+    async def delete_scram_credentials(self, name: str, mechanisms: Sequence[str]) -> None:
+        await users.alter(self.cluster, [], [users.deletion(name, m) for m in mechanisms])
 
     # --- settings ---
 

@@ -12,13 +12,14 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from enum import IntEnum
-from typing import Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from floodmark.client.cluster.backoff import Backoff
 from floodmark.client.cluster.connection import Address, Connection, ConnectionOptions
 from floodmark.client.cluster.pool import ConnectionPool
 from floodmark.client.cluster.view import NO_LEADER, Broker, ClusterView, TopicPartition
 from floodmark.client.errors import (
+    AuthenticationError,
     ClientClosed,
     ConnectionFailed,
     KafkaError,
@@ -26,7 +27,7 @@ from floodmark.client.errors import (
     raise_for_code,
 )
 from floodmark.client.settings import ClientSettings
-from floodmark.client.unsupported_settings import refuse_unsupported
+from floodmark.client.unsupported_settings import PLAINTEXT, UnsupportedSetting
 from floodmark.clock import Clock, SystemClock
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -35,6 +36,9 @@ from floodmark.wire.messages.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
 )
+
+if TYPE_CHECKING:
+    from floodmark.client.cluster.security import Security
 
 T = TypeVar("T")
 
@@ -81,21 +85,26 @@ class CoordinatorType(IntEnum):
     TRANSACTION = 1
 
 
-def parse_servers(servers: str | Iterable[str]) -> list[Address]:
+def parse_servers(servers: str | Iterable[str], protocol: str = PLAINTEXT) -> list[Address]:
     """`host:port,host:port` or a list of such; IPv6 hosts stand in brackets."""
     items = servers.split(",") if isinstance(servers, str) else list(servers)
-    addresses = [_parse_server(item.strip()) for item in items if item.strip()]
+    addresses = [_parse_server(item.strip(), protocol) for item in items if item.strip()]
     if not addresses:
         raise ValueError("no bootstrap server is given: name at least one as host:port")
     return addresses
 
 
-def _parse_server(text: str) -> Address:
-    protocol, separator, rest = text.rpartition("://")
-    if separator:
+def _parse_server(text: str, protocol: str) -> Address:
+    named, separator, rest = text.rpartition("://")
+    if separator and named.upper() != protocol:
         # Listeners are written so. Java's client ignores the protocol; we must not, if it asks for
         # more than we do.
-        refuse_unsupported({"security.protocol": protocol})
+        raise UnsupportedSetting(
+            f"{text} contradicts security.protocol={protocol}",
+            why="the two name different protocols",
+            hint=f"set security.protocol={named.upper()}, or write {rest}",
+        )
+    if separator:
         text = rest
     host, separator, port = text.rpartition(":")
     if not separator or (host.count(":") and not host.endswith("]")):
@@ -103,6 +112,15 @@ def _parse_server(text: str) -> Address:
     if not port.isdigit() or not 0 < int(port) < 65536:
         raise ValueError(f"{text} is not a server address: write host:port")
     return Address(host.removeprefix("[").removesuffix("]"), int(port))
+
+
+def _security(settings: ClientSettings) -> Security | None:
+    if settings.security_protocol == PLAINTEXT:
+        return None
+    # Imported here because most clients of a laptop do without.
+    from floodmark.client.cluster.security import Security
+
+    return Security(settings)
 
 
 class Cluster:
@@ -119,13 +137,14 @@ class Cluster:
         self.clock: Clock = clock or SystemClock()
         self.view = ClusterView()
         self.backoff = Backoff(self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms)
-        self._bootstrap = parse_servers(bootstrap_servers)
+        self._bootstrap = parse_servers(bootstrap_servers, self.settings.security_protocol)
         self._pool = ConnectionPool(
             ConnectionOptions(
                 client_id=self.settings.client_id,
                 software_version=software_version(),
                 connect_timeout_ms=self.settings.socket_connection_setup_timeout_ms,
                 request_timeout_ms=self.settings.request_timeout_ms,
+                security=_security(self.settings),
             ),
             max_idle_ms=self.settings.connections_max_idle_ms,
         )
@@ -305,6 +324,9 @@ class Cluster:
         for address in dict.fromkeys([*known, *self._bootstrap]):
             try:
                 return await self._pool.get(address)
+            except AuthenticationError:
+                # Others would say the same, and a wrong password may lock its user out.
+                raise
             except KafkaError as error:
                 failures.append(error.text)
         raise ConnectionFailed("no broker can be reached: " + "; ".join(failures))

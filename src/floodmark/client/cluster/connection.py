@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
+import ssl
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from floodmark.client.cluster.authentication import authenticate
 from floodmark.client.cluster.frames import FrameReceiver
+from floodmark.client.cluster.tls_errors import tls_failure
 from floodmark.client.errors import (
     ConnectionFailed,
     KafkaError,
@@ -32,9 +36,14 @@ from floodmark.wire.messages import response_class
 from floodmark.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from floodmark.wire.schema import WireError, schema_of
 
+if TYPE_CHECKING:
+    from floodmark.client.cluster.security import Security
+
 SOFTWARE_NAME = "floodmark-python"
 # Far above fetch.max.bytes, so only a peer that is not a Kafka broker meets it.
 MAX_FRAME_BYTES = 512 * 1024 * 1024
+GOODBYE_S = 1.0
+"""So long the end of an encrypted connection may take."""
 
 
 class Address(NamedTuple):
@@ -52,6 +61,8 @@ class ConnectionOptions:
     connect_timeout_ms: float = 10_000
     request_timeout_ms: float = 30_000
     max_frame_bytes: int = MAX_FRAME_BYTES
+    # None for PLAINTEXT.
+    security: Security | None = None
 
 
 class Connection:
@@ -69,6 +80,9 @@ class Connection:
         loop = asyncio.get_running_loop()
         self._loop = loop
         self.last_used = loop.time()
+        # When the session that SASL has begun must be renewed, and the task that does it.
+        self._renew_at: float | None = None
+        self._renewing: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(
@@ -78,6 +92,7 @@ class Connection:
         await connection._connect()
         try:
             await connection._negotiate()
+            await connection._authenticate()
         except BaseException:
             connection.abort()
             raise
@@ -102,12 +117,16 @@ class Connection:
         schema = schema_of(type(message))
         assert schema.api_key is not None
         version = self.version_for(type(message), max_version)
+        if self._renew_at is not None and self._loop.time() >= self._renew_at:
+            await self._renew()
         frame = await self._exchange(message, schema.api_key, version, timeout_ms)
         return self._decode(frame, schema.api_key, version)
 
     async def send(self, message: Any, *, max_version: int | None = None) -> None:
         """Send what is never answered: a produce with acks=0."""
         version = self.version_for(type(message), max_version)
+        if self._renew_at is not None and self._loop.time() >= self._renew_at:
+            await self._renew()
         self._write(message, version)
         await self._receiver.writable()
 
@@ -133,8 +152,18 @@ class Connection:
         if self._lost is None:
             self._receiver.transport.close()
             self._on_lost(None)
+        if self._options.security is not None:
+            await self._goodbye()
         # The transport frees its socket in a callback that is already scheduled.
         await asyncio.sleep(0)
+
+    async def _goodbye(self) -> None:
+        """TLS ends with a message from each side."""
+        try:
+            async with asyncio.timeout(GOODBYE_S):
+                await self._receiver.ended()
+        except TimeoutError:
+            self._receiver.transport.abort()
 
     def abort(self) -> None:
         if self._lost is None:
@@ -143,21 +172,62 @@ class Connection:
 
     async def _connect(self) -> None:
         timeout_ms = self._options.connect_timeout_ms
+        security = self._options.security
+        context = None if security is None else security.context()
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await self._loop.create_connection(
-                    lambda: self._receiver, self.address.host, self.address.port
+                    lambda: self._receiver, self.address.host, self.address.port, ssl=context
                 )
         except TimeoutError:
             raise ConnectionFailed(
                 f"no connection to {self.address} within {timeout_ms:.0f} ms"
             ) from None
+        except ssl.SSLError as error:
+            raise tls_failure(str(self.address), error) from error
         except OSError as error:
             # asyncio puts a text of its own before the system's, which says it better; names that
             # cannot be resolved have negative numbers.
+            if context is not None and error.errno is None:
+                raise ConnectionFailed(
+                    f"{self.address} ended the connection during the TLS handshake: is it a "
+                    "listener without TLS?"
+                ) from error
             number = error.errno or 0
             reason = os.strerror(number) if number > 0 else error.strerror or str(error)
             raise ConnectionFailed(f"cannot connect to {self.address}: {reason}") from error
+
+    async def _authenticate(self) -> None:
+        security = self._options.security
+        if security is None or not security.uses_sasl:
+            return
+        lifetime_ms = await authenticate(
+            str(self.address), security.mechanism_name, await security.mechanism(), self._ask
+        )
+        # Kafka's clients choose a moment at random, so that not all come at once (KIP-368).
+        share = random.uniform(0.85, 0.95)
+        self._renew_at = self._loop.time() + share * lifetime_ms / 1000 if lifetime_ms else None
+
+    async def _renew(self) -> None:
+        """Authenticates again, once for all requests that wait for it: the broker takes no other
+        request meanwhile."""
+        if self._renewing is None:
+            self._renewing = asyncio.create_task(self._authenticate())
+        try:
+            await asyncio.shield(self._renewing)
+        except KafkaError:
+            self.abort()
+            raise
+        finally:
+            if self._renewing is not None and self._renewing.done():
+                self._renewing = None
+
+    async def _ask(self, message: Any, max_version: int | None = None) -> Any:
+        schema = schema_of(type(message))
+        assert schema.api_key is not None
+        version = self.version_for(type(message), max_version)
+        frame = await self._exchange(message, schema.api_key, version, None)
+        return self._decode(frame, schema.api_key, version)
 
     async def _negotiate(self) -> None:
         """Ask for ApiVersions at our highest version; a broker that lacks it answers error 35 in
@@ -187,7 +257,7 @@ class Connection:
         except ConnectionFailed as error:
             raise ConnectionFailed(
                 f"{self.address} accepted the connection but did not answer as a Kafka broker does "
-                f"({error.text}): is it a Kafka port, and a plaintext one?"
+                f"({error.text}): is it a Kafka port, and does security.protocol fit it?"
             ) from error
         # The response header is always v0 here, so the error code stands behind the correlation id.
         refused = int.from_bytes(frame[4:6], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION

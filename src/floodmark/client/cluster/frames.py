@@ -40,6 +40,7 @@ class FrameReceiver(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._writable = asyncio.Event()
         self._writable.set()
+        self._ended = asyncio.Event()
 
     @property
     def transport(self) -> asyncio.Transport:
@@ -51,12 +52,17 @@ class FrameReceiver(asyncio.BufferedProtocol):
         """Wait while the peer reads slower than we write."""
         await self._writable.wait()
 
+    async def ended(self) -> None:
+        """Wait until the transport has given its socket back."""
+        await self._ended.wait()
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports have the methods of asyncio's and are none.
         self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._writable.set()
+        self._ended.set()
         self._on_lost(exc)
 
     def pause_writing(self) -> None:

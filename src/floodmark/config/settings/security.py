@@ -255,6 +255,13 @@ SASL_SETTINGS = (
         "The longest wait between two such repeats.",
     ),
     Setting(
+        "sasl.oauthbearer.token.endpoint.url",
+        STRING,
+        None,
+        MEDIUM,
+        "Where this broker gets its own token for the other brokers.",
+    ),
+    Setting(
         "sasl.oauthbearer.clock.skew.seconds",
         INT,
         30,
@@ -267,6 +274,21 @@ SASL_SETTINGS = (
         (),
         LOW,
         "The audiences of which a token must name one.",
+    ),
+    Setting(
+        "floodmark.sasl.oauthbearer.unsecured.tokens",
+        BOOLEAN,
+        False,
+        LOW,
+        "Whether tokens without a signature are accepted, which anybody can make: for tests only.",
+    ),
+    Setting(
+        "floodmark.authentication.timeout.ms",
+        LONG,
+        30000,
+        LOW,
+        "How long a client may take for the TLS handshake and to authenticate.",
+        at_least(1000),
     ),
     Setting(
         "sasl.oauthbearer.expected.issuer",

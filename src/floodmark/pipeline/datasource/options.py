@@ -19,6 +19,7 @@ from floodmark.client.settings import (
     ProducerSettings,
     SettingsError,
 )
+from floodmark.client.unsupported_settings import PLAINTEXT
 from floodmark.pipeline.datasource.offsets import OffsetRule, ending_rule, starting_rule
 from floodmark.pipeline.errors import OptionError
 
@@ -105,7 +106,7 @@ class Options:
                 "option kafka.bootstrap.servers is missing: name the brokers as host:port"
             )
         try:
-            parse_servers(servers)
+            parse_servers(servers, (self.text("kafka.security.protocol") or PLAINTEXT).upper())
         except ValueError as error:
             raise OptionError(f"option kafka.bootstrap.servers cannot be used: {error}") from error
         return servers

@@ -1,0 +1,150 @@
+"""Which SASL mechanisms a listener has, and the machine for one authentication. In `Services`.
+
+Reads the settings and users that are in force when a client comes, so that changes act at once.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+from floodmark.clock import Clock
+from floodmark.config.broker_config import BrokerConfig
+from floodmark.metadata.cache import MetadataCache
+from floodmark.security.errors import AuthenticationFailed, SecurityError
+from floodmark.security.jaas import JaasEntry, parse_jaas
+from floodmark.security.oauthbearer import OAuthBearerServer
+from floodmark.security.plain import PlainServer
+from floodmark.security.sasl import (
+    OAUTHBEARER,
+    PLAIN,
+    SCRAM_HASHES,
+    Identity,
+    ServerMechanism,
+)
+from floodmark.security.scram import Lookup, ScramServer
+from floodmark.security.scram_credentials import parse_credential
+from floodmark.security.tokens import TokenRules, identity_of, signed_claims, unsecured_claims
+
+NONCE_BYTES = 24
+
+
+class DelegationTokens(Protocol):
+    """What SCRAM needs of the delegation tokens."""
+
+    def lookup(self, mechanism: str, token_id: str) -> Lookup:
+        """The credential that a token's secret makes, and its owner."""
+
+
+class Authenticator:
+    def __init__(
+        self,
+        metadata: MetadataCache,
+        clock: Clock,
+        find_keys: Callable[[str], Any],
+        delegation_tokens: DelegationTokens,
+    ) -> None:
+        """`find_keys` has the keys that were published under a URL, or None."""
+        self._metadata = metadata
+        self._clock = clock
+        self._find_keys = find_keys
+        self._delegation_tokens = delegation_tokens
+        # What unknown names get their salts from.
+        self._secret = secrets.token_bytes(32)
+
+    def mechanisms(self, listener: str) -> tuple[str, ...]:
+        return self._metadata.config.sasl_mechanisms(listener)
+
+    def begin(self, listener: str, mechanism: str) -> ServerMechanism:
+        """A machine for one exchange. SecurityError when the listener's settings lack something."""
+        if mechanism == PLAIN:
+            return PlainServer(_jaas(self._metadata.config, listener, PLAIN).users)
+        if mechanism == OAUTHBEARER:
+            return OAuthBearerServer(partial(self._validate, listener))
+        return ScramServer(
+            SCRAM_HASHES[mechanism],
+            partial(self._find_scram, mechanism),
+            secrets.token_urlsafe(NONCE_BYTES),
+            self._secret,
+        )
+
+    def max_session_ms(self, listener: str, mechanism: str) -> int:
+        """0 for sessions that end only with the connection."""
+        value = self._metadata.config.for_mechanism(
+            listener, mechanism, "connections.max.reauth.ms"
+        )
+        return value if isinstance(value, int) else 0
+
+    @property
+    def failure_delay_ms(self) -> int:
+        return self._metadata.config.get_int("connection.failed.authentication.delay.ms")
+
+    def _find_scram(self, mechanism: str, name: str, is_token: bool) -> Lookup:
+        if is_token:
+            return self._delegation_tokens.lookup(mechanism, name)
+        text = self._metadata.image.config("user", name).get(mechanism)
+        try:
+            credential = None if text is None else parse_credential(text)
+        except ValueError:
+            credential = None
+        return Lookup(credential, Identity(name))
+
+    def _validate(self, listener: str, token: str) -> Identity:
+        config = self._metadata.config
+
+        def setting(name: str) -> Any:
+            return config.for_mechanism(listener, OAUTHBEARER, name)
+
+        url = setting("sasl.oauthbearer.jwks.endpoint.url")
+        if url:
+            keys = self._find_keys(url)
+            if keys is None:
+                raise AuthenticationFailed("the keys of the token's issuer are not known yet")
+            claims = signed_claims(token, keys)
+        elif setting("floodmark.sasl.oauthbearer.unsecured.tokens"):
+            claims = unsecured_claims(token)
+        else:
+            raise AuthenticationFailed("no token can be validated here")
+        rules = TokenRules(
+            setting("sasl.oauthbearer.sub.claim.name"),
+            setting("sasl.oauthbearer.scope.claim.name"),
+            setting("sasl.oauthbearer.expected.audience"),
+            setting("sasl.oauthbearer.expected.issuer"),
+            setting("sasl.oauthbearer.clock.skew.seconds") * 1000,
+        )
+        return identity_of(claims, rules, self._clock.now_ms())
+
+
+def check_listener(config: BrokerConfig, listener: str, mechanism: str) -> None:
+    """SecurityError when no client could ever authenticate: it is known before the start."""
+    if mechanism == PLAIN:
+        _jaas(config, listener, PLAIN)
+    if mechanism != OAUTHBEARER:
+        return
+    if config.for_mechanism(listener, mechanism, "sasl.oauthbearer.jwks.endpoint.url"):
+        try:
+            import joserfc  # noqa: F401 - only whether it is there
+        except ImportError:
+            raise SecurityError(
+                "OAUTHBEARER needs a library for tokens that is not installed",
+                "pip install 'floodmark[security]'",
+            ) from None
+    elif not config.get_bool("floodmark.sasl.oauthbearer.unsecured.tokens"):
+        raise SecurityError(
+            "OAUTHBEARER has no keys to validate tokens with",
+            "Set sasl.oauthbearer.jwks.endpoint.url, or for a test "
+            "floodmark.sasl.oauthbearer.unsecured.tokens=true",
+        )
+
+
+def _jaas(config: BrokerConfig, listener: str, mechanism: str) -> JaasEntry:
+    setting = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
+    text = config.jaas_of(listener, mechanism)
+    if not text:
+        raise SecurityError(
+            f"{mechanism} on listener {listener} needs {setting}",
+            'Write for example ...PlainLoginModule required user_alice="her password";',
+        )
+    return parse_jaas(text, setting)

@@ -1,0 +1,73 @@
+"""DescribeUserScramCredentials (key 50), version 0: who has SCRAM credentials of which kind.
+
+Salts and keys are not told to anybody.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from floodmark.apis.access import cluster
+from floodmark.apis.authorizer import Operation
+from floodmark.apis.context import RequestContext
+from floodmark.controller.users import MECHANISM_NUMBERS
+from floodmark.metadata.image import CLUSTER_DEFAULT, MetadataImage
+from floodmark.security.scram_credentials import parse_credential
+from floodmark.wire.errors import ErrorCode
+from floodmark.wire.messages.describe_user_scram_credentials import (
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+
+ACCESS = cluster(Operation.DESCRIBE)
+
+
+def handle(
+    context: RequestContext, request: DescribeUserScramCredentialsRequest
+) -> DescribeUserScramCredentialsResponse:
+    image = context.services.image
+    if not request.users:
+        described = [
+            DescribeUserScramCredentialsResult(user=resource.name, credential_infos=infos)
+            for resource in image.configs
+            if resource.kind == "user"
+            and resource.name != CLUSTER_DEFAULT
+            and (infos := _infos(image, resource.name))
+        ]
+        return DescribeUserScramCredentialsResponse(results=described)
+    times = Counter(user.name for user in request.users)
+    return DescribeUserScramCredentialsResponse(
+        results=[_described(image, name, count) for name, count in times.items()]
+    )
+
+
+def _described(image: MetadataImage, name: str, count: int) -> DescribeUserScramCredentialsResult:
+    if count > 1:
+        return DescribeUserScramCredentialsResult(
+            user=name,
+            error_code=ErrorCode.DUPLICATE_RESOURCE,
+            error_message="Cannot describe SCRAM credentials for the same user twice in a single "
+            f"request: {name}",
+        )
+    infos = _infos(image, name)
+    if not infos:
+        return DescribeUserScramCredentialsResult(
+            user=name,
+            error_code=ErrorCode.RESOURCE_NOT_FOUND,
+            error_message=f"Attempt to describe a user credential that does not exist: {name}",
+        )
+    return DescribeUserScramCredentialsResult(user=name, credential_infos=infos)
+
+
+def _infos(image: MetadataImage, name: str) -> list[CredentialInfo]:
+    config = image.config("user", name)
+    infos = []
+    for number, mechanism in MECHANISM_NUMBERS.items():
+        try:
+            credential = parse_credential(config[mechanism])
+        except (KeyError, ValueError):
+            continue
+        infos.append(CredentialInfo(mechanism=number, iterations=credential.iterations))
+    return infos

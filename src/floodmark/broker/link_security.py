@@ -1,0 +1,49 @@
+"""How this broker proves who it is to the other brokers: the settings of the listener between them.
+
+Used by `broker.links`. As in Kafka the listener's own key store is the client's, and the JAAS line
+of `sasl.mechanism.inter.broker.protocol` has the name and the password.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from floodmark.broker.tls_listeners import listener_settings
+from floodmark.config.broker_config import BrokerConfig
+from floodmark.config.errors import ConfigError
+
+if TYPE_CHECKING:
+    from floodmark.client.cluster.security import Security
+
+
+def inter_broker_security(config: BrokerConfig) -> Security | None:
+    """None for PLAINTEXT. ConfigError when something is missing."""
+    protocol = config.inter_broker_protocol
+    if protocol == "PLAINTEXT":
+        return None
+    from floodmark.client.cluster.security import Security
+    from floodmark.client.security_settings import SecuritySettings
+    from floodmark.client.unsupported_settings import SettingsError
+
+    listener = config.inter_broker_listener_name
+    settings = SecuritySettings(security_protocol=protocol)
+    if settings.uses_sasl:
+        mechanism = str(config.for_listener(listener, "sasl.mechanism.inter.broker.protocol"))
+        url = config.for_mechanism(listener, mechanism, "sasl.oauthbearer.token.endpoint.url")
+        settings = replace(
+            settings,
+            sasl_mechanism=mechanism,
+            sasl_jaas_config=config.jaas_of(listener, mechanism),
+            sasl_oauthbearer_token_endpoint_url=url if isinstance(url, str) else None,
+        )
+    try:
+        settings.check_security()
+    except SettingsError as problem:
+        raise ConfigError(
+            f"brokers cannot authenticate with each other on listener {listener}: {problem}",
+            name="sasl.mechanism.inter.broker.protocol",
+            hint="Set it, and listener.name.NAME.MECHANISM.sasl.jaas.config with username and "
+            "password",
+        ) from problem
+    return Security(settings, tls=listener_settings(config, listener))

@@ -1,0 +1,77 @@
+"""The public keys that sign OAUTHBEARER tokens (a JSON web key set), from a file or over HTTP.
+
+Made by `broker.sasl_listeners`, one per URL. Read at the start and then by the clock; a failure
+keeps the keys that are known and is tried again, each time after a longer wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from typing import Any
+from urllib.request import urlopen
+
+from floodmark.occurrences import Occurrences
+
+logger = logging.getLogger(__name__)
+
+FETCH_TIMEOUT_S = 10
+MAX_DOCUMENT_BYTES = 1 << 20
+SCHEMES = ("file:", "https:", "http:")
+
+
+class TokenKeys:
+    def __init__(self, url: str, *, refresh_ms: int, backoff_ms: int, max_backoff_ms: int) -> None:
+        self._url = url
+        self._refresh_ms = refresh_ms
+        self._backoff_ms = backoff_ms
+        self._max_backoff_ms = max_backoff_ms
+        self._failures = Occurrences()
+        self._task: asyncio.Task[None] | None = None
+        # joserfc's KeySet, or None before the first success.
+        self.key_set: Any = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._follow(), name="token-keys")
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _follow(self) -> None:
+        backoff_ms = self._backoff_ms
+        while True:
+            try:
+                self.key_set = await asyncio.to_thread(read_keys, self._url)
+            except (OSError, ValueError) as problem:
+                times = self._failures.worth_telling(str(problem))
+                if times:
+                    logger.error(
+                        "the keys of tokens cannot be read from %s (%d times by now): %s",
+                        self._url,
+                        times,
+                        problem,
+                    )
+                await asyncio.sleep(backoff_ms / 1000)
+                backoff_ms = min(backoff_ms * 2, self._max_backoff_ms)
+            else:
+                backoff_ms = self._backoff_ms
+                await asyncio.sleep(self._refresh_ms / 1000)
+
+
+def read_keys(url: str) -> Any:
+    """OSError when there is no answer, ValueError when it is not a set of keys."""
+    from joserfc.jwk import KeySet
+
+    if not url.lower().startswith(SCHEMES):
+        raise ValueError(f"a URL begins with one of {', '.join(SCHEMES)}")
+    with urlopen(url, timeout=FETCH_TIMEOUT_S) as answer:
+        document = answer.read(MAX_DOCUMENT_BYTES + 1)
+    if len(document) > MAX_DOCUMENT_BYTES:
+        raise ValueError(f"the answer is larger than {MAX_DOCUMENT_BYTES} bytes")
+    try:
+        return KeySet.import_key_set(json.loads(document))
+    except (KeyError, TypeError, AttributeError) as problem:
+        raise ValueError(f"the answer is not a JSON web key set: {problem!r}") from problem

@@ -1,0 +1,126 @@
+"""What a connection needs to be safe: the TLS context, and the SASL mechanism with its secrets.
+
+Made by `cluster.py` of a client's settings and by `broker.links` of a broker's. The context is read
+from its files when the first connection needs it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import inspect
+import json
+import secrets
+import ssl
+from urllib.error import URLError
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
+
+from floodmark.client.errors import AuthenticationError
+from floodmark.client.security_settings import Login, SecuritySettings
+from floodmark.clock import Clock, SystemClock
+from floodmark.security.errors import SecurityError
+from floodmark.security.oauthbearer import OAuthBearerClient
+from floodmark.security.plain import PlainClient
+from floodmark.security.sasl import OAUTHBEARER, PLAIN, SCRAM_HASHES, ClientMechanism
+from floodmark.security.scram import ScramClient
+from floodmark.security.tls_context import client_context
+from floodmark.security.tls_settings import TlsSettings
+
+NONCE_BYTES = 24
+TOKEN_TIMEOUT_S = 10
+MAX_TOKEN_ANSWER_BYTES = 1 << 20
+UNSECURED_LIFETIME_S = 3600
+"""Java's default for tokens that a client makes for itself."""
+
+
+class Security:
+    def __init__(
+        self,
+        settings: SecuritySettings,
+        *,
+        tls: TlsSettings | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """`tls` in place of the TLS settings of `settings`."""
+        self._settings = settings
+        self._tls = tls or settings.tls
+        self._clock = clock or SystemClock()
+        self._context: ssl.SSLContext | None = None
+        self.uses_sasl = settings.uses_sasl
+        self.mechanism_name = settings.sasl_mechanism
+
+    def context(self) -> ssl.SSLContext | None:
+        """None for a connection without TLS. AuthenticationError when its files cannot be used."""
+        if self._context is None and self._settings.uses_tls:
+            try:
+                self._context = client_context(self._tls)
+            except SecurityError as problem:
+                raise AuthenticationError(f"{problem}. {problem.hint}".rstrip(". ")) from problem
+        return self._context
+
+    async def mechanism(self) -> ClientMechanism:
+        """A machine for one authentication."""
+        login, name = self._settings.login, self.mechanism_name
+        if name == PLAIN:
+            return PlainClient(login.name, login.password)
+        if name == OAUTHBEARER:
+            return OAuthBearerClient(await self._token(login))
+        return ScramClient(
+            SCRAM_HASHES[name],
+            login.name,
+            login.password,
+            secrets.token_urlsafe(NONCE_BYTES),
+            is_token=login.is_token,
+        )
+
+    async def _token(self, login: Login) -> str:
+        source = self._settings.sasl_oauthbearer_token
+        if isinstance(source, str):
+            return source
+        if source is not None:
+            made = source()
+            return await made if inspect.isawaitable(made) else made
+        url = self._settings.sasl_oauthbearer_token_endpoint_url
+        if url:
+            try:
+                return await asyncio.to_thread(fetch_token, url, login)
+            except (OSError, ValueError) as problem:
+                raise AuthenticationError(f"there is no token from {url}: {problem}") from problem
+        return unsecured_token(login, self._clock.now_ms() // 1000)
+
+
+def fetch_token(url: str, login: Login) -> str:
+    """From a file, or from a token endpoint by client credentials (RFC 6749)."""
+    if url.lower().startswith("file:"):
+        with urlopen(url, timeout=TOKEN_TIMEOUT_S) as file:
+            return str(file.read(MAX_TOKEN_ANSWER_BYTES).decode().strip())
+    if not url.lower().startswith(("http:", "https:")):
+        raise ValueError("the URL must begin with https:, http: or file:")
+    form = {"grant_type": "client_credentials"} | ({"scope": login.scope} if login.scope else {})
+    basic = base64.b64encode(f"{login.client_id}:{login.client_secret}".encode()).decode()
+    request = Request(
+        url,
+        urlencode(form).encode(),
+        {"Authorization": f"Basic {basic}", "Accept": "application/json"},
+    )
+    try:
+        with urlopen(request, timeout=TOKEN_TIMEOUT_S) as answer:
+            document = json.loads(answer.read(MAX_TOKEN_ANSWER_BYTES))
+    except URLError as problem:
+        raise OSError(f"the token endpoint answers {problem.reason}") from None
+    token = document.get("access_token") if isinstance(document, dict) else None
+    if not isinstance(token, str) or not token:
+        raise ValueError("the answer has no access_token")
+    return token
+
+
+def unsecured_token(login: Login, now_s: int) -> str:
+    """A token that nobody has signed, as Java's login module makes for tests."""
+    header = {"alg": "none"}
+    claims = {"iat": now_s, "exp": now_s + UNSECURED_LIFETIME_S, **login.unsecured_claims}
+    return f"{_part(header)}.{_part(claims)}."
+
+
+def _part(value: object) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")

@@ -1,0 +1,256 @@
+"""The port of a listener with TLS: `ssl.MemoryBIO` over another port, which carries the records.
+
+Made by `network.acceptor`. The handshake happens inside `receive_into`; `established` is called
+when it is done, and says who the client is. OpenSSL's state is made with the first bytes, so a
+client that connects and says nothing costs a socket and nothing else.
+
+Reads and writes are large: OpenSSL works record by record (16 KiB), but the socket is read by
+READ_BYTES and written by up to SEND_BYTES at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from floodmark.network.port import Bytes, Port, Slice
+from floodmark.network.principal import Principal
+
+READ_BYTES = 128 * 1024
+SEND_BYTES = 256 * 1024
+"""At most so much is encrypted before the socket has taken it."""
+
+_scratch = memoryview(bytearray(READ_BYTES))
+"""What comes from a socket, until OpenSSL has copied it. One for all: they live on one loop, and
+nothing stays in it between two calls."""
+
+
+class Encryption(Protocol):
+    """What a listener with TLS gives to each new connection."""
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """The newest one: keys may be replaced while the broker runs."""
+
+    def principal_of(self, certificate: bytes | None) -> Principal:
+        """Who a client with this verified certificate is. ConnectionError when nobody."""
+
+    def handshake_failed(self, host: str, reason: str) -> None: ...
+
+    @property
+    def failed_handshakes(self) -> int: ...
+
+    def days_left(self, now_ms: int) -> float:
+        """Until the certificate expires; negative when it has."""
+
+
+class TlsPort:
+    __slots__ = (
+        "_context",
+        "_engine",
+        "_established",
+        "_failed",
+        "_incoming",
+        "_is_closed",
+        "_is_lost",
+        "_is_shaken",
+        "_loop",
+        "_outgoing",
+        "_raw",
+        "_receive_ready",
+        "_send_ready",
+        "_unsent",
+    )
+
+    def __init__(
+        self,
+        raw: Port,
+        context: ssl.SSLContext,
+        loop: asyncio.AbstractEventLoop,
+        established: Callable[[bytes | None], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        """`established` gets the client's certificate, which was verified; `failed` the reason why
+        there was no handshake."""
+        self._raw = raw
+        self._loop = loop
+        self._established = established
+        self._failed = failed
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._context = context
+        self._engine: ssl.SSLObject | None = None
+        self._is_shaken = self._is_lost = self._is_closed = False
+        # What is encrypted and the socket has not taken.
+        self._unsent: Bytes = b""
+        self._receive_ready: Callable[[], None] | None = None
+        self._send_ready: Callable[[], None] | None = None
+
+    def receive_into(self, room: memoryview, /) -> int:
+        if self._engine is None or not (self._incoming.pending or self._engine.pending()):
+            self._read_socket()
+        engine = self._engine
+        if engine is None:
+            return 0
+        try:
+            if not self._is_shaken:
+                self._shake_hands(engine)
+            return self._decrypt(engine, room)
+        except ssl.SSLWantReadError:
+            raise BlockingIOError from None
+        except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+            return 0
+        finally:
+            self._flush()
+
+    def send(self, data: Bytes, /) -> int:
+        engine = self._engine
+        if engine is None or not self._is_shaken:
+            raise ConnectionError("nothing can be sent before the TLS handshake")
+        self._flush()
+        if self._unsent:
+            raise BlockingIOError
+        piece = data if len(data) <= SEND_BYTES else memoryview(data)[:SEND_BYTES]
+        sent_bytes = engine.write(piece)
+        self._flush()
+        return sent_bytes
+
+    send_more = send
+
+    def send_slice(self, part: Slice, start: int, size: int) -> int:
+        return 0
+
+    def watch_receiving(self, ready: Callable[[], None]) -> None:
+        self._receive_ready = ready
+        self._raw.watch_receiving(ready)
+        self._remind()
+
+    def ignore_receiving(self) -> None:
+        self._receive_ready = None
+        self._raw.ignore_receiving()
+
+    def watch_sending(self, ready: Callable[[], None]) -> None:
+        self._send_ready = ready
+        self._raw.watch_sending(self._socket_takes)
+
+    def ignore_sending(self) -> None:
+        self._send_ready = None
+        if not self._unsent:
+            self._raw.ignore_sending()
+
+    def close(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._receive_ready = self._send_ready = None
+        try:
+            if self._engine is not None and self._is_shaken and not self._is_lost:
+                self._say_goodbye(self._engine)
+        except OSError:
+            pass
+        finally:
+            # The two refer to each other through the engine.
+            self._engine = None
+            self._raw.close()
+
+    # Inside
+
+    def _read_socket(self) -> None:
+        """BlockingIOError when the socket has nothing."""
+        count = self._raw.receive_into(_scratch)
+        if count and self._engine is None:
+            self._engine = self._context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        if count:
+            self._incoming.write(_scratch[:count])
+        else:
+            self._incoming.write_eof()
+
+    def _shake_hands(self, engine: ssl.SSLObject) -> None:
+        try:
+            engine.do_handshake()
+            self._established(engine.getpeercert(True))
+            self._is_shaken = True
+        except ssl.SSLWantReadError:
+            raise
+        except ssl.SSLEOFError:
+            self._failed("the client left during the handshake")
+            raise
+        except ssl.SSLError as problem:
+            self._is_lost = True
+            reason = problem.reason or str(problem)
+            self._failed(reason.lower().replace("_", " "))
+            raise
+        except ConnectionError as problem:
+            self._failed(str(problem))
+            raise
+
+    def _decrypt(self, engine: ssl.SSLObject, room: memoryview) -> int:
+        """Fills the room as far as what was read allows."""
+        # Typeshed does not know that a read into a buffer returns a number.
+        read = cast("Callable[[int, memoryview], int]", engine.read)
+        count = read(len(room), room)
+        while count < len(room):
+            try:
+                more = read(len(room) - count, room[count:])
+            except ssl.SSLError:
+                # Not enough for another record; an end or a fault shows again with the next read.
+                break
+            if not more:
+                break
+            count += more
+        else:
+            self._remind()
+        return count
+
+    def _remind(self) -> None:
+        """The socket does not say that there are bytes which it has handed over already."""
+        engine = self._engine
+        if engine is not None and (self._incoming.pending or engine.pending()):
+            self._loop.call_soon(self._receive_again)
+
+    def _receive_again(self) -> None:
+        engine = self._engine
+        if self._receive_ready is None or engine is None:
+            return
+        if self._incoming.pending or engine.pending():
+            self._receive_ready()
+
+    def _flush(self) -> None:
+        """Hands to the socket what is encrypted. OSError when the peer is lost."""
+        if self._outgoing.pending:
+            fresh = self._outgoing.read()
+            self._unsent = b"".join((self._unsent, fresh)) if self._unsent else fresh
+        if not self._unsent:
+            return
+        try:
+            sent_bytes = self._raw.send(self._unsent)
+        except BlockingIOError:
+            sent_bytes = 0
+        if sent_bytes == len(self._unsent):
+            self._unsent = b""
+        else:
+            self._unsent = memoryview(self._unsent)[sent_bytes:]
+            if not self._is_closed:
+                self._raw.watch_sending(self._socket_takes)
+
+    def _socket_takes(self) -> None:
+        try:
+            self._flush()
+        except OSError:
+            self._unsent = b""
+            self._is_lost = True
+        if self._unsent:
+            return
+        if self._send_ready is not None:
+            self._send_ready()
+        else:
+            self._raw.ignore_sending()
+
+    def _say_goodbye(self, engine: ssl.SSLObject) -> None:
+        """So that the client knows that nothing was cut off."""
+        with contextlib.suppress(ssl.SSLError):
+            engine.unwrap()
+        self._flush()

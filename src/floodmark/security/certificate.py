@@ -1,0 +1,111 @@
+"""A certificate's subject as Java writes it, its names, and when it expires. PURE.
+
+Kafka's principals and `ssl.principal.mapping.rules` see the subject in the form of RFC 2253 that
+Java's `X500Principal.getName()` gives, which Python's ssl module does not.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from floodmark.security import der
+
+_KEYWORDS = {
+    "2.5.4.3": "CN",
+    "2.5.4.6": "C",
+    "2.5.4.7": "L",
+    "2.5.4.8": "ST",
+    "2.5.4.9": "STREET",
+    "2.5.4.10": "O",
+    "2.5.4.11": "OU",
+    "0.9.2342.19200300.100.1.1": "UID",
+    "0.9.2342.19200300.100.1.25": "DC",
+}
+"""The attributes that RFC 2253 names; all others are written by number and in hexadecimal."""
+
+_ENCODINGS = {
+    0x0C: "utf-8",
+    0x12: "ascii",
+    0x13: "ascii",
+    0x14: "latin-1",
+    0x16: "ascii",
+    0x1C: "utf-32-be",
+    0x1E: "utf-16-be",
+}
+_ESCAPED = frozenset(',+"\\<>;')
+_SUBJECT_ALTERNATIVE_NAME = "2.5.29.17"
+_UTC_TIME = 0x17
+_EXPLICIT_VERSION = 0xA0
+_EXTENSIONS = 0xA3
+
+
+class Certificate(NamedTuple):
+    subject: str
+    not_after: datetime
+    alternative_names: frozenset[bytes]
+    """As they are encoded: only good for comparing."""
+
+
+def read_certificate(encoded: bytes) -> Certificate:
+    """ValueError when it is none."""
+    outer, _ = der.read_value(encoded)
+    signed = next(der.values(outer.content))
+    fields = list(der.values(signed.content))
+    if fields and fields[0].tag == _EXPLICIT_VERSION:
+        del fields[0]
+    if len(fields) < 6:
+        raise ValueError("this is not a certificate")
+    _, _, _, validity, subject = fields[:5]
+    _, not_after = der.values(validity.content)
+    return Certificate(
+        _name(subject.content),
+        _time(not_after),
+        _alternative_names(fields[6:]),
+    )
+
+
+def _name(content: bytes) -> str:
+    """The most specific part first, which is the last in the certificate."""
+    parts = []
+    for relative in der.values(content):
+        attributes = [_attribute(attribute.content) for attribute in der.values(relative.content)]
+        parts.append("+".join(attributes))
+    return ",".join(reversed(parts))
+
+
+def _attribute(content: bytes) -> str:
+    kind, value = der.values(content)
+    oid = der.dotted_oid(kind.content)
+    if oid not in _KEYWORDS or value.tag not in _ENCODINGS:
+        return f"{_KEYWORDS.get(oid, oid)}=#{value.encoded.hex()}"
+    return f"{_KEYWORDS[oid]}={_escaped(value.content.decode(_ENCODINGS[value.tag]))}"
+
+
+def _escaped(text: str) -> str:
+    escaped = "".join(f"\\{char}" if char in _ESCAPED else char for char in text)
+    if escaped.startswith(("#", " ")):
+        escaped = f"\\{escaped}"
+    if escaped.endswith(" ") and len(escaped) > 2:
+        escaped = f"{escaped[:-1]}\\ "
+    return escaped
+
+
+def _time(value: der.Value) -> datetime:
+    text = value.content.decode("ascii").removesuffix("Z")
+    if value.tag == _UTC_TIME:
+        # Two digits of a year: 50 to 99 are the last century's (RFC 5280).
+        text = f"{'19' if text[:2] >= '50' else '20'}{text}"
+    return datetime.strptime(text, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+
+
+def _alternative_names(rest: list[der.Value]) -> frozenset[bytes]:
+    for field in rest:
+        if field.tag != _EXTENSIONS:
+            continue
+        for extension in der.values(next(der.values(field.content)).content):
+            kind, *_, value = der.values(extension.content)
+            if der.dotted_oid(kind.content) == _SUBJECT_ALTERNATIVE_NAME:
+                names = next(der.values(value.content))
+                return frozenset(name.encoded for name in der.values(names.content))
+    return frozenset()
