@@ -224,7 +224,7 @@ class Broker:
         yield Part(self.tls.start, self.tls.close)
         yield Part(self.sasl.start, self.sasl.close)
         yield Part(self._accept, self.network.stop_accepting)
-        if self._cluster_dir:
+        if self._in_cluster:
             hand_over = HandOver(self.broker_id, self.metadata, self.controller_client, self.clock)
             yield Part(stop=hand_over.run)
 

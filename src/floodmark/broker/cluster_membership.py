@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -24,7 +25,13 @@ from floodmark.controller.liveness import UntilGone
 from floodmark.metadata import acl_nodes, paths
 from floodmark.metadata.adoption import FoundFolder, stray_partitions
 from floodmark.metadata.cache import MetadataCache
-from floodmark.metadata.image import NO_LEADER, BrokerInfo, Delta, MetadataImage
+from floodmark.metadata.image import (
+    NO_LEADER,
+    BrokerInfo,
+    Delta,
+    ImageChange,
+    MetadataImage,
+)
 from floodmark.metadata.loader import Identity, load_identity, load_image, load_settings
 from floodmark.metadata.registration import Registration
 from floodmark.metadata.store import Delete, NodeExists, SessionEvent, Store, StoreError
@@ -254,9 +261,19 @@ class ClusterMembership:
         """Until the controller has noticed us again, others lead what we led: we acknowledge
         nothing in their place."""
         await self._cache.publish(_without_leader(self._cache.image, self._broker_id))
+        known = list(self._cache.image.topics)
         await self._store.open()
         self._is_session_lost = False
         await self._register()
+        await self._forget_deleted(known)
+
+    async def _forget_deleted(self, known: Sequence[str]) -> None:
+        """Deletions that nobody told us of while we were not registered. The controller tells what
+        there is, and from now on what is deleted, but not what was."""
+        stored = set(await self._store.children(paths.TOPICS))
+        gone = dict.fromkeys(name for name in known if name not in stored)
+        if gone:
+            await self._cache.publish(self._cache.image.apply(ImageChange(topics=gone)))
 
 
 def _without_leader(image: MetadataImage, leader: int | None = None) -> MetadataImage:

@@ -119,3 +119,16 @@ async def test_acls_and_quotas_reach_every_broker(cluster: Cluster) -> None:
     wait_for(lambda: all(len(quotas_in(cluster.image(i).configs)) == 2 for i in IDS))
     take_all(controller)
     wait_for(lambda: not any(cluster.image(i).acls for i in IDS))
+
+
+async def test_a_setting_of_one_broker_is_changed_at_that_broker_whoever_is_the_controller(
+    cluster: Cluster,
+) -> None:
+    other = next(i for i in IDS if i != cluster.controller)
+    async with Admin(cluster.brokers[other].bootstrap_servers) as admin:
+        resource = ConfigResource(ResourceType.BROKER, str(other))
+        (outcome,) = await admin.alter_configs({resource: {"num.io.threads": "9"}})
+        assert outcome.error is None
+    slots = {i: cluster.brokers[i].broker.config for i in IDS}
+    wait_for(lambda: cluster.brokers[other].broker.config.get_int("num.io.threads") == 9)
+    assert all(slots[i].get_int("num.io.threads") != 9 for i in IDS if i != other)
