@@ -9,7 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from floodmark.metadata import paths
 from floodmark.metadata.store import Operation, operation_bytes
+
+
+def _belongs_to_the_one_before(operation: Operation) -> bool:
+    """A list of eligible leaders names the version of the state that stands before it. Without
+    each other they would not be what a controller expects to find, and its next write would fail.
+    """
+    return paths.is_eligible_path(operation.path)
 
 
 def cut(operations: Sequence[Operation], limit_bytes: int | None) -> Iterator[list[Operation]]:
@@ -18,7 +26,8 @@ def cut(operations: Sequence[Operation], limit_bytes: int | None) -> Iterator[li
     size = 0
     for operation in operations:
         more = operation_bytes(operation)
-        if limit_bytes is not None and piece and size + more > limit_bytes:
+        is_full = limit_bytes is not None and piece and size + more > limit_bytes
+        if is_full and not _belongs_to_the_one_before(operation):
             yield piece
             piece, size = [], 0
         piece.append(operation)
