@@ -66,11 +66,11 @@ demo: .venv/spark
 # Fresh seeds for everything that the gate runs with fixed ones; prints them, stops at a failure.
 MINUTES ?= 20
 explore: setup
-	$(BIN)/python tools/explore.py --minutes $(MINUTES)
+	FLOODMARK_EOS_CLUSTER=1 $(BIN)/python tools/explore.py --minutes $(MINUTES)
 
 # Hours: thousands of crashes, millions of hostile requests, many more simulated schedules.
 soak: .venv/spark
-	FLOODMARK_CRASH_ROUNDS=3000 FLOODMARK_EOS_ROUNDS=1000 FLOODMARK_COMPACTION_KILLS=200 FLOODMARK_CLUSTER_ROUNDS=1000 FLOODMARK_FAULT_ROUNDS=100 \
+	FLOODMARK_CRASH_ROUNDS=3000 FLOODMARK_EOS_ROUNDS=1000 FLOODMARK_EOS_CLUSTER=1 FLOODMARK_COMPACTION_KILLS=200 FLOODMARK_CLUSTER_ROUNDS=1000 FLOODMARK_FAULT_ROUNDS=100 \
 	FLOODMARK_FUZZ_REQUESTS=2000000 FLOODMARK_SIM_SCHEDULES=20000 $(PYTEST) -q --timeout=0 tests/crash tests/fuzz tests/simulation
 	FLOODMARK_SPARK_KILLS=20 FLOODMARK_SPARK_OUTAGE_SECONDS=60 FLOODMARK_SPARK_PARTITION_MB=10000 \
 	$(PYTEST) -q --timeout=0 tests/spark/test_exactly_once.py tests/spark/test_bad_input.py tests/spark/test_memory.py

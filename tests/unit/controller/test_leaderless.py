@@ -7,8 +7,10 @@ from uuid import UUID
 import pytest
 
 from floodmark.config import BrokerConfig
+from floodmark.controller.cutting import cut
 from floodmark.controller.decision import View
 from floodmark.controller.membership import brokers_changed
+from floodmark.metadata import paths
 from floodmark.metadata.image import (
     NO_LEADER,
     BrokerInfo,
@@ -17,6 +19,7 @@ from floodmark.metadata.image import (
     PartitionImage,
     TopicImage,
 )
+from floodmark.metadata.store import Create, Operation, SetData
 
 
 def test_a_partition_that_could_have_a_leader_gets_one_though_no_broker_has_changed() -> None:
@@ -39,6 +42,16 @@ def test_a_partition_that_could_have_a_leader_gets_one_though_no_broker_has_chan
 )
 def test_other_partitions_stay_as_they_are(partition: PartitionImage) -> None:
     assert not looked_at(partition, live=(1, 2)).operations
+
+
+def test_eligible_leaders_are_stored_together_with_their_state() -> None:
+    """Found by the simulator: a list that belongs to another state kept every later one out."""
+    operations: list[Operation] = [
+        SetData(paths.state_path("orders", 0), b"x" * 100),
+        Create(paths.eligible_path("orders", 0), b"x" * 100),
+        SetData(paths.state_path("orders", 1), b"x" * 100),
+    ]
+    assert list(cut(operations, 10)) == [operations[:2], operations[2:]]
 
 
 def looked_at(partition: PartitionImage, live: tuple[int, ...]):
