@@ -29,7 +29,6 @@ VALUES: dict[str, Any] = {
     "session_id": 0,
     "state_filters": [],
     "states_filter": [],
-    "timeout_ms": 10_000,
     "transactional_id_pattern": None,
     "types_filter": [],
 }

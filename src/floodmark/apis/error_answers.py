@@ -29,8 +29,14 @@ ALWAYS_AT_THE_TOP = frozenset(
     }
 )
 
-EVERYWHERE = frozenset({ApiKey.ALTER_PARTITION_REASSIGNMENTS, ApiKey.ELECT_LEADERS})
-"""Say it at the top and for each partition."""
+EVERYWHERE = frozenset(
+    {
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        ApiKey.ELECT_LEADERS,
+    }
+)
+"""Say it at the top and for each partition, or user."""
 
 BLANKS: dict[ApiKey, Mapping[str, Any]] = {
     ApiKey.PRODUCE: {"base_offset": -1},
