@@ -30,13 +30,8 @@ def cut(operations: Sequence[Operation], limit_bytes: int | None) -> Iterator[li
     size = 0
     for operation in operations:
         more = operation_bytes(operation)
-<<<<<<< HEAD
-        is_list = operation.path.endswith(f"/{paths.ELIGIBLE}")
-        if limit_bytes is not None and piece and not is_list and size + more > limit_bytes:
-=======
         is_full = limit_bytes is not None and piece and size + more > limit_bytes
         if is_full and not _belongs_to_the_one_before(operation):
->>>>>>> kit
             yield piece
             piece, size = [], 0
         piece.append(operation)
