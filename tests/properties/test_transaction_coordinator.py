@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from floodmark.coordinators.shard import Producer
-from floodmark.coordinators.transactions.ports import NO_LEADER
 from floodmark.coordinators.transactions.states import EMPTY, ONGOING
+from floodmark.vocabulary import NO_LEADER
 from floodmark.wire.errors import ErrorCode
 from kit.flushed import COMMITS_LATER
 from kit.loop_machine import settle

@@ -18,11 +18,11 @@ from floodmark.records.batch import HEADER_BYTES, BatchHeader, read_header
 from floodmark.replication.replica import AppendOutcome
 from floodmark.storage.errors import AppendRefused
 from floodmark.storage.producers.transaction_guards import Guard, Unguarded
+from floodmark.vocabulary import TopicPartition
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.produce import ProduceRequest, TopicProduceData
 
-Key = tuple[str, int]
-Refusals = dict[Key, AppendOutcome]
+Refusals = dict[TopicPartition, AppendOutcome]
 
 TOPIC_IDS_SINCE = 13
 ADDS_PARTITIONS_SINCE = 12
@@ -48,13 +48,13 @@ class Verified:
     """
 
     refusals: Refusals
-    guards: dict[Key, Guard]
+    guards: dict[TopicPartition, Guard]
     default: Unguarded = Unguarded.MUST_BE_OPEN
 
-    def guard_of(self, key: Key) -> Guard:
+    def guard_of(self, key: TopicPartition) -> Guard:
         return self.guards.get(key, self.default)
 
-    def refuse(self, context: RequestContext, errors: dict[Key, ErrorCode]) -> Verified:
+    def refuse(self, context: RequestContext, errors: dict[TopicPartition, ErrorCode]) -> Verified:
         self.refusals.update(_refusals(context, errors))
         return self
 
@@ -78,7 +78,7 @@ def verify_transaction(
 
     Whatever has happened meanwhile, the guards tell the logs at the moment of the append.
     """
-    batches: dict[Key, BatchHeader] = {}
+    batches: dict[TopicPartition, BatchHeader] = {}
     for topic in request.topic_data:
         name = topic_name(context, topic)
         if name is None or is_closed(context, name):
@@ -114,7 +114,9 @@ def verify_transaction(
     return _verified_later(context, verified, outcome)
 
 
-def _start(context: RequestContext, batches: dict[Key, BatchHeader], verified: Verified) -> None:
+def _start(
+    context: RequestContext, batches: dict[TopicPartition, BatchHeader], verified: Verified
+) -> None:
     """Takes the guards, before the coordinator is asked: an answer to an older question must not
     let anything pass."""
     now_ms = context.services.clock.now_ms()
@@ -158,12 +160,12 @@ def _is_wanted(context: RequestContext) -> bool:
 
 
 async def _verified_later(
-    context: RequestContext, verified: Verified, outcome: Awaitable[dict[Key, ErrorCode]]
+    context: RequestContext, verified: Verified, outcome: Awaitable[dict[TopicPartition, ErrorCode]]
 ) -> Verified:
     return verified.refuse(context, await outcome)
 
 
-def _refusals(context: RequestContext, errors: dict[Key, ErrorCode]) -> Refusals:
+def _refusals(context: RequestContext, errors: dict[TopicPartition, ErrorCode]) -> Refusals:
     return {
         key: AppendOutcome(
             _as_known_to(context.api_version, error),

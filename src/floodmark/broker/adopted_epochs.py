@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from floodmark.broker.adopted_batches import sound_batches
-from floodmark.storage.checkpoints import CorruptCheckpoint, TopicPartition, read_pairs
+from floodmark.storage.checkpoints import CorruptCheckpoint, read_pairs
 from floodmark.storage.files import Files
 from floodmark.storage.log.leader_epochs import FILE_NAME
 from floodmark.storage.log_dir import FoundPartition
 from floodmark.storage.recovery.segment_files import log_paths
+from floodmark.vocabulary import TopicPartition
 
 
 def last_leader_epochs(files: Files, found: Sequence[FoundPartition]) -> dict[TopicPartition, int]:

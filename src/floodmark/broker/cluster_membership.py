@@ -25,18 +25,13 @@ from floodmark.controller.liveness import UntilGone
 from floodmark.metadata import acl_nodes, paths
 from floodmark.metadata.adoption import FoundFolder, stray_partitions
 from floodmark.metadata.cache import MetadataCache
-from floodmark.metadata.image import (
-    NO_LEADER,
-    BrokerInfo,
-    Delta,
-    ImageChange,
-    MetadataImage,
-)
+from floodmark.metadata.image import BrokerInfo, Delta, ImageChange, MetadataImage
 from floodmark.metadata.loader import Identity, load_identity, load_image, load_settings
 from floodmark.metadata.registration import Registration
 from floodmark.metadata.store import Delete, NodeExists, SessionEvent, Store, StoreError
 from floodmark.occurrences import Occurrences
 from floodmark.replication.control_fence import ControlFence
+from floodmark.vocabulary import NO_LEADER
 
 logger = logging.getLogger(__name__)
 

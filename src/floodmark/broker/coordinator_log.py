@@ -22,12 +22,13 @@ from floodmark.coordinators.ports import (
 )
 from floodmark.metadata.cache import MetadataCache
 from floodmark.occurrences import Occurrences
-from floodmark.records.batch import NO_SEQUENCE, iter_headers
+from floodmark.records.batch import iter_headers
 from floodmark.replication.replica import ACKS_ALL, AppendOutcome, Replica
 from floodmark.replication.replica_manager import ReplicaManager
 from floodmark.storage.errors import AppendRefused as LogRefused
 from floodmark.storage.errors import OffsetOutOfRange, StorageError, told_to_clients
 from floodmark.storage.producers.transaction_guards import Guard, Unguarded
+from floodmark.vocabulary import NO_SEQUENCE
 from floodmark.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)

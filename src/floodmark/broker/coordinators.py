@@ -25,8 +25,8 @@ from floodmark.metadata.image import (
     MetadataImage,
 )
 from floodmark.records.compression import Compression
-from floodmark.replication.fetching import ReplicaKey
 from floodmark.replication.replica_manager import ReplicaManager
+from floodmark.vocabulary import TopicPartition
 from floodmark.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class Coordination:
         if self._is_made("transactions"):
             self.transactions.close()
 
-    def _is_led(self, key: ReplicaKey) -> bool:
+    def _is_led(self, key: TopicPartition) -> bool:
         replica = self._replicas.find(key)
         return replica is not None and replica.core.is_leader
 

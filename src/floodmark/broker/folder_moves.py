@@ -19,13 +19,13 @@ from typing import TypeVar
 from floodmark.broker.delayed_work import Deferred
 from floodmark.clock import Clock
 from floodmark.records.batch import HEADER_BYTES, read_header
-from floodmark.replication.fetching import ReplicaKey
 from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
 from floodmark.storage.errors import StorageError
 from floodmark.storage.files import FileSlice
 from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_manager import LogManager
+from floodmark.vocabulary import TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -59,10 +59,10 @@ class FolderMoves:
         self._clock = clock
         self._executor = executor
         self._deferred = deferred
-        self._wanted: dict[ReplicaKey, Path] = {}
+        self._wanted: dict[TopicPartition, Path] = {}
         self._task: asyncio.Task[None] | None = None
 
-    def request(self, key: ReplicaKey, target: Path) -> None:
+    def request(self, key: TopicPartition, target: Path) -> None:
         """Move a partition that is here; to the folder where it lies, stay there."""
         log = self._logs.get(*key)
         if log is not None and log.directory.parent == target:
@@ -96,7 +96,7 @@ class FolderMoves:
             if self._wanted.get(key) == target:
                 del self._wanted[key]
 
-    async def _move(self, key: ReplicaKey, target: Path) -> None:
+    async def _move(self, key: TopicPartition, target: Path) -> None:
         while True:
             replica = self._replicas.find(key)
             if replica is None:

@@ -12,12 +12,9 @@ from floodmark.controller import known_brokers
 from floodmark.controller.decision import Decision, View
 from floodmark.controller.elections import changed_under_leader, led_by
 from floodmark.controller.eligible_replicas import without
-from floodmark.controller.partition_states import (
-    PartitionKey,
-    min_in_sync_replicas,
-    store_partitions,
-)
+from floodmark.controller.partition_states import min_in_sync_replicas, store_partitions
 from floodmark.metadata.image import BrokerInfo, ImageChange, MetadataImage, PartitionImage
+from floodmark.vocabulary import TopicPartition
 from floodmark.wire.errors import ErrorCode
 
 UNKNOWN_BROKER_EPOCH = -1
@@ -28,7 +25,7 @@ class ShutdownAnswer:
     """`remaining` are partitions that the broker still leads and that another may take soon."""
 
     error_code: ErrorCode
-    remaining: tuple[PartitionKey, ...] = ()
+    remaining: tuple[TopicPartition, ...] = ()
 
 
 def controlled_shutdown(
@@ -42,8 +39,8 @@ def controlled_shutdown(
     stopping = replace(known, is_shutting_down=True)
     brokers = {broker_id: stopping}
     now = replace(view, image=view.image.apply(ImageChange(brokers=brokers)))
-    changed: dict[PartitionKey, PartitionImage] = {}
-    remaining: list[PartitionKey] = []
+    changed: dict[TopicPartition, PartitionImage] = {}
+    remaining: list[TopicPartition] = []
     for name, topic in now.image.topics.items():
         for index, partition in enumerate(topic.partitions):
             after = _without(now, name, partition, broker_id)

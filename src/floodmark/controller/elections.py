@@ -13,12 +13,12 @@ from typing import NamedTuple
 from floodmark.controller.decision import Decision, Refusal, View
 from floodmark.controller.eligible_replicas import is_below_minimum, with_isr
 from floodmark.controller.partition_states import (
-    PartitionKey,
     is_unclean_allowed,
     min_in_sync_replicas,
     store_partitions,
 )
-from floodmark.metadata.image import NO_LEADER, MetadataImage, PartitionImage
+from floodmark.metadata.image import MetadataImage, PartitionImage
+from floodmark.vocabulary import NO_LEADER, TopicPartition
 from floodmark.wire.errors import ErrorCode
 
 
@@ -90,13 +90,13 @@ def changed_under_leader(image: MetadataImage, partition: PartitionImage) -> Par
 
 
 def elect_leaders(
-    view: View, election_type: ElectionType, wanted: list[PartitionKey] | None
+    view: View, election_type: ElectionType, wanted: list[TopicPartition] | None
 ) -> Decision[list[ElectionAnswer]]:
     """ElectLeaders: for the partitions wanted, or (None) for all that need it."""
     image = view.image
     keys = _all_partitions(image) if wanted is None else wanted
     answers: list[ElectionAnswer] = []
-    changed: dict[PartitionKey, PartitionImage] = {}
+    changed: dict[TopicPartition, PartitionImage] = {}
     for key in dict.fromkeys(keys):
         partition = image.partition(*key)
         outcome: PartitionImage | Refusal
@@ -127,7 +127,7 @@ def next_leader(view: View, topic: str, partition: PartitionImage) -> PartitionI
     )
 
 
-def _all_partitions(image: MetadataImage) -> list[PartitionKey]:
+def _all_partitions(image: MetadataImage) -> list[TopicPartition]:
     return [
         (name, index)
         for name, topic in image.topics.items()

@@ -13,13 +13,10 @@ from uuid import UUID
 
 from floodmark.controller.decision import Decision, View
 from floodmark.controller.eligible_replicas import with_isr
-from floodmark.controller.partition_states import (
-    PartitionKey,
-    min_in_sync_replicas,
-    store_partitions,
-)
+from floodmark.controller.partition_states import min_in_sync_replicas, store_partitions
 from floodmark.controller.reassignment import completed
 from floodmark.metadata.image import MetadataImage, PartitionImage, TopicImage
+from floodmark.vocabulary import TopicPartition
 from floodmark.wire.errors import ErrorCode
 
 UNKNOWN_BROKER_EPOCH = -1
@@ -66,7 +63,7 @@ def alter_partitions(
     if sender is None or sender.broker_epoch != broker_epoch:
         return Decision(AlterPartitionAnswer(ErrorCode.STALE_BROKER_EPOCH, []))
     answers: list[IsrAnswer] = []
-    changed: dict[PartitionKey, PartitionImage] = {}
+    changed: dict[TopicPartition, PartitionImage] = {}
     for proposal in proposals:
         outcome = _decide(view, broker_id, proposal)
         if isinstance(outcome, ErrorCode):

@@ -13,8 +13,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from floodmark.metadata import paths
-from floodmark.metadata.image import NO_LEADER, BrokerInfo, MetadataImage
+from floodmark.metadata.image import BrokerInfo, MetadataImage
 from floodmark.metadata.store import SetData
+from floodmark.vocabulary import NO_LEADER
 
 UNKNOWN_EPOCH = -1
 

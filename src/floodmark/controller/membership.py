@@ -9,17 +9,9 @@ from floodmark.controller import known_brokers
 from floodmark.controller.decision import Decision, View, then
 from floodmark.controller.elections import changed_under_leader, led_by, next_leader
 from floodmark.controller.eligible_replicas import without
-from floodmark.controller.partition_states import (
-    PartitionKey,
-    min_in_sync_replicas,
-    store_partitions,
-)
-from floodmark.metadata.image import (
-    NO_LEADER,
-    BrokerInfo,
-    ImageChange,
-    PartitionImage,
-)
+from floodmark.controller.partition_states import min_in_sync_replicas, store_partitions
+from floodmark.metadata.image import BrokerInfo, ImageChange, PartitionImage
+from floodmark.vocabulary import NO_LEADER, TopicPartition
 
 
 def brokers_changed(view: View, registered: Mapping[int, BrokerInfo]) -> Decision[None]:
@@ -44,7 +36,7 @@ def lead_leaderless(view: View) -> Decision[None]:
     the leaderships of a broker and before it has noted that the broker is gone. When that broker
     turns out to be there after all, nothing else says that it is to lead again.
     """
-    changed: dict[PartitionKey, PartitionImage] = {}
+    changed: dict[TopicPartition, PartitionImage] = {}
     for name, topic in view.image.topics.items():
         for index, partition in enumerate(topic.partitions):
             is_stored = partition.partition_epoch >= 0
@@ -95,7 +87,7 @@ def broker_registered(view: View, broker: BrokerInfo) -> Decision[BrokerInfo]:
     is_back = known is not None and known.broker_epoch == broker.broker_epoch and known.is_fenced
     image = view.image.apply(ImageChange(brokers={broker.id: broker}))
     now = replace(view, image=image)
-    changed: dict[PartitionKey, PartitionImage] = {}
+    changed: dict[TopicPartition, PartitionImage] = {}
     for name, topic in image.topics.items():
         for index, partition in enumerate(topic.partitions):
             if broker.id not in partition.replicas:
@@ -126,7 +118,7 @@ def broker_gone(view: View, broker_id: int) -> Decision[None]:
     fenced = None if known is None else replace(known, is_fenced=True, is_shutting_down=False)
     image = view.image.apply(ImageChange(brokers={broker_id: fenced}))
     now = replace(view, image=image)
-    changed: dict[PartitionKey, PartitionImage] = {}
+    changed: dict[TopicPartition, PartitionImage] = {}
     for name, topic in image.topics.items():
         for index, partition in enumerate(topic.partitions):
             if broker_id not in partition.isr and partition.leader != broker_id:

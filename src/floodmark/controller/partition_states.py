@@ -11,12 +11,11 @@ from floodmark.controller.decision import View
 from floodmark.metadata import paths
 from floodmark.metadata.image import ImageChange, MetadataImage, PartitionImage, TopicImage
 from floodmark.metadata.store import Create, Delete, Operation, SetData
-
-PartitionKey = tuple[str, int]
+from floodmark.vocabulary import TopicPartition
 
 
 def store_partitions(
-    image: MetadataImage, changed: Mapping[PartitionKey, PartitionImage]
+    image: MetadataImage, changed: Mapping[TopicPartition, PartitionImage]
 ) -> tuple[list[Operation], ImageChange]:
     """Each write expects the version that the old partition epoch says: nobody else wrote since."""
     operations: list[Operation] = []

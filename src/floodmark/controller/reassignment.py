@@ -16,12 +16,12 @@ from floodmark.controller.decision import Decision, Refusal, View
 from floodmark.controller.elections import elect, led_by, told_anew
 from floodmark.controller.eligible_replicas import with_isr
 from floodmark.controller.partition_states import (
-    PartitionKey,
     is_unclean_allowed,
     min_in_sync_replicas,
     store_partitions,
 )
-from floodmark.metadata.image import NO_LEADER, PartitionImage
+from floodmark.metadata.image import PartitionImage
+from floodmark.vocabulary import NO_LEADER, TopicPartition
 from floodmark.wire.errors import ErrorCode
 
 
@@ -55,7 +55,7 @@ def reassign_partitions(
     view: View, wanted: Sequence[Reassignment], *, allow_factor_change: bool = True
 ) -> Decision[list[ReassignmentAnswer]]:
     answers: list[ReassignmentAnswer] = []
-    changed: dict[PartitionKey, PartitionImage] = {}
+    changed: dict[TopicPartition, PartitionImage] = {}
     for one in wanted:
         key = (one.topic, one.partition)
         outcome = _decide(view, one, allow_factor_change)
@@ -73,7 +73,7 @@ def reassign_partitions(
 
 def complete_all(view: View) -> Decision[None]:
     """For a new controller: moves that were complete when the one before ended."""
-    changed: dict[PartitionKey, PartitionImage] = {}
+    changed: dict[TopicPartition, PartitionImage] = {}
     for name, topic in view.image.topics.items():
         for index, partition in enumerate(topic.partitions):
             after = completed(view, name, partition)

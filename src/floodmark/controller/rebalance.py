@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 
 from floodmark.controller.decision import Decision, View
 from floodmark.controller.elections import led_by, next_leader
-from floodmark.controller.partition_states import PartitionKey, store_partitions
+from floodmark.controller.partition_states import store_partitions
 from floodmark.controller.reassignment import is_moving
-from floodmark.metadata.image import CLUSTER_DEFAULT, NO_LEADER, MetadataImage, PartitionImage
+from floodmark.metadata.image import CLUSTER_DEFAULT, MetadataImage, PartitionImage
+from floodmark.vocabulary import NO_LEADER, TopicPartition
 
 A = TypeVar("A")
 
@@ -24,7 +25,7 @@ def rebalance_leaders(view: View) -> Decision[int]:
     """Moves the leaders of brokers that lead too few of the partitions that prefer them; more than
     `leader.imbalance.per.broker.percentage` of these are led by others. The answer is how many."""
     allowed = view.config.get_int("leader.imbalance.per.broker.percentage") / 100
-    changed: dict[PartitionKey, PartitionImage] = {}
+    changed: dict[TopicPartition, PartitionImage] = {}
     for preferred, keys in _by_preferred_leader(view.image).items():
         misplaced = [key for key in keys if _partition(view.image, key).leader != preferred]
         if len(misplaced) / len(keys) > allowed and view.image.is_active(preferred):
@@ -33,8 +34,8 @@ def rebalance_leaders(view: View) -> Decision[int]:
     return Decision(len(changed), operations, change)
 
 
-def _by_preferred_leader(image: MetadataImage) -> dict[int, list[PartitionKey]]:
-    found: dict[int, list[PartitionKey]] = defaultdict(list)
+def _by_preferred_leader(image: MetadataImage) -> dict[int, list[TopicPartition]]:
+    found: dict[int, list[TopicPartition]] = defaultdict(list)
     for name, topic in image.topics.items():
         for index, partition in enumerate(topic.partitions):
             found[partition.replicas[0]].append((name, index))
@@ -42,8 +43,8 @@ def _by_preferred_leader(image: MetadataImage) -> dict[int, list[PartitionKey]]:
 
 
 def _given_back(
-    image: MetadataImage, preferred: int, keys: Iterable[PartitionKey]
-) -> dict[PartitionKey, PartitionImage]:
+    image: MetadataImage, preferred: int, keys: Iterable[TopicPartition]
+) -> dict[TopicPartition, PartitionImage]:
     """Partitions on the move are left alone: their order of replicas is not the last word."""
     return {
         key: led_by(partition, preferred, partition.isr)
@@ -52,7 +53,7 @@ def _given_back(
     }
 
 
-def _partition(image: MetadataImage, key: PartitionKey) -> PartitionImage:
+def _partition(image: MetadataImage, key: TopicPartition) -> PartitionImage:
     topic, index = key
     return image.topics[topic].partitions[index]
 

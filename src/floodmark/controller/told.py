@@ -14,7 +14,6 @@ from uuid import UUID
 
 from floodmark.controller.instructions import LEADER_DURING_DELETE, SECURITY_PROTOCOLS
 from floodmark.metadata.image import (
-    NO_LEADER,
     BrokerInfo,
     Endpoint,
     ImageChange,
@@ -22,6 +21,7 @@ from floodmark.metadata.image import (
     PartitionImage,
     TopicImage,
 )
+from floodmark.vocabulary import NO_LEADER
 from floodmark.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from floodmark.wire.messages.stop_replica import StopReplicaRequest
 from floodmark.wire.messages.update_metadata import UpdateMetadataBroker, UpdateMetadataRequest

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from floodmark.metadata.image import MetadataImage, PartitionImage, TopicImage
+from floodmark.vocabulary import NO_PRODUCER_ID
 
 NO_EPOCH = -1
-NO_PRODUCER_ID = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,6 @@ from floodmark.security.resources import ResourcePattern
 K = TypeVar("K")
 V = TypeVar("V")
 
-NO_LEADER = -1
 CONSUMER_OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 INTERNAL_TOPICS = frozenset(

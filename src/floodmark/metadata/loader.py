@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from floodmark.metadata import acl_nodes, paths
 from floodmark.metadata.image import (
-    NO_LEADER,
     BrokerInfo,
     ConfigResource,
     Features,
@@ -19,6 +18,7 @@ from floodmark.metadata.image import (
 )
 from floodmark.metadata.paths import PartitionState, TopicAssignment
 from floodmark.metadata.store import Node, Store, StoreUnavailable
+from floodmark.vocabulary import NO_LEADER
 
 
 class Identity(NamedTuple):

@@ -10,8 +10,8 @@ from floodmark.observability.health import disk_space
 from floodmark.observability.lag import LagReader
 from floodmark.observability.readings import Readings, Turns
 from floodmark.observability.sources import Sources
-from floodmark.replication.partition import NO_LEADER
 from floodmark.replication.replica import Replica
+from floodmark.vocabulary import NO_LEADER
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.errors import ErrorCode
 

@@ -17,6 +17,9 @@ from fastcrc import crc32
 
 from floodmark.records.compression import Compression
 from floodmark.records.errors import CorruptRecord, UnsupportedMagic
+from floodmark.vocabulary import (
+    NO_SEQUENCE,
+)
 
 Buffer = bytes | bytearray | memoryview
 WritableBuffer = bytearray | memoryview
@@ -38,11 +41,6 @@ TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
 DELETE_HORIZON_BIT: Final = 0x40
 
-NO_PRODUCER_ID: Final = -1
-NO_PRODUCER_EPOCH: Final = -1
-NO_SEQUENCE: Final = -1
-NO_TIMESTAMP: Final = -1
-NO_LEADER_EPOCH: Final = -1
 
 _BASE_OFFSET: Final = Struct(">q")
 _LEADER_EPOCH: Final = Struct(">i")

@@ -9,9 +9,10 @@ from enum import IntEnum
 from struct import Struct
 from typing import Final, NamedTuple
 
-from floodmark.records.batch import NO_SEQUENCE, Buffer
+from floodmark.records.batch import Buffer
 from floodmark.records.errors import CorruptRecord
 from floodmark.records.record import Record, encode_batch, iter_records
+from floodmark.vocabulary import NO_SEQUENCE
 
 _KEY: Final = Struct(">hh")
 _VALUE: Final = Struct(">hi")

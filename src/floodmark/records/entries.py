@@ -12,16 +12,10 @@ from typing import Final
 
 from fastcrc import crc32
 
-from floodmark.records.batch import (
-    MAGIC,
-    NO_LEADER_EPOCH,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    TRANSACTIONAL_BIT,
-)
+from floodmark.records.batch import MAGIC, TRANSACTIONAL_BIT
 from floodmark.records.compression import Compression, compress
 from floodmark.records.record import encode_varint
+from floodmark.vocabulary import NO_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 
 # The header in two parts: the checksum stands at the end of the first and covers the second.
 _FRONT: Final = Struct(">qiibI")

@@ -20,11 +20,6 @@ from floodmark.records.batch import (
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
     MAGIC,
-    NO_LEADER_EPOCH,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    NO_TIMESTAMP,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
@@ -41,6 +36,13 @@ from floodmark.records.limits import (
     READABLE_ITEMS,
     most_items,
     most_unpacked_bytes,
+)
+from floodmark.vocabulary import (
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
 )
 
 Header = tuple[str, bytes | None]

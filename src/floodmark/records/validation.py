@@ -24,8 +24,6 @@ from floodmark.records.batch import (
     LOG_OVERHEAD_BYTES,
     MAGIC,
     MIN_BATCH_LENGTH,
-    NO_PRODUCER_ID,
-    NO_TIMESTAMP,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
@@ -41,6 +39,7 @@ from floodmark.records.errors import CorruptRecord, DecompressionTooLarge, Inval
 from floodmark.records.limits import READABLE_ITEMS, RECORD_ERRORS
 from floodmark.records.scan import LEAST_MS, MOST_MS, Noted, Scanned, scan_records
 from floodmark.steps import Steps
+from floodmark.vocabulary import NO_PRODUCER_ID, NO_TIMESTAMP
 from floodmark.wire.errors import ErrorCode
 
 NO_LIMIT_MS: Final = (1 << 63) - 1

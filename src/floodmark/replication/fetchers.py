@@ -17,12 +17,12 @@ from floodmark.clock import Clock
 from floodmark.config.broker_config import BrokerConfig
 from floodmark.replication.fetcher import Ask, FetcherSettings, LeaderFetcher
 from floodmark.replication.following_session import FollowerLimits, TopicPartition
-from floodmark.replication.partition import NO_LEADER
 from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
 from floodmark.replication.supervised import repeat
 from floodmark.storage.errors import StorageError
 from floodmark.storage.log_manager import Cut, LogManager
+from floodmark.vocabulary import NO_LEADER
 
 NEWCOMERS_WAIT_MS = 50
 """A fetch of newcomers that is called off, because they were handed over, still holds up its

@@ -24,10 +24,10 @@ from floodmark.replication.replica import (
 )
 from floodmark.storage.errors import StorageError
 from floodmark.storage.log.leader_epochs import UNDEFINED_EPOCH
+from floodmark.vocabulary import TopicPartition
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 
-ReplicaKey: TypeAlias = tuple[str, int]
-Targets: TypeAlias = Sequence[tuple[ReplicaKey | None, FetchTarget]]
+Targets: TypeAlias = Sequence[tuple[TopicPartition | None, FetchTarget]]
 """What is asked for; a target whose topic id is unknown comes without a key."""
 
 CONSUMER = -1
@@ -54,8 +54,8 @@ class FetchLimits(NamedTuple):
 class Replicas(Protocol):
     """What a fetch needs of the replica manager."""
 
-    def find(self, key: ReplicaKey) -> Replica | None: ...
-    def missing(self, key: ReplicaKey) -> ErrorCode: ...
+    def find(self, key: TopicPartition) -> Replica | None: ...
+    def missing(self, key: TopicPartition) -> ErrorCode: ...
     def disk_failed(self, replica: Replica, problem: StorageError | OSError) -> None: ...
     def closest(self, replica: Replica, rack: str, fetch_offset: int) -> int | None: ...
     def found_damage(self, replica: Replica, problem: CorruptRecord) -> None: ...
@@ -91,7 +91,7 @@ class Fetch:
         self._rack = limits.rack
 
     @property
-    def keys(self) -> list[ReplicaKey]:
+    def keys(self) -> list[TopicPartition]:
         return [key for key in self._by_key if key is not None]
 
     @property
@@ -106,7 +106,7 @@ class Fetch:
         return self._read(repeat(None))
 
     def read_again(
-        self, before: list[ReadOutcome | None], changed: Collection[ReplicaKey | None]
+        self, before: list[ReadOutcome | None], changed: Collection[TopicPartition | None]
     ) -> list[ReadOutcome]:
         """The same later. `before` are the outcomes that had no records: where nothing happened
         since, they still hold."""
@@ -115,7 +115,7 @@ class Fetch:
             for (key, _), outcome in zip(self._targets, before, strict=True)
         )
 
-    def sizes(self, outcomes: list[ReadOutcome]) -> dict[ReplicaKey, int]:
+    def sizes(self, outcomes: list[ReadOutcome]) -> dict[TopicPartition, int]:
         """The partitions that have something, and how much."""
         return {
             key: outcome.size_bytes
@@ -146,7 +146,7 @@ class Fetch:
             for (_, target), outcome in zip(self._targets, outcomes, strict=True)
         )
 
-    def available_bytes(self, key: ReplicaKey) -> int:
+    def available_bytes(self, key: TopicPartition) -> int:
         """How much of a partition could be read now; ENDS_THE_WAIT when the answer is due, however
         much that is."""
         replica = self._replicas.find(key)
@@ -185,7 +185,7 @@ class Fetch:
         return outcomes
 
     def _read_one(
-        self, key: ReplicaKey | None, target: FetchTarget, left_bytes: int, min_one_batch: bool
+        self, key: TopicPartition | None, target: FetchTarget, left_bytes: int, min_one_batch: bool
     ) -> ReadOutcome:
         if key is None:
             return ReadOutcome(ErrorCode.UNKNOWN_TOPIC_ID)

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from floodmark.replication.partition import NO_LEADER, Partition
+from floodmark.replication.partition import Partition
+from floodmark.vocabulary import NO_LEADER
 from floodmark.wire.errors import ErrorCode
 
 UNDEFINED_EPOCH = -1

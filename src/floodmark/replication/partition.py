@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from floodmark.invariant import invariant
+from floodmark.vocabulary import NO_LEADER
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 
-NO_LEADER = -1
 UNKNOWN_OFFSET = -1
 UNKNOWN_BROKER_EPOCH = -1
 

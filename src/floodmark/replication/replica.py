@@ -39,12 +39,11 @@ from floodmark.storage.indexes.transaction_index import AbortedTransaction
 from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.producers.producer_state import AppendOrigin
 from floodmark.storage.producers.transaction_guards import Guard
+from floodmark.vocabulary import NO_OFFSET, NO_TIMESTAMP
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 
 ACKS_ALL = -1
-NO_OFFSET = -1
 NO_REPLICA = -1
-NO_TIMESTAMP = -1
 
 
 class Isolation(IntEnum):

@@ -19,7 +19,7 @@ from floodmark.records.batch import writable
 from floodmark.records.errors import CorruptRecord
 from floodmark.replication.background import Background, Timer
 from floodmark.replication.closest_replica import closest_replica
-from floodmark.replication.fetching import Fetch, FetchLimits, ReplicaKey, Targets
+from floodmark.replication.fetching import Fetch, FetchLimits, Targets
 from floodmark.replication.flusher import Flusher
 from floodmark.replication.follower_reads import FollowerReads
 from floodmark.replication.partition import Leadership
@@ -42,6 +42,7 @@ from floodmark.replication.waiting import (
 from floodmark.steps import Unfinished, begin
 from floodmark.storage.errors import DiskFull, StorageError, TooManyFiles, told_to_clients
 from floodmark.storage.producers.transaction_guards import Guard, Unguarded
+from floodmark.vocabulary import TopicPartition
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -58,8 +59,8 @@ class ReplicaManager:
         on_disk_failure: Callable[[Replica, StorageError | OSError], None],
     ) -> None:
         self._clock = clock
-        self._replicas: dict[ReplicaKey, Replica] = {}
-        self._offline: set[ReplicaKey] = set()
+        self._replicas: dict[TopicPartition, Replica] = {}
+        self._offline: set[TopicPartition] = set()
         self._on_disk_failure = on_disk_failure
         self._background = background
         self._flusher = Flusher(background, self._flushed, self.disk_failed)
@@ -87,9 +88,9 @@ class ReplicaManager:
         self.quotas = ReplicationQuotas()
         # When a write last found a disk full, and what it was told.
         self.disk_full: tuple[float, str] | None = None
-        self.produces: Purgatory[ReplicaKey] = Purgatory()
-        self.fetches: Purgatory[ReplicaKey] = Purgatory()
-        self.deletions: Purgatory[ReplicaKey] = Purgatory()
+        self.produces: Purgatory[TopicPartition] = Purgatory()
+        self.fetches: Purgatory[TopicPartition] = Purgatory()
+        self.deletions: Purgatory[TopicPartition] = Purgatory()
 
     # The partitions
 
@@ -101,13 +102,13 @@ class ReplicaManager:
         return list(self._replicas.values())
 
     @property
-    def offline(self) -> frozenset[ReplicaKey]:
+    def offline(self) -> frozenset[TopicPartition]:
         return frozenset(self._offline)
 
-    def is_offline(self, key: ReplicaKey) -> bool:
+    def is_offline(self, key: TopicPartition) -> bool:
         return key in self._offline
 
-    def find(self, key: ReplicaKey) -> Replica | None:
+    def find(self, key: TopicPartition) -> Replica | None:
         return self._replicas.get(key)
 
     def add(self, replica: Replica) -> None:
@@ -116,21 +117,21 @@ class ReplicaManager:
         replica.is_here = True
         self._offline.discard(replica.key)
 
-    def remove(self, key: ReplicaKey) -> Replica | None:
+    def remove(self, key: TopicPartition) -> Replica | None:
         """Whoever waits for this partition learns that it is gone."""
         self._offline.discard(key)
         replica = self._take_out(key)
         self.changed(key)
         return replica
 
-    def take_offline(self, keys: Iterable[ReplicaKey]) -> None:
+    def take_offline(self, keys: Iterable[TopicPartition]) -> None:
         """Their files or their log folder failed: they answer KAFKA_STORAGE_ERROR from now on."""
         for key in keys:
             if self._take_out(key) is not None:
                 self._offline.add(key)
                 self.changed(key)
 
-    def _take_out(self, key: ReplicaKey) -> Replica | None:
+    def _take_out(self, key: TopicPartition) -> Replica | None:
         replica = self._replicas.pop(key, None)
         if replica is not None:
             replica.is_here = False
@@ -140,11 +141,11 @@ class ReplicaManager:
             self._following_changed(replica)
         return replica
 
-    def mark_offline(self, key: ReplicaKey) -> None:
+    def mark_offline(self, key: TopicPartition) -> None:
         """A partition that is ours but could not be opened."""
         self._offline.add(key)
 
-    def missing(self, key: ReplicaKey) -> ErrorCode:
+    def missing(self, key: TopicPartition) -> ErrorCode:
         """Why `find` found nothing."""
         if key in self._offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -154,7 +155,7 @@ class ReplicaManager:
 
     def append(
         self,
-        key: ReplicaKey,
+        key: TopicPartition,
         records: memoryview | bytes,
         acks: int,
         guard: Guard | None = None,
@@ -200,7 +201,7 @@ class ReplicaManager:
 
     def append_own(
         self,
-        key: ReplicaKey,
+        key: TopicPartition,
         batch: bytearray,
         guard: Guard = Unguarded.NOT_CHECKED,
         transaction_version: int = 0,
@@ -223,7 +224,7 @@ class ReplicaManager:
         text = told_to_clients(problem)
         return AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR, error_message=text)
 
-    def _tell_refusal(self, key: ReplicaKey, outcome: AppendOutcome) -> None:
+    def _tell_refusal(self, key: TopicPartition, outcome: AppendOutcome) -> None:
         times = self._refusals.worth_telling(f"{key} {outcome.error_code}")
         if times:
             logger.info(
@@ -235,10 +236,10 @@ class ReplicaManager:
             )
 
     def acknowledged(
-        self, outcomes: dict[ReplicaKey, AppendOutcome], acks: int, timeout_ms: int
-    ) -> Promise[dict[ReplicaKey, AppendOutcome]]:
+        self, outcomes: dict[TopicPartition, AppendOutcome], acks: int, timeout_ms: int
+    ) -> Promise[dict[TopicPartition, AppendOutcome]]:
         """A promise of the final outcomes; kept already when all may be acknowledged now."""
-        promise: Promise[dict[ReplicaKey, AppendOutcome]] = Promise()
+        promise: Promise[dict[TopicPartition, AppendOutcome]] = Promise()
         operation = WaitingProduce(outcomes, acks, self.find, promise)
         if operation.is_done():
             promise.set(outcomes)
@@ -324,12 +325,12 @@ class ReplicaManager:
 
     def deleted(
         self,
-        deletions: dict[ReplicaKey, Deletion],
+        deletions: dict[TopicPartition, Deletion],
         is_live: Callable[[int], bool],
         timeout_ms: int,
-    ) -> dict[ReplicaKey, Deletion] | Promise[dict[ReplicaKey, Deletion]]:
+    ) -> dict[TopicPartition, Deletion] | Promise[dict[TopicPartition, Deletion]]:
         """The leader has deleted: the outcomes, now or when all live replicas have."""
-        promise: Promise[dict[ReplicaKey, Deletion]] = Promise()
+        promise: Promise[dict[TopicPartition, Deletion]] = Promise()
         operation = WaitingDeletion(deletions, self.find, is_live, promise)
         if operation.is_done():
             return deletions
@@ -344,7 +345,7 @@ class ReplicaManager:
 
     # Events
 
-    def changed(self, key: ReplicaKey) -> None:
+    def changed(self, key: TopicPartition) -> None:
         """A partition's offsets or leadership changed by something else than a client's append."""
         self.produces.check(key)
         self.fetches.check(key)
@@ -369,7 +370,7 @@ class ReplicaManager:
             ):
                 self._following_changed(replica)
 
-    def stop_following(self, key: ReplicaKey, leader_epoch: int) -> None:
+    def stop_following(self, key: TopicPartition, leader_epoch: int) -> None:
         """This broker is about to stop: it fetches no more, until it hears of a new leader epoch.
         One that is not known (below 0) stops the present one."""
         replica = self._replicas.get(key)

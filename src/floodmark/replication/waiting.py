@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from floodmark.promise import Promise
-from floodmark.replication.fetching import ENDS_THE_WAIT, Fetch, ReplicaKey
-from floodmark.replication.replica import NO_OFFSET, AppendOutcome, ReadOutcome, Replica
+from floodmark.replication.fetching import ENDS_THE_WAIT, Fetch
+from floodmark.replication.replica import AppendOutcome, ReadOutcome, Replica
+from floodmark.vocabulary import NO_OFFSET, TopicPartition
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 
 
@@ -20,10 +21,10 @@ class WaitingProduce:
 
     def __init__(
         self,
-        outcomes: dict[ReplicaKey, AppendOutcome],
+        outcomes: dict[TopicPartition, AppendOutcome],
         acks: int,
-        find: Callable[[ReplicaKey], Replica | None],
-        promise: Promise[dict[ReplicaKey, AppendOutcome]],
+        find: Callable[[TopicPartition], Replica | None],
+        promise: Promise[dict[TopicPartition, AppendOutcome]],
     ) -> None:
         self._outcomes = outcomes
         self._acks = acks
@@ -36,7 +37,7 @@ class WaitingProduce:
             self._settle(key)
         return not self._open
 
-    def try_complete(self, key: ReplicaKey) -> bool:
+    def try_complete(self, key: TopicPartition) -> bool:
         if key in self._open:
             self._settle(key)
         if self._open:
@@ -49,7 +50,7 @@ class WaitingProduce:
             self._outcomes[key] = AppendOutcome(ErrorCode.REQUEST_TIMED_OUT)
         self._finish()
 
-    def _settle(self, key: ReplicaKey) -> None:
+    def _settle(self, key: TopicPartition) -> None:
         replica = self._find(key)
         outcome = self._outcomes[key]
         if replica is None or not replica.core.is_leader:
@@ -79,10 +80,10 @@ class WaitingDeletion:
 
     def __init__(
         self,
-        deletions: dict[ReplicaKey, Deletion],
-        find: Callable[[ReplicaKey], Replica | None],
+        deletions: dict[TopicPartition, Deletion],
+        find: Callable[[TopicPartition], Replica | None],
         is_live: Callable[[int], bool],
-        promise: Promise[dict[ReplicaKey, Deletion]],
+        promise: Promise[dict[TopicPartition, Deletion]],
     ) -> None:
         self._deletions = deletions
         self._find = find
@@ -95,7 +96,7 @@ class WaitingDeletion:
             self._settle(key)
         return not self._open
 
-    def try_complete(self, key: ReplicaKey) -> bool:
+    def try_complete(self, key: TopicPartition) -> bool:
         if key in self._open:
             self._settle(key)
         if self._open:
@@ -110,7 +111,7 @@ class WaitingDeletion:
                 self._deletions[key].error_code = ErrorCode.REQUEST_TIMED_OUT
         self._promise.set(self._deletions)
 
-    def _settle(self, key: ReplicaKey) -> None:
+    def _settle(self, key: TopicPartition) -> None:
         replica, deletion = self._find(key), self._deletions[key]
         if replica is None or not replica.core.is_leader:
             deletion.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -139,9 +140,9 @@ class WaitingFetch:
         self._empty = [None if outcome.records is not None else outcome for outcome in outcomes]
         self._promise = promise
         self._sizes = fetch.sizes(outcomes)
-        self._changed: set[ReplicaKey] = set()
+        self._changed: set[TopicPartition] = set()
 
-    def try_complete(self, key: ReplicaKey) -> bool:
+    def try_complete(self, key: TopicPartition) -> bool:
         self._changed.add(key)
         available_bytes = self._fetch.available_bytes(key)
         if available_bytes != ENDS_THE_WAIT:
@@ -165,7 +166,7 @@ class WaitingFetchOfOne:
         self._fetch = fetch
         self._promise = promise
 
-    def try_complete(self, key: ReplicaKey) -> bool:
+    def try_complete(self, key: TopicPartition) -> bool:
         outcomes = self._fetch.read()
         if not self._fetch.is_enough(outcomes):
             return False

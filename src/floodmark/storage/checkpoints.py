@@ -17,6 +17,7 @@ from typing import Final
 from uuid import UUID
 
 from floodmark.storage.files import Files
+from floodmark.vocabulary import TopicPartition
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
@@ -28,8 +29,6 @@ META_PROPERTIES: Final = "meta.properties"
 PARTITION_METADATA: Final = "partition.metadata"
 
 _META_VERSIONS: Final = (0, 1)
-
-TopicPartition = tuple[str, int]
 
 
 class CorruptCheckpoint(Exception):

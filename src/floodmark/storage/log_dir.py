@@ -13,10 +13,11 @@ from typing import Final
 from uuid import UUID
 
 from floodmark.storage import checkpoints
-from floodmark.storage.checkpoints import CorruptCheckpoint, MetaProperties, TopicPartition
+from floodmark.storage.checkpoints import CorruptCheckpoint, MetaProperties
 from floodmark.storage.errors import LogDirFailure, LogDirLocked
 from floodmark.storage.files import Files, Lock
 from floodmark.storage.folder_names import DELETE_SUFFIX, parse_directory_name
+from floodmark.vocabulary import TopicPartition
 
 logger = logging.getLogger(__name__)
 LOCK_FILE: Final = ".lock"

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from floodmark.storage import checkpoints
-from floodmark.storage.checkpoints import CorruptCheckpoint, MetaProperties, TopicPartition
+from floodmark.storage.checkpoints import CorruptCheckpoint, MetaProperties
 from floodmark.storage.errors import (
     InconsistentTopicId,
     LogDirFailure,
@@ -37,6 +37,7 @@ from floodmark.storage.log_dir import (
     partitions_in,
 )
 from floodmark.storage.log_moves import LogMoves
+from floodmark.vocabulary import TopicPartition
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,6 @@ from pathlib import Path
 from uuid import UUID
 
 from floodmark.storage import checkpoints
-from floodmark.storage.checkpoints import TopicPartition
 from floodmark.storage.errors import LogDirFailure, StorageError, storage_failure
 from floodmark.storage.files import Files
 from floodmark.storage.folder_names import (
@@ -30,6 +29,7 @@ from floodmark.storage.folder_names import (
     parse_future_name,
 )
 from floodmark.storage.log.partition_log import PartitionLog
+from floodmark.vocabulary import TopicPartition
 
 logger = logging.getLogger(__name__)
 

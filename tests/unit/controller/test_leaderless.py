@@ -12,7 +12,6 @@ from floodmark.controller.decision import View
 from floodmark.controller.membership import brokers_changed
 from floodmark.metadata import paths
 from floodmark.metadata.image import (
-    NO_LEADER,
     BrokerInfo,
     ImageChange,
     MetadataImage,
@@ -20,6 +19,7 @@ from floodmark.metadata.image import (
     TopicImage,
 )
 from floodmark.metadata.store import Create, Operation, SetData
+from floodmark.vocabulary import NO_LEADER
 
 
 def test_a_partition_that_could_have_a_leader_gets_one_though_no_broker_has_changed() -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from floodmark.coordinators.ports import NotCoordinator
 from floodmark.coordinators.shard import Producer
-from floodmark.coordinators.transactions.ports import NO_LEADER
 from floodmark.coordinators.transactions.states import (
     COMPLETE_COMMIT,
     ONGOING,
@@ -18,6 +17,7 @@ from floodmark.coordinators.transactions.states import (
 )
 from floodmark.coordinators.transactions.transaction import MAX_PRODUCER_EPOCH
 from floodmark.promise import Promise
+from floodmark.vocabulary import NO_LEADER
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,

@@ -12,7 +12,6 @@ from floodmark.coordinators.ports import AppendRefused
 from floodmark.coordinators.runtime import TIMER_RETRY_MS
 from floodmark.coordinators.transactions import shard
 from floodmark.coordinators.transactions.listing import TransactionFilter
-from floodmark.coordinators.transactions.ports import NO_LEADER
 from floodmark.coordinators.transactions.records import (
     decode_transaction,
     encode_transaction,
@@ -27,6 +26,7 @@ from floodmark.coordinators.transactions.states import (
 )
 from floodmark.coordinators.transactions.transaction import Transaction
 from floodmark.promise import Promise
+from floodmark.vocabulary import NO_LEADER
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,

@@ -13,9 +13,9 @@ from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
 from floodmark.metadata.image import INTERNAL_TOPICS
 from floodmark.promise import Promise
-from floodmark.replication.fetching import ReplicaKey
 from floodmark.replication.waiting import Deletion
 from floodmark.storage.errors import StorageError
+from floodmark.vocabulary import TopicPartition
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 from floodmark.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -48,7 +48,7 @@ def handle(
     return outcome.map(answer) if isinstance(outcome, Promise) else answer(outcome)
 
 
-def _delete(context: RequestContext, key: ReplicaKey, wanted_offset: int) -> Deletion:
+def _delete(context: RequestContext, key: TopicPartition, wanted_offset: int) -> Deletion:
     replicas = context.services.replicas
     replica = replicas.find(key)
     if replica is None:
@@ -71,7 +71,7 @@ def _delete(context: RequestContext, key: ReplicaKey, wanted_offset: int) -> Del
     return Deletion(NO_ERROR, offset)
 
 
-def _answer(topics: list[str], deletions: dict[ReplicaKey, Deletion]) -> DeleteRecordsResponse:
+def _answer(topics: list[str], deletions: dict[TopicPartition, Deletion]) -> DeleteRecordsResponse:
     results = {name: DeleteRecordsTopicResult(name=name, partitions=[]) for name in topics}
     for (name, partition), deletion in deletions.items():
         results[name].partitions.append(

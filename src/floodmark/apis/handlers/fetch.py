@@ -18,16 +18,11 @@ from floodmark.apis.prepared.fetch_answers import prepared_answer
 from floodmark.network.transfer import Answer
 from floodmark.promise import Promise
 from floodmark.replication.fetch_sessions import FetchPlan, FetchTarget, PartitionKey, Topic
-from floodmark.replication.fetching import FetchLimits, ReplicaKey
+from floodmark.replication.fetching import FetchLimits
 from floodmark.replication.partition import UNKNOWN_BROKER_EPOCH
-from floodmark.replication.replica import (
-    ISOLATIONS,
-    NO_OFFSET,
-    NO_REPLICA,
-    Isolation,
-    ReadOutcome,
-)
+from floodmark.replication.replica import ISOLATIONS, NO_REPLICA, Isolation, ReadOutcome
 from floodmark.storage.indexes.transaction_index import AbortedTransaction as AbortedInLog
+from floodmark.vocabulary import NO_OFFSET, TopicPartition
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 from floodmark.wire.messages.fetch import (
     AbortedTransaction,
@@ -52,7 +47,7 @@ NOT_ALLOWED = ReadOutcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 ACCESS = Access(inside=("READ on each TOPIC; for replicas, CLUSTER_ACTION on CLUSTER",))
 
 
-_Targets: TypeAlias = list[tuple[ReplicaKey | None, FetchTarget]]
+_Targets: TypeAlias = list[tuple[TopicPartition | None, FetchTarget]]
 
 
 class _Read(NamedTuple):
@@ -188,9 +183,9 @@ def _names_each_once(request: FetchRequest, uses_topic_ids: bool) -> bool:
 
 def _with_keys(
     context: RequestContext, targets: list[FetchTarget]
-) -> list[tuple[ReplicaKey | None, FetchTarget]]:
+) -> list[tuple[TopicPartition | None, FetchTarget]]:
     """Each with the name of its topic, which is looked up once for neighbours."""
-    keyed: list[tuple[ReplicaKey | None, FetchTarget]] = []
+    keyed: list[tuple[TopicPartition | None, FetchTarget]] = []
     topic: Topic | None = None
     name: str | None = None
     for target in targets:
@@ -230,7 +225,7 @@ def _answer(context: RequestContext, read: _Read, outcomes: list[ReadOutcome]) -
         if throttle_ms > 0:
             # As in Kafka: nothing is sent, so that the client asks for the same again.
             return FetchResponse(session_id=plan.session_id, throttle_time_ms=throttle_ms)
-    told: list[tuple[ReplicaKey | None, FetchTarget, ReadOutcome]] = []
+    told: list[tuple[TopicPartition | None, FetchTarget, ReadOutcome]] = []
     served = []
     replicas = context.services.replicas
     for (key, target), outcome in zip(read.targets, outcomes, strict=True):
@@ -305,7 +300,7 @@ def _aborted(found: list[AbortedInLog]) -> list[AbortedTransaction]:
 
 
 def _partition_data(
-    context: RequestContext, key: ReplicaKey | None, partition: int, outcome: ReadOutcome
+    context: RequestContext, key: TopicPartition | None, partition: int, outcome: ReadOutcome
 ) -> PartitionData:
     data = PartitionData(
         partition_index=partition,

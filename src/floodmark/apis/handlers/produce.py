@@ -28,6 +28,7 @@ from floodmark.promise import Promise
 from floodmark.records.batch import COMPRESSION_MASK, HEADER_BYTES, read_header
 from floodmark.records.compression import Compression
 from floodmark.replication.replica import AppendOutcome
+from floodmark.vocabulary import TopicPartition
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 from floodmark.wire.messages.produce import (
@@ -43,8 +44,7 @@ ZSTD_SINCE = 7
 CURRENT_LEADER_SINCE = 10
 VALID_ACKS = (-1, 0, 1)
 
-Key: TypeAlias = tuple[str, int]
-Outcomes: TypeAlias = dict[Key, AppendOutcome]
+Outcomes: TypeAlias = dict[TopicPartition, AppendOutcome]
 Answer: TypeAlias = "ProduceResponse | Promise[ProduceResponse] | None"
 
 ACCESS = Access(
@@ -110,7 +110,7 @@ def append(
     replicas = context.services.replicas
     acks = request.acks
     response = ProduceResponse(responses=[])
-    pending: dict[Key, tuple[AppendOutcome, PartitionProduceResponse]] = {}
+    pending: dict[TopicPartition, tuple[AppendOutcome, PartitionProduceResponse]] = {}
     for topic in request.topic_data:
         name = topic_name(context, topic)
         answers: list[PartitionProduceResponse] = []

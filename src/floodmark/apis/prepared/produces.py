@@ -28,8 +28,8 @@ from floodmark.apis.route import Route
 from floodmark.apis.transactional_produce import topic_name
 from floodmark.network.request_channel import Outcome, Response
 from floodmark.promise import Promise
-from floodmark.replication.fetching import ReplicaKey
 from floodmark.replication.replica import UNPREPARED, AppendOutcome, Replica
+from floodmark.vocabulary import TopicPartition
 from floodmark.wire.api_keys import FIRST_FLEXIBLE_VERSION
 from floodmark.wire.compiler import encode_parts
 from floodmark.wire.errors import NO_ERROR
@@ -166,7 +166,7 @@ class PreparedProduces:
         frame: memoryview,
         known: _Known,
         appended: AppendOutcome,
-        settled: dict[ReplicaKey, AppendOutcome],
+        settled: dict[TopicPartition, AppendOutcome],
     ) -> Response:
         """The answer after a wait. The frame is still there: its connection is muted until then."""
         ((key, outcome),) = settled.items()
@@ -199,7 +199,7 @@ class PreparedProduces:
         return RequestContext(of_first.services, of_first.peer, header, len(frame)), position
 
     def _answer_in_full(
-        self, frame: memoryview, key: ReplicaKey, outcome: AppendOutcome
+        self, frame: memoryview, key: TopicPartition, outcome: AppendOutcome
     ) -> Response:
         """The answer to a refused append, as the handler builds it."""
         context, position = self._context_of(frame)

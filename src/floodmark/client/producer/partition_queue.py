@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from floodmark.client.cluster.view import TopicPartition
 from floodmark.client.producer.batch import Delivery, ProducerBatch
-from floodmark.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, add_sequence
+from floodmark.records.batch import add_sequence
 from floodmark.records.record import Record
+from floodmark.vocabulary import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 # The broker remembers the last five batches of a producer per partition; more could be repeated
 # without being recognised.

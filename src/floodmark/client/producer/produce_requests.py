@@ -14,9 +14,9 @@ from floodmark.client.errors import KafkaError
 from floodmark.client.producer.batch import ProducerBatch
 from floodmark.client.producer.partition_queue import ProducerIdentity
 from floodmark.client.settings import ProducerSettings
-from floodmark.records.batch import NO_SEQUENCE
 from floodmark.records.compression import Compression
 from floodmark.records.record import encode_batch
+from floodmark.vocabulary import NO_SEQUENCE
 from floodmark.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,

@@ -14,6 +14,7 @@ from floodmark.coordinators.groups.records import CommittedOffset, OffsetRecord
 from floodmark.coordinators.ports import CoordinatorError, GuardedAppend
 from floodmark.coordinators.shard import Producer, Write
 from floodmark.metadata.image import MetadataImage
+from floodmark.vocabulary import NO_OFFSET
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -41,7 +42,6 @@ from floodmark.wire.messages.txn_offset_commit import (
 )
 from floodmark.wire.schema import ZERO_UUID
 
-NO_OFFSET = -1
 DEFAULT_RETENTION = -1
 LAST_TIMESTAMP_MS = 2**63 - 1
 

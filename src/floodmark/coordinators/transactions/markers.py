@@ -14,10 +14,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from floodmark.coordinators.transactions.marker_channel import MarkerChannel
-from floodmark.coordinators.transactions.ports import NO_LEADER, Cluster, Marker, MarkerLog
-from floodmark.coordinators.transactions.transaction import TopicPartition, Transaction
+from floodmark.coordinators.transactions.ports import Cluster, Marker, MarkerLog
+from floodmark.coordinators.transactions.transaction import Transaction
 from floodmark.occurrences import Occurrences
 from floodmark.promise import Promise
+from floodmark.vocabulary import NO_LEADER, TopicPartition
 from floodmark.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)

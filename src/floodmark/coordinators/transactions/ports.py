@@ -12,8 +12,6 @@ from floodmark.coordinators.ports import CoordinatorLog
 from floodmark.promise import Promise
 from floodmark.wire.errors import ErrorCode
 
-NO_LEADER = -1
-
 
 class TransactionLog(CoordinatorLog, Protocol):
     """`__transaction_state`, whose leader epochs are the epochs of coordinators."""

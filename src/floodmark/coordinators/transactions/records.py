@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from floodmark.coordinators.transactions.states import EMPTY, TransactionState
-from floodmark.coordinators.transactions.transaction import TopicPartition, Transaction
+from floodmark.coordinators.transactions.transaction import Transaction
+from floodmark.vocabulary import TopicPartition
 from floodmark.wire.compiler import decode
 from floodmark.wire.internal.framing import (
     decode_versioned,

@@ -27,13 +27,10 @@ from floodmark.coordinators.transactions.markers import MarkerWriter
 from floodmark.coordinators.transactions.ports import Cluster, MarkerLog, TransactionLog
 from floodmark.coordinators.transactions.producer_ids import ProducerIds
 from floodmark.coordinators.transactions.shard import Identity, TransactionShard
-from floodmark.coordinators.transactions.transaction import (
-    Outcomes,
-    TopicPartition,
-    Transaction,
-)
+from floodmark.coordinators.transactions.transaction import Outcomes, Transaction
 from floodmark.coordinators.transactions.verification import PartitionVerifier
 from floodmark.promise import Promise
+from floodmark.vocabulary import TopicPartition
 from floodmark.wire.errors import ErrorCode
 
 

@@ -25,12 +25,10 @@ from floodmark.coordinators.transactions.records import (
 from floodmark.coordinators.transactions.states import ONGOING
 from floodmark.coordinators.transactions.transaction import (
     EPOCH_BUMP_VERSION,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    TopicPartition,
     Transaction,
     is_exhausted,
 )
+from floodmark.vocabulary import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 from floodmark.wire.errors import ErrorCode
 
 T = TypeVar("T")

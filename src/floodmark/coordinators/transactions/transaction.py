@@ -21,13 +21,11 @@ from floodmark.coordinators.transactions.states import (
     TransactionState,
 )
 from floodmark.invariant import InvariantViolation
+from floodmark.vocabulary import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 from floodmark.wire.errors import ErrorCode
 
-TopicPartition: TypeAlias = tuple[str, int]
 Outcomes: TypeAlias = dict[TopicPartition, ErrorCode]
 
-NO_PRODUCER_ID: Final = -1
-NO_PRODUCER_EPOCH: Final = -1
 NOT_STARTED_MS: Final = -1
 MAX_PRODUCER_EPOCH: Final = 32767
 # Clients never get the last epoch: it is kept to fence them.

@@ -13,13 +13,10 @@ from typing import TYPE_CHECKING
 
 from floodmark.clock import Clock
 from floodmark.coordinators.shard import Producer
-from floodmark.coordinators.transactions.ports import NO_LEADER, Cluster
-from floodmark.coordinators.transactions.transaction import (
-    EPOCH_BUMP_VERSION,
-    Outcomes,
-    TopicPartition,
-)
+from floodmark.coordinators.transactions.ports import Cluster
+from floodmark.coordinators.transactions.transaction import EPOCH_BUMP_VERSION, Outcomes
 from floodmark.promise import Promise
+from floodmark.vocabulary import NO_LEADER, TopicPartition
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

@@ -23,7 +23,6 @@ from floodmark.records.batch import (
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
     MAGIC,
-    NO_LEADER_EPOCH,
     TRANSACTIONAL_BIT,
     Buffer,
     add_sequence,
@@ -32,6 +31,7 @@ from floodmark.records.batch import (
 )
 from floodmark.records.compression import Compression, compress
 from floodmark.records.record import decode_records, encode_batch, encode_varint
+from floodmark.vocabulary import NO_LEADER_EPOCH
 
 Ints = npt.NDArray[np.int64]
 

@@ -16,10 +16,6 @@ from floodmark.records.batch import (
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
     MAGIC,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    NO_TIMESTAMP,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
@@ -31,6 +27,7 @@ from floodmark.storage.indexes.transaction_index import AbortedTransaction
 from floodmark.storage.log.segment import Segment
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.recovery.segment_files import CLEANED_SUFFIX
+from floodmark.vocabulary import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP
 
 _WRITE_BYTES: Final = 1 << 19
 

@@ -22,7 +22,7 @@ from floodmark.child_python import child_python
 from floodmark.clock import Clock
 from floodmark.occurrences import Occurrences
 from floodmark.storage import checkpoints
-from floodmark.storage.checkpoints import CorruptCheckpoint, TopicPartition
+from floodmark.storage.checkpoints import CorruptCheckpoint
 from floodmark.storage.compaction.cleanable import Cleanable, examine
 from floodmark.storage.compaction.compaction import CleanedGroup
 from floodmark.storage.compaction.compaction_worker import GroupDone, JobDone, decode_answer
@@ -32,6 +32,7 @@ from floodmark.storage.indexes.index_file import CorruptIndex
 from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log.segment import Segment
 from floodmark.storage.recovery.segment_files import CLEANED_SUFFIX
+from floodmark.vocabulary import TopicPartition
 
 logger = logging.getLogger(__name__)
 

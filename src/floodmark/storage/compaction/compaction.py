@@ -30,9 +30,9 @@ from floodmark.storage.indexes.offset_index import MAX_RELATIVE_OFFSET
 from floodmark.storage.indexes.transaction_index import AbortedTransaction, TransactionIndex
 from floodmark.storage.log.segment import segment_path
 from floodmark.storage.log_config import LogConfig
+from floodmark.vocabulary import NO_OFFSET
 
 _READ_BYTES: Final = 1 << 20
-NO_OFFSET: Final = -1
 
 
 @dataclass(slots=True, frozen=True)

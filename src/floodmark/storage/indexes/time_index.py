@@ -11,9 +11,9 @@ from bisect import bisect_right
 from pathlib import Path
 from struct import Struct
 
-from floodmark.records.batch import NO_TIMESTAMP
 from floodmark.storage.files import Files
 from floodmark.storage.indexes.sparse_index import SparseIndex, rises
+from floodmark.vocabulary import NO_TIMESTAMP
 
 
 class TimeIndex(SparseIndex):

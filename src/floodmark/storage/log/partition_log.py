@@ -17,8 +17,6 @@ from typing import Final
 
 from floodmark.records.batch import (
     CONTROL_BIT,
-    NO_PRODUCER_ID,
-    NO_TIMESTAMP,
     BatchHeader,
     Buffer,
     HeaderFields,
@@ -66,6 +64,7 @@ from floodmark.storage.producers.producer_snapshot import ProducerSnapshots
 from floodmark.storage.producers.producer_state import AppendOrigin, BatchMetadata
 from floodmark.storage.producers.transaction_guards import Guard, Unguarded
 from floodmark.storage.recovery.recovery import LoadedLog, load_log
+from floodmark.vocabulary import NO_PRODUCER_ID, NO_TIMESTAMP
 
 # Base offset, length and leader epoch: what a leader stamps, in front of the checksum.
 _FRONT: Final = Struct(">qii")

@@ -13,14 +13,7 @@ from pathlib import Path
 from typing import Final
 from zlib import crc32
 
-from floodmark.records.batch import (
-    HEADER,
-    HEADER_BYTES,
-    NO_TIMESTAMP,
-    BatchHeader,
-    check_shape,
-    header_of,
-)
+from floodmark.records.batch import HEADER, HEADER_BYTES, BatchHeader, check_shape, header_of
 from floodmark.storage.files import Buffer, File, Files, FileSlice
 from floodmark.storage.indexes.index_coverage import refuse_cut_indexes
 from floodmark.storage.indexes.index_file import CorruptIndex
@@ -31,6 +24,7 @@ from floodmark.storage.log.leader_epochs import LeaderEpochs
 from floodmark.storage.log.verification import DamagedBatch, checked_headers
 from floodmark.storage.log.verified_range import VerifiedRange
 from floodmark.storage.log_config import LogConfig
+from floodmark.vocabulary import NO_TIMESTAMP
 
 logger = logging.getLogger(__name__)
 # Enough for the usual distance between two index entries and the batch across it.

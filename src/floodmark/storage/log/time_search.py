@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from floodmark.records.batch import NO_TIMESTAMP, BatchHeader
+from floodmark.records.batch import BatchHeader
 from floodmark.records.errors import DecompressionTooLarge
 from floodmark.records.scan import LEAST_MS, scan_records
 from floodmark.steps import Steps
 from floodmark.storage.log.segment import Segment
+from floodmark.vocabulary import NO_TIMESTAMP
 
 _HEADERS_OF_A_STEP: Final = 64
 

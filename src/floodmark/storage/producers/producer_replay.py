@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from floodmark.records.batch import CONTROL_BIT, NO_PRODUCER_ID, BatchHeader
+from floodmark.records.batch import CONTROL_BIT, BatchHeader
 from floodmark.records.control import EndTransactionMarker, decode_marker
 from floodmark.storage.files import Buffer, Files
 from floodmark.storage.indexes.transaction_index import AbortedTransaction
@@ -23,6 +23,7 @@ from floodmark.storage.producers.producer_snapshot import (
     snapshot_path,
 )
 from floodmark.storage.producers.producer_state import ProducerState
+from floodmark.vocabulary import NO_PRODUCER_ID
 
 logger = logging.getLogger(__name__)
 

@@ -9,13 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple
 
-from floodmark.records.batch import (
-    CONTROL_BIT,
-    NO_PRODUCER_EPOCH,
-    NO_SEQUENCE,
-    TRANSACTIONAL_BIT,
-    BatchHeader,
-)
+from floodmark.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
 from floodmark.records.control import ControlType, EndTransactionMarker
 from floodmark.storage.errors import (
     CoordinatorFenced,
@@ -24,10 +18,10 @@ from floodmark.storage.errors import (
     OutOfOrderSequence,
 )
 from floodmark.storage.producers.transaction_guards import Guard, TransactionGuard, Unguarded
+from floodmark.vocabulary import NO_OFFSET, NO_PRODUCER_EPOCH, NO_SEQUENCE
 
 # A producer may have five requests under way, so any of the last five batches may come again.
 BATCHES_KEPT: Final = 5
-NO_OFFSET: Final = -1
 _MAX_SEQUENCE: Final = (1 << 31) - 1
 _MAX_PRODUCER_EPOCH: Final = (1 << 15) - 1
 

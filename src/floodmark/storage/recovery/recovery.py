@@ -11,7 +11,6 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
-from floodmark.records.batch import NO_TIMESTAMP
 from floodmark.records.record import encode_batch
 from floodmark.storage.files import Files
 from floodmark.storage.indexes.index_file import CorruptIndex
@@ -31,6 +30,7 @@ from floodmark.storage.recovery.segment_files import (
     tell_of_lost_segments,
 )
 from floodmark.storage.recovery.segment_recovery import recover_segment, refuse_old_format
+from floodmark.vocabulary import NO_TIMESTAMP
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,6 @@ from floodmark.metadata.image import BrokerInfo, PartitionImage
 from floodmark.metadata.store import StoreUnavailable
 from floodmark.records.validation import ProduceRules
 from floodmark.replication.control_fence import ControlFence
-from floodmark.replication.fetching import ReplicaKey
 from floodmark.replication.partition import Leadership, Partition
 from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
@@ -46,6 +45,7 @@ from floodmark.testing.simulation.messages import (
 from floodmark.testing.simulation.plan import Plan
 from floodmark.testing.simulation.store import SimulatedStore
 from floodmark.testing.virtual_clock import VirtualClock
+from floodmark.vocabulary import TopicPartition
 from floodmark.wire.errors import ErrorCode
 
 LOG_DIR = Path("/logs")
@@ -76,10 +76,10 @@ class SimulatedBroker:
         self.known_controller = 0
         # A power loss took what was not synced: nothing is expected of this disk until a
         # controller has noticed and the replica is out of the in-sync ones.
-        self.lost_data_in: set[ReplicaKey] = set()
+        self.lost_data_in: set[TopicPartition] = set()
         self.lost_data_in_epoch = -1
         # Partitions that this broker has opened in any life: a new one begins empty, once.
-        self._ever_opened: set[ReplicaKey] = set()
+        self._ever_opened: set[TopicPartition] = set()
         self.fence = ControlFence()
 
     # Life and death
@@ -104,7 +104,7 @@ class SimulatedBroker:
         for found in self.manager.found_partitions():
             self._open((found.topic, found.partition))
 
-    def _open(self, key: ReplicaKey) -> Replica:
+    def _open(self, key: TopicPartition) -> Replica:
         """As `broker.partitions` does it: what was there before is recovered, not made new."""
         topic = self.plan.topic(key[0])
         log = self.manager.get_or_create(
@@ -241,7 +241,7 @@ class SimulatedBroker:
             self.obeyed.append(told.controller_epoch)
         return obeys
 
-    def apply(self, key: ReplicaKey, partition: PartitionImage) -> None:
+    def apply(self, key: TopicPartition, partition: PartitionImage) -> None:
         replica = self.replicas.find(key) or self._open(key)
         leadership = Leadership(
             partition.leader,

@@ -7,7 +7,6 @@ from random import Random
 from typing import TypeAlias
 
 from floodmark.metadata.image import PartitionImage
-from floodmark.replication.fetching import ReplicaKey
 from floodmark.replication.replica import ACKS_ALL
 from floodmark.storage.errors import DiskFull, LogDirFailure
 from floodmark.testing.crashing_files import CrashNow
@@ -26,6 +25,7 @@ from floodmark.testing.simulation.plan import make_plan
 from floodmark.testing.simulation.producers import IdempotentProducer, TransactionalProducer
 from floodmark.testing.simulation.store import SimulatedStore
 from floodmark.testing.virtual_clock import FIXED_START_MS, VirtualClock
+from floodmark.vocabulary import TopicPartition
 
 Producer: TypeAlias = IdempotentProducer | TransactionalProducer
 
@@ -94,7 +94,7 @@ class Cluster:
 
     # What the others ask
 
-    def truth(self, key: ReplicaKey) -> PartitionImage:
+    def truth(self, key: TopicPartition) -> PartitionImage:
         return self.store.truth[key]
 
     def any_broker(
@@ -109,7 +109,7 @@ class Cluster:
     def reaches_store(self, broker: SimulatedBroker) -> bool:
         return self.is_awake(broker) and not self.network.is_cut(STORE, broker.id)
 
-    def leader_of(self, key: ReplicaKey) -> int:
+    def leader_of(self, key: TopicPartition) -> int:
         """Whom a client takes for the leader: mostly the right one."""
         leader = self.truth(key).leader
         if leader < 0 or self.random.random() < 0.15:
@@ -182,7 +182,7 @@ class Cluster:
             and known.broker_epoch == broker.fence.broker_epoch
         )
 
-    def is_trusted(self, broker: SimulatedBroker, key: ReplicaKey) -> bool:
+    def is_trusted(self, broker: SimulatedBroker, key: TopicPartition) -> bool:
         """Whether a broker may be elected for a partition."""
         truth = self.truth(key)
         return broker.id in truth.isr or broker.id in truth.eligible_leader_replicas

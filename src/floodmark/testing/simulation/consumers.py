@@ -9,8 +9,8 @@ from random import Random
 from floodmark.invariant import invariant
 from floodmark.records.batch import iter_headers
 from floodmark.records.record import decode_records
-from floodmark.replication.fetching import ReplicaKey
 from floodmark.testing.simulation.messages import ConsumerFetch, ConsumerFetchAnswer, Message
+from floodmark.vocabulary import TopicPartition
 from floodmark.wire.errors import ErrorCode
 
 
@@ -19,7 +19,7 @@ class SimulatedConsumer:
     """Reads one partition from the beginning, batch by batch, under one isolation level."""
 
     id: int
-    key: ReplicaKey
+    key: TopicPartition
     is_read_committed: bool
     # Where leaders are elected uncleanly, offsets get other records and the log may end earlier.
     may_diverge: bool

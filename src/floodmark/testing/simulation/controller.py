@@ -29,7 +29,6 @@ from floodmark.metadata.store import (
     Operation,
     StoreUnavailable,
 )
-from floodmark.replication.fetching import ReplicaKey
 from floodmark.testing.crashing_files import CrashNow
 from floodmark.testing.simulation.messages import (
     AlterPartition,
@@ -39,6 +38,7 @@ from floodmark.testing.simulation.messages import (
     UpdateMetadata,
 )
 from floodmark.testing.simulation.store import SimulatedStore
+from floodmark.vocabulary import TopicPartition
 
 Send = Callable[[int, Payload], None]
 
@@ -135,11 +135,11 @@ class SimulatedController:
         self._load_if_needed()
         self._carry_out(elect_leaders(self._view(), ElectionType.PREFERRED, None))
 
-    def elect_uncleanly(self, keys: Sequence[ReplicaKey]) -> None:
+    def elect_uncleanly(self, keys: Sequence[TopicPartition]) -> None:
         self._load_if_needed()
         self._carry_out(elect_leaders(self._view(), ElectionType.UNCLEAN, list(keys)))
 
-    def move_leader(self, key: ReplicaKey, leader: int) -> None:
+    def move_leader(self, key: TopicPartition, leader: int) -> None:
         """Another in-sync replica takes over while the leader lives, as before its shutdown."""
         self._load_if_needed()
         partition = self.image.partition(*key)
@@ -170,14 +170,14 @@ class SimulatedController:
             self._send(broker_id, UpdateMetadata(self.controller_epoch, broker.broker_epoch))
 
     def _tell(
-        self, broker_id: int, partitions: Iterable[tuple[ReplicaKey, PartitionImage]]
+        self, broker_id: int, partitions: Iterable[tuple[TopicPartition, PartitionImage]]
     ) -> None:
         broker = self.image.brokers.get(broker_id)
         here = tuple(item for item in partitions if broker_id in item[1].replicas)
         if broker is not None and not broker.is_fenced and here:
             self._send(broker_id, LeaderAndIsr(self.controller_epoch, broker.broker_epoch, here))
 
-    def _partitions(self) -> list[tuple[ReplicaKey, PartitionImage]]:
+    def _partitions(self) -> list[tuple[TopicPartition, PartitionImage]]:
         return [
             ((name, index), partition)
             for name, topic in self.image.topics.items()

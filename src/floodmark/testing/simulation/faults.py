@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from floodmark.replication.fetching import ReplicaKey
 from floodmark.testing.simulation.broker import SimulatedBroker
 from floodmark.testing.simulation.cluster import Cluster
 from floodmark.testing.simulation.messages import STORE, AlterPartition
+from floodmark.vocabulary import TopicPartition
 
 _CRASH_WITHIN_OPERATIONS: Final = 12
 _LOSE_STORE_WITHIN_WRITES: Final = 3
@@ -179,7 +179,7 @@ class Faults:
             self.may_change_leaders() or bool(broker.lost_data_in)
         )
 
-    def _survives_without(self, victim: SimulatedBroker, key: ReplicaKey) -> bool:
+    def _survives_without(self, victim: SimulatedBroker, key: TopicPartition) -> bool:
         """Whether another replica that may lead has all, and lives to tell: one whose own restart
         nobody has noticed yet is about to be distrusted."""
         if self._cluster.plan.topic(key[0]).is_synced:
@@ -195,6 +195,6 @@ class Faults:
             for broker in self._cluster.brokers
         )
 
-    def _minimum(self, key: ReplicaKey) -> int:
+    def _minimum(self, key: TopicPartition) -> int:
         topic = self._cluster.plan.topic(key[0])
         return min(topic.min_in_sync_replicas, len(topic.replicas[key[1]]))

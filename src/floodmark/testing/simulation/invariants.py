@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from floodmark.invariant import InvariantViolation, invariant
 from floodmark.metadata.image import PartitionImage
 from floodmark.records.batch import read_header
-from floodmark.replication.fetching import ReplicaKey
 from floodmark.replication.replica import ACKS_ALL, Replica
 from floodmark.testing.simulation.broker import SimulatedBroker
 from floodmark.testing.simulation.consumers import SimulatedConsumer
@@ -21,6 +20,7 @@ from floodmark.testing.simulation.leading import Acknowledged
 from floodmark.testing.simulation.log_view import History, LogView
 from floodmark.testing.simulation.producers import Outcome, TransactionalProducer
 from floodmark.testing.simulation.store import SimulatedStore
+from floodmark.vocabulary import TopicPartition
 
 # Base offset and leader epoch are the leader's; a batch is the producer's from its magic on.
 _PRODUCERS_PART = 16
@@ -39,10 +39,10 @@ class Invariants:
         # (broker, incarnation) -> the highest controller epoch that it has obeyed.
         self._obeyed: dict[tuple[int, int], int] = {}
 
-    def history(self, key: ReplicaKey) -> History:
+    def history(self, key: TopicPartition) -> History:
         return self._partitions[key].history
 
-    def view_of(self, broker: SimulatedBroker, key: ReplicaKey) -> LogView:
+    def view_of(self, broker: SimulatedBroker, key: TopicPartition) -> LogView:
         return self._partitions[key].views[broker.id]
 
     def check(self, brokers: Sequence[SimulatedBroker]) -> None:
@@ -136,7 +136,7 @@ class Invariants:
 
 
 class PartitionInvariants:
-    def __init__(self, key: ReplicaKey) -> None:
+    def __init__(self, key: TopicPartition) -> None:
         self._key = key
         self.views: dict[int, LogView] = {}
         self.histories = [History()]

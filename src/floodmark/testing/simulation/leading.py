@@ -9,7 +9,7 @@ from floodmark.controller.isr import IsrMember, IsrProposal
 from floodmark.promise import Promise
 from floodmark.records.control import ControlType, EndTransactionMarker, encode_marker
 from floodmark.replication.fetch_sessions import FetchTarget
-from floodmark.replication.fetching import FetchLimits, ReplicaKey
+from floodmark.replication.fetching import FetchLimits
 from floodmark.replication.follower import FollowerAnswer
 from floodmark.replication.partition import UNKNOWN_BROKER_EPOCH, ProposedReplica
 from floodmark.replication.replica import (
@@ -34,6 +34,7 @@ from floodmark.testing.simulation.messages import (
     ReplicaOffsetsAnswer,
     WriteMarker,
 )
+from floodmark.vocabulary import TopicPartition
 from floodmark.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ _TRANSACTION_VERSION = 2
 class Acknowledged(NamedTuple):
     """A batch that was acknowledged in this step."""
 
-    key: ReplicaKey
+    key: TopicPartition
     leader_epoch: int
     acks: int
     base_offset: int
@@ -106,7 +107,7 @@ class Leading:
 
     def _when_acknowledged(
         self,
-        key: ReplicaKey,
+        key: TopicPartition,
         outcome: AppendOutcome,
         acks: int,
         answer: Callable[[AppendOutcome], None],
@@ -191,7 +192,7 @@ class Leading:
         )
         self._broker.send(source, reply)
 
-    def delete_records(self, key: ReplicaKey, share: float) -> None:
+    def delete_records(self, key: TopicPartition, share: float) -> None:
         """DeleteRecords up to some offset that is committed."""
         replica = self._replicas.find(key)
         if replica is not None and replica.core.is_leader:

@@ -10,9 +10,9 @@ from typing import NamedTuple, TypeAlias
 
 from floodmark.controller.isr import IsrAnswer, IsrProposal
 from floodmark.metadata.image import PartitionImage
-from floodmark.replication.fetching import ReplicaKey
 from floodmark.replication.follower import FollowerAnswer, FollowerFetch
 from floodmark.storage.indexes.transaction_index import AbortedTransaction
+from floodmark.vocabulary import TopicPartition
 from floodmark.wire.errors import ErrorCode
 
 STORE = 0
@@ -23,7 +23,7 @@ class LeaderAndIsr(NamedTuple):
 
     controller_epoch: int
     broker_epoch: int
-    partitions: tuple[tuple[ReplicaKey, PartitionImage], ...]
+    partitions: tuple[tuple[TopicPartition, PartitionImage], ...]
 
 
 class UpdateMetadata(NamedTuple):
@@ -35,12 +35,12 @@ class UpdateMetadata(NamedTuple):
 
 class AlterPartition(NamedTuple):
     broker_epoch: int
-    key: ReplicaKey
+    key: TopicPartition
     proposal: IsrProposal
 
 
 class AlterPartitionAnswer(NamedTuple):
-    key: ReplicaKey
+    key: TopicPartition
     proposal: IsrProposal
     error_code: ErrorCode
     answer: IsrAnswer | None
@@ -51,14 +51,14 @@ class ReplicaFetch(NamedTuple):
 
     incarnation: int
     broker_epoch: int
-    key: ReplicaKey
+    key: TopicPartition
     fetch: FollowerFetch
     max_bytes: int
 
 
 class ReplicaFetchAnswer(NamedTuple):
     incarnation: int
-    key: ReplicaKey
+    key: TopicPartition
     fetch: FollowerFetch
     answer: FollowerAnswer
     records: bytes
@@ -68,13 +68,13 @@ class ReplicaOffsets(NamedTuple):
     """A follower asks where its leader's log begins and ends."""
 
     incarnation: int
-    key: ReplicaKey
+    key: TopicPartition
     fetch: FollowerFetch
 
 
 class ReplicaOffsetsAnswer(NamedTuple):
     incarnation: int
-    key: ReplicaKey
+    key: TopicPartition
     fetch: FollowerFetch
     log_start_offset: int
     log_end_offset: int
@@ -82,7 +82,7 @@ class ReplicaOffsetsAnswer(NamedTuple):
 
 class Produce(NamedTuple):
     request: int
-    key: ReplicaKey
+    key: TopicPartition
     acks: int
     batch: bytes
     is_transactional: bool = False
@@ -90,7 +90,7 @@ class Produce(NamedTuple):
 
 class ProduceAnswer(NamedTuple):
     request: int
-    key: ReplicaKey
+    key: TopicPartition
     error_code: ErrorCode
     base_offset: int
 
@@ -98,20 +98,20 @@ class ProduceAnswer(NamedTuple):
 class WriteMarker(NamedTuple):
     """A transaction's end for one partition; the producer is its own coordinator here."""
 
-    key: ReplicaKey
+    key: TopicPartition
     producer_id: int
     producer_epoch: int
     is_commit: bool
 
 
 class MarkerAnswer(NamedTuple):
-    key: ReplicaKey
+    key: TopicPartition
     producer_epoch: int
     error_code: ErrorCode
 
 
 class ConsumerFetch(NamedTuple):
-    key: ReplicaKey
+    key: TopicPartition
     fetch_offset: int
     max_bytes: int
     is_read_committed: bool
@@ -119,7 +119,7 @@ class ConsumerFetch(NamedTuple):
 
 
 class ConsumerFetchAnswer(NamedTuple):
-    key: ReplicaKey
+    key: TopicPartition
     fetch_offset: int
     error_code: ErrorCode
     records: bytes

@@ -8,8 +8,8 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
-from floodmark.replication.fetching import ReplicaKey
 from floodmark.storage.log_config import UNLIMITED, LogConfig
+from floodmark.vocabulary import TopicPartition
 
 _LAGS_MAX_MS: Final = (60.0, 150.0, 400.0)
 # Small, so that schedules of a hundred batches roll segments and use indexes.
@@ -31,7 +31,7 @@ class TopicPlan:
     retention_bytes: int
 
     @property
-    def keys(self) -> list[ReplicaKey]:
+    def keys(self) -> list[TopicPartition]:
         return [(self.name, index) for index in range(len(self.replicas))]
 
     @property
@@ -62,13 +62,13 @@ class Plan:
     topics: tuple[TopicPlan, ...]
 
     @property
-    def keys(self) -> list[ReplicaKey]:
+    def keys(self) -> list[TopicPartition]:
         return [key for topic in self.topics for key in topic.keys]
 
     def topic(self, name: str) -> TopicPlan:
         return next(topic for topic in self.topics if topic.name == name)
 
-    def replicas(self, key: ReplicaKey) -> tuple[int, ...]:
+    def replicas(self, key: TopicPartition) -> tuple[int, ...]:
         return self.topic(key[0]).replicas[key[1]]
 
 

@@ -8,7 +8,6 @@ from enum import Enum
 from random import Random
 
 from floodmark.records.record import Record, encode_batch
-from floodmark.replication.fetching import ReplicaKey
 from floodmark.replication.replica import ACKS_ALL
 from floodmark.testing.simulation.messages import (
     MarkerAnswer,
@@ -18,12 +17,13 @@ from floodmark.testing.simulation.messages import (
     WriteMarker,
 )
 from floodmark.testing.virtual_clock import VirtualClock
+from floodmark.vocabulary import TopicPartition
 from floodmark.wire.errors import ErrorCode
 
 RETRY_MS = 300.0
 _LOST_PLACE = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH)
 
-Leaders = Callable[[ReplicaKey], int]
+Leaders = Callable[[TopicPartition], int]
 """Whom a client takes for the leader of a partition: mostly the right one."""
 
 
@@ -40,7 +40,7 @@ class IdempotentProducer:
     """One partition, one batch in flight, and it never gives one up."""
 
     id: int
-    key: ReplicaKey
+    key: TopicPartition
     acks: int
     # Whether what was acknowledged can be lost, so that it has to begin anew (KIP-360).
     may_lose_place: bool
@@ -105,17 +105,17 @@ class TransactionalProducer:
     """
 
     id: int
-    keys: list[ReplicaKey]
+    keys: list[TopicPartition]
     clock: VirtualClock
     send: Callable[[Message], None]
     producer_epoch: int = 0
     request: int = 0
-    batches: dict[ReplicaKey, bytes] = field(default_factory=dict)
-    unmarked: set[ReplicaKey] = field(default_factory=set)
+    batches: dict[TopicPartition, bytes] = field(default_factory=dict)
+    unmarked: set[TopicPartition] = field(default_factory=set)
     retry_at_ms: float = 0.0
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     # All that each transaction holds: its values by partition.
-    values: dict[int, dict[ReplicaKey, list[bytes]]] = field(default_factory=dict)
+    values: dict[int, dict[TopicPartition, list[bytes]]] = field(default_factory=dict)
 
     @property
     def is_idle(self) -> bool:

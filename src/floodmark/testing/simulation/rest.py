@@ -4,10 +4,10 @@ producers are done and all consumers have read what is there.
 
 from __future__ import annotations
 
-from floodmark.replication.fetching import ReplicaKey
 from floodmark.testing.simulation.broker import SimulatedBroker
 from floodmark.testing.simulation.cluster import Cluster
 from floodmark.testing.simulation.producers import Outcome
+from floodmark.vocabulary import TopicPartition
 
 _ROUNDS = 150
 _ROUND_MS = 50
@@ -91,7 +91,7 @@ def _is_at_rest(cluster: Cluster) -> bool:
     )
 
 
-def _is_partition_at_rest(cluster: Cluster, key: ReplicaKey) -> bool:
+def _is_partition_at_rest(cluster: Cluster, key: TopicPartition) -> bool:
     replicas = cluster.plan.replicas(key)
     offsets: set[int] = set()
     for broker in cluster.brokers:
@@ -104,7 +104,7 @@ def _is_partition_at_rest(cluster: Cluster, key: ReplicaKey) -> bool:
     return len(offsets) == 1 and set(cluster.truth(key).isr) == set(replicas)
 
 
-def _replicas_are_equal(cluster: Cluster, key: ReplicaKey) -> None:
+def _replicas_are_equal(cluster: Cluster, key: TopicPartition) -> None:
     history = cluster.invariants.history(key)
     for broker in cluster.brokers:
         replica = broker.replicas.find(key)

@@ -14,13 +14,7 @@ from typing import Any, TypeVar, cast
 from floodmark.controller import known_brokers
 from floodmark.controller.topics import topic_operations
 from floodmark.metadata import paths
-from floodmark.metadata.image import (
-    NO_LEADER,
-    BrokerInfo,
-    MetadataImage,
-    PartitionImage,
-    TopicImage,
-)
+from floodmark.metadata.image import BrokerInfo, MetadataImage, PartitionImage, TopicImage
 from floodmark.metadata.loader import load_image
 from floodmark.metadata.node_table import NodeTable
 from floodmark.metadata.store import (
@@ -33,8 +27,8 @@ from floodmark.metadata.store import (
     Store,
     StoreUnavailable,
 )
-from floodmark.replication.fetching import ReplicaKey
 from floodmark.testing.simulation.plan import Plan
+from floodmark.vocabulary import NO_LEADER, TopicPartition
 
 T = TypeVar("T")
 
@@ -45,11 +39,11 @@ class SimulatedStore:
         self._session_ids = count(1)
         # The sessions that are open, and whose they are.
         self.sessions: dict[int, int] = {}
-        self.truth: dict[ReplicaKey, PartitionImage] = {}
+        self.truth: dict[TopicPartition, PartitionImage] = {}
         # The brokers that a controller has dealt with, and in which epoch of theirs.
         self.known: dict[int, BrokerInfo] = {}
         # The leader epoch of the last unclean election of a partition.
-        self.unclean_epochs: dict[ReplicaKey, int] = {}
+        self.unclean_epochs: dict[TopicPartition, int] = {}
         self.loses_next_answer = False
         # How many writes get through before one does not; None when all do.
         self.writes_until_lost: int | None = None
@@ -145,17 +139,17 @@ class SimulatedStore:
             raise StoreUnavailable("/", "the connection was lost before the answer came")
         return outcomes
 
-    def _eligible(self, key: ReplicaKey, version: int) -> tuple[int, ...]:
+    def _eligible(self, key: TopicPartition, version: int) -> tuple[int, ...]:
         node = self._table.get(paths.eligible_path(*key))
         return () if node is None else paths.decode_eligible(node.data, version)
 
-    def _note_eligible(self, key: ReplicaKey) -> None:
+    def _note_eligible(self, key: TopicPartition) -> None:
         """Perhaps in another multi than the state that it belongs to."""
         before = self.truth[key]
         eligible = self._eligible(key, before.partition_epoch)
         self.truth[key] = before._replace(eligible_leader_replicas=eligible)
 
-    def _note(self, key: ReplicaKey, operation: SetData) -> None:
+    def _note(self, key: TopicPartition, operation: SetData) -> None:
         state = paths.decode_state(operation.data)
         before = self.truth[key]
         version = before.partition_epoch + 1
