@@ -15,7 +15,7 @@ REFUSED = "the client settings cannot be used"
 
 
 def end_offset(cli: Cli, topic: str) -> str:
-    return cli("topic", "describe", topic).out.split()[-1]
+    return cli("topic", "describe", topic).out.removesuffix("in sync\n").split()[-1]
 
 
 @pytest.mark.parametrize(

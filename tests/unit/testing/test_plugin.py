@@ -105,7 +105,7 @@ def test_the_plugin_imports_nothing_of_the_broker_until_it_is_asked() -> None:
     ("settings", "words"),
     [
         ({"mesage.max.bytes": "1000"}, "there is no setting mesage.max.bytes"),
-        ({"listeners": "SSL://127.0.0.1:0"}, "only PLAINTEXT is"),
+        ({"listeners": "SASL_SSL://127.0.0.1:0"}, "GSSAPI, which is not served"),
     ],
 )
 def test_a_setting_that_would_do_nothing_fails_the_test(

@@ -41,9 +41,19 @@ def user() -> None:
 )
 @click.argument("name", required=False)
 @click.option("--entity-name", metavar="NAME", help="The same by Kafka's option.")
-@click.option("--mechanism", type=_mechanism, default=DEFAULT_MECHANISM, show_default=True)
 @click.option(
-    "--iterations", type=click.IntRange(4096, 16384), default=DEFAULT_ITERATIONS, show_default=True
+    "--mechanism",
+    type=_mechanism,
+    default=DEFAULT_MECHANISM,
+    show_default=True,
+    help="How the user authenticates.",
+)
+@click.option(
+    "--iterations",
+    type=click.IntRange(4096, 16384),
+    default=DEFAULT_ITERATIONS,
+    show_default=True,
+    help="Rounds of hashing.",
 )
 @click.option("--add-config", metavar="TEXT", help="Mechanism and password in Kafka's form.")
 @admin_option
@@ -59,13 +69,13 @@ def set_(
     named = name or entity_name
     if not named:
         raise click.UsageError("name a user")
+    given = None
     if add_config is not None:
-        mechanism, iterations, password = _parse_added(add_config)
-    else:
-        password = _ask_password(named)
+        mechanism, iterations, given = _parse_added(add_config)
 
     async def work() -> None:
         async with admin:
+            password = given or _ask_password(named)
             await admin.set_scram_password(named, password, mechanism, iterations)
 
     run_client(work())
