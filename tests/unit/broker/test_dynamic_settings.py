@@ -189,7 +189,7 @@ async def test_a_dynamic_setting_acts_at_once_after_a_restart_and_until_it_is_re
 def test_the_table_names_every_dynamic_setting_that_acts() -> None:
     def acts(name: str) -> bool:
         if name.startswith(("ssl.", "sasl.")):
-            return False  # Only for listeners with TLS or SASL: see test_tls_listeners.py.
+            return False  # Only for listeners with TLS or SASL: see test_secure_listeners.py.
         return not any(
             name.startswith(entry[:-1]) if entry.endswith("*") else name == entry
             for entry in WITHOUT_EFFECT
