@@ -9,6 +9,8 @@ import logging
 from collections.abc import Iterable
 
 from floodmark.broker.cluster_membership import StartReport
+from floodmark.config.broker_config import BrokerConfig
+from floodmark.config.listeners import Listener
 from floodmark.metadata.cache import MetadataCache
 from floodmark.metadata.image import MetadataImage
 from floodmark.storage.log_dir import FoundPartition
@@ -28,7 +30,8 @@ def tell_of_start(
     _tell_of_strays(report.stray_partitions, found)
     for name in report.ignored_settings:
         logger.warning("the stored setting %s is not taken and has no effect: delete it", name)
-    _tell_of_others(metadata.image, metadata.config.node_id)
+    if not _is_in_cluster(metadata.config):
+        _tell_of_others(metadata.image, metadata.config.node_id)
 
 
 def _tell_of_listeners(metadata: MetadataCache) -> None:
@@ -36,9 +39,11 @@ def _tell_of_listeners(metadata: MetadataCache) -> None:
     for listener in metadata.config.listeners:
         if listener.is_loopback:
             continue
-        logger.warning(
-            "listener %s is open to other machines, and nobody has to authenticate", listener.name
-        )
+        if not _authenticates(listener, metadata.config):
+            logger.warning(
+                "listener %s is open to other machines, and nobody has to authenticate",
+                listener.name,
+            )
         if listener.name in endpoints:
             told = endpoints[listener.name]
             logger.info(
@@ -46,6 +51,12 @@ def _tell_of_listeners(metadata: MetadataCache) -> None:
                 told.host,
                 told.port,
             )
+
+
+def _authenticates(listener: Listener, config: BrokerConfig) -> bool:
+    if listener.security_protocol == "SSL":
+        return config.for_listener(listener.name, "ssl.client.auth") == "required"
+    return listener.security_protocol.startswith("SASL")
 
 
 def _tell_of_adopted(topics: list[str], metadata: MetadataCache, address: str) -> None:
@@ -66,6 +77,12 @@ def _tell_of_strays(strays: list[tuple[str, int]], found: Iterable[FoundPartitio
                 topic,
                 partition,
             )
+
+
+def _is_in_cluster(config: BrokerConfig) -> bool:
+    return bool(
+        config.get_str("floodmark.cluster.dir") or config.get_optional_str("zookeeper.connect")
+    )
 
 
 def _tell_of_others(image: MetadataImage, broker_id: int) -> None:
