@@ -35,7 +35,11 @@ PARTITIONS = 4
 LONGEST_LIFE_S = 1.0
 LONGEST_ABSENCE_S = 1.0
 SESSION_TIMEOUT_MS = 2000
-SETTINGS = {"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS)}
+SETTINGS = {
+    "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+    # A broker may start while ZooKeeper elects its leader on a busy machine.
+    "zookeeper.connection.timeout.ms": "30000",
+}
 IMPATIENT_SHARE = 0.3
 """How often the next one goes before the last one is in sync again."""
 

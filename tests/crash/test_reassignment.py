@@ -92,6 +92,20 @@ def test_a_topic_is_deleted_in_the_middle_of_a_move_also_where_the_broker_was_do
     wait_for(lambda: folders(cluster, held_up) == [])
 
 
+def test_a_topic_that_is_deleted_while_a_broker_stands_still_goes_there_as_well(
+    tmp_path: Path,
+) -> None:
+    with Cluster(tmp_path, {"zookeeper.session.timeout.ms": 2000}) as cluster:
+        cluster.create_topic(TOPIC, PARTITIONS)
+        still = next(broker for broker in cluster.ids if broker != cluster.controller())
+        wait_for(lambda: folders(cluster, still) == [0, 1, 2])
+        cluster.pause(still)
+        wait_for(lambda: still not in cluster.in_sync_replicas(TOPIC))
+        asyncio.run(delete(cluster.address(cluster.controller())))
+        cluster.resume(still)
+        wait_for(lambda: folders(cluster, still) == [], 60)
+
+
 def folders(cluster: Cluster, broker_id: int) -> list[int]:
     """The partitions of the topic that a broker holds; those being removed have other names."""
     data = cluster.data_dir(broker_id)

@@ -29,6 +29,7 @@ PARTITIONS = 4
 SESSION_TIMEOUT_MS = 2000
 SETTINGS = {
     "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+    "zookeeper.connection.timeout.ms": "30000",
     "replica.lag.time.max.ms": "3000",
 }
 SEED = seed()

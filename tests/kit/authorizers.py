@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import IntEnum
 
 from floodmark.apis.authorizer import Authorizer, Operation, Resource, ResourceKind
 from floodmark.apis.quotas import Quotas, Usage
@@ -16,11 +17,13 @@ class Permits:
     """Allows what it lists, and notes what it was asked."""
 
     allows_all = False
+    audits_allowed = False
 
     def __init__(self, *permissions: Permission) -> None:
         self.permissions = set(permissions)
         self.changed: Callable[[], None] = lambda: None
         self.asked: list[Permission] = []
+        self.audited: list[tuple[IntEnum, Operation, Resource]] = []
         self.principals: set[tuple[Principal, str]] = set()
 
     def change(self, *permissions: Permission) -> None:
@@ -40,20 +43,48 @@ class Permits:
         self.asked.append((operation, kind, "*"))
         return any((op, of) == (operation, kind) for op, of, _ in self.permissions)
 
+    def audit(
+        self,
+        request: IntEnum,
+        principal: Principal,
+        host: str,
+        operation: Operation,
+        resource: Resource,
+    ) -> None:
+        self.audited.append((request, operation, resource))
+
 
 class Throttles:
     """Mutes the next connections for these times."""
 
     is_unlimited = False
+    measures_time = False
 
     def __init__(self, *times_ms: int) -> None:
         self.times_ms = list(times_ms)
         self.changed: Callable[[], None] = lambda: None
         self.usages: list[Usage] = []
+        self.forgiven: list[Usage] = []
 
     def throttle_ms(self, usage: Usage) -> int:
         self.usages.append(usage)
         return self.times_ms.pop(0) if self.times_ms else 0
+
+    def forgive_answer(self, usage: Usage) -> None:
+        self.forgiven.append(usage)
+
+    def most_fetched(self, principal: Principal | None, client_id: str | None) -> float:
+        return float("inf")
+
+    def mutation_throttle_ms(
+        self,
+        principal: Principal | None,
+        client_id: str | None,
+        partitions: int,
+        *,
+        is_strict: bool,
+    ) -> int:
+        return 0
 
 
 def plug_in(

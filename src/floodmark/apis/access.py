@@ -65,11 +65,11 @@ class Needs:
         )
 
     def _allows(self, guard: Guard, resource: Resource) -> bool:
-        return (
-            guard.allows(self.operation, resource)
-            or (self.or_operation is not None and guard.allows(self.or_operation, resource))
-            or (self.or_any is not None and guard.allows_any(*self.or_any))
-        )
+        if self.or_operation is not None and guard.would_allow(self.or_operation, resource):
+            return True
+        if self.or_any is not None and guard.allows_any(*self.or_any):
+            return True
+        return guard.allows(self.operation, resource)
 
     def _names(self, context: RequestContext, request: Any) -> Iterable[str]:
         if callable(self.names):
@@ -135,7 +135,7 @@ class Each:
         return THE_CLUSTER.name if is_cluster else self.name(context, item)
 
     def _is_allowed_everywhere(self, guard: Guard) -> bool:
-        return self.or_cluster is not None and guard.allows(self.or_cluster, THE_CLUSTER)
+        return self.or_cluster is not None and guard.would_allow(self.or_cluster, THE_CLUSTER)
 
     def describe(self) -> str:
         if self.kind is ResourceKind.CLUSTER:
@@ -163,7 +163,7 @@ class Hides:
     unless_cluster: Operation | None = None
 
     def apply(self, context: RequestContext, guard: Guard, response: Any) -> None:
-        if self.unless_cluster is not None and guard.allows(self.unless_cluster, THE_CLUSTER):
+        if self.unless_cluster is not None and guard.would_allow(self.unless_cluster, THE_CLUSTER):
             return
         for parent in parents(response, self.within):
             kept = [
@@ -175,7 +175,7 @@ class Hides:
 
     def _is_seen(self, guard: Guard, name: str) -> bool:
         """What has no name is what was asked for by an id that nobody knows."""
-        return not name or guard.allows(self.operation, Resource(self.kind, name))
+        return not name or guard.would_allow(self.operation, Resource(self.kind, name))
 
     def describe(self) -> str:
         text = f"hides each {self.kind.name} without {self.operation.name}"

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from floodmark.clock import Clock
 from floodmark.config.broker_config import BrokerConfig
 from floodmark.metadata.cache import MetadataCache
+from floodmark.metadata.quota_nodes import user_resource
 from floodmark.security.errors import AuthenticationFailed, SecurityError
 from floodmark.security.jaas import JaasEntry, parse_jaas
 from floodmark.security.oauthbearer import OAuthBearerServer
@@ -84,7 +85,7 @@ class Authenticator:
     def _find_scram(self, mechanism: str, name: str, is_token: bool) -> Lookup:
         if is_token:
             return self._delegation_tokens.lookup(mechanism, name)
-        text = self._metadata.image.config("user", name).get(mechanism)
+        text = self._metadata.image.config(*user_resource(name)).get(mechanism)
         try:
             credential = None if text is None else parse_credential(text)
         except ValueError:
@@ -109,7 +110,6 @@ class Authenticator:
             raise AuthenticationFailed("no token can be validated here")
         rules = TokenRules(
             setting("sasl.oauthbearer.sub.claim.name"),
-            setting("sasl.oauthbearer.scope.claim.name"),
             setting("sasl.oauthbearer.expected.audience"),
             setting("sasl.oauthbearer.expected.issuer"),
             setting("sasl.oauthbearer.clock.skew.seconds") * 1000,

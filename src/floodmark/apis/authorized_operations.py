@@ -48,7 +48,7 @@ def _bits(operations: Iterable[Operation]) -> int:
 
 def operations_on(guard: Guard, resource: Resource) -> int:
     """The bit field that says what a client may do."""
-    return _bits(op for op in OPERATIONS[resource.kind] if guard.allows(op, resource))
+    return _bits(op for op in OPERATIONS[resource.kind] if guard.would_allow(op, resource))
 
 
 ALL_ON_TOPIC = _bits(OPERATIONS[ResourceKind.TOPIC])

@@ -1,53 +1,29 @@
 """The port of the authorizer, and what the gate asks it about.
 
-`Authorizer` is one decision: may this principal, from this host, do this to that resource? The
-broker has `AllowAll` today. `apis.access` declares what each API asks; `apis.gate` asks it.
+`Authorizer` is one decision: may this principal, from this host, do this to that resource? A
+broker without ACLs has `AllowAll`, another one `apis.acl_authorizer`. `apis.access` declares what
+each API asks; `apis.gate` asks it.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from floodmark.network.principal import Principal
+from floodmark.security.resources import THE_CLUSTER, Operation, Resource, ResourceKind
 from floodmark.wire.errors import ErrorCode
 
-
-class Operation(IntEnum):
-    """Kafka's numbers."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-
-class ResourceKind(IntEnum):
-    """Kafka's numbers."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
-
-
-class Resource(NamedTuple):
-    kind: ResourceKind
-    name: str
-
-
-THE_CLUSTER = Resource(ResourceKind.CLUSTER, "kafka-cluster")
+__all__ = [
+    "DENIED",
+    "THE_CLUSTER",
+    "AllowAll",
+    "Authorizer",
+    "Guard",
+    "Operation",
+    "Resource",
+    "ResourceKind",
+]
 
 DENIED = {
     ResourceKind.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -80,11 +56,26 @@ class Authorizer(Protocol):
     ) -> bool:
         """Whether there is at least one resource of this kind that it allows this on."""
 
+    @property
+    def audits_allowed(self) -> bool:
+        """Whether `audit` wants to know of allowed requests as well."""
+
+    def audit(
+        self,
+        request: IntEnum,
+        principal: Principal,
+        host: str,
+        operation: Operation,
+        resource: Resource,
+    ) -> None:
+        """Logs a decision on what a client explicitly asked for."""
+
 
 class AllowAll:
     """A broker without ACLs."""
 
     allows_all = True
+    audits_allowed = False
 
     def allows(
         self, principal: Principal, host: str, operation: Operation, resource: Resource
@@ -96,18 +87,39 @@ class AllowAll:
     ) -> bool:
         return True
 
+    def audit(
+        self,
+        request: IntEnum,
+        principal: Principal,
+        host: str,
+        operation: Operation,
+        resource: Resource,
+    ) -> None: ...
+
 
 class Guard:
-    """The authorizer's answers to one principal on one host."""
+    """The authorizer's answers to one request of one principal on one host."""
 
-    __slots__ = ("_authorizer", "_host", "_principal")
+    __slots__ = ("_authorizer", "_host", "_principal", "_request")
 
-    def __init__(self, authorizer: Authorizer, principal: Principal, host: str) -> None:
+    def __init__(
+        self, authorizer: Authorizer, principal: Principal, host: str, request: IntEnum
+    ) -> None:
         self._authorizer = authorizer
         self._principal = principal
         self._host = host
+        self._request = request
 
     def allows(self, operation: Operation, resource: Resource) -> bool:
+        """For what the client asked for: the audit log has the decision."""
+        authorizer, principal, host = self._authorizer, self._principal, self._host
+        is_allowed = authorizer.allows(principal, host, operation, resource)
+        if not is_allowed or authorizer.audits_allowed:
+            authorizer.audit(self._request, principal, host, operation, resource)
+        return is_allowed
+
+    def would_allow(self, operation: Operation, resource: Resource) -> bool:
+        """For filters, alternatives and lists of allowed operations."""
         return self._authorizer.allows(self._principal, self._host, operation, resource)
 
     def allows_any(self, operation: Operation, kind: ResourceKind) -> bool:

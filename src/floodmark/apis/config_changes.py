@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from floodmark.apis.config_resources import Refused, resource_of, type_of
+from floodmark.apis.context import Services
 from floodmark.apis.controller_outcomes import decided
 from floodmark.controller.configs import ConfigAnswer
 from floodmark.metadata.image import ConfigResource
@@ -58,7 +59,7 @@ class MakeAnswer(Protocol[Answer_co]):
 
 
 async def change_configs(
-    broker_id: int,
+    services: Services,
     asked_for: Sequence[AskedT],
     wish_of: Callable[[ConfigResource, AskedT], WishT],
     decide: Callable[[list[WishT]], Awaitable[list[ConfigAnswer]]],
@@ -70,7 +71,7 @@ async def change_configs(
     wishes: list[WishT] = []
     for asked in asked_for:
         resource = refuse_repeated(asked, times) or resource_of(
-            asked.resource_type, asked.resource_name, broker_id
+            asked.resource_type, asked.resource_name, services.broker_id, services.image
         )
         if not isinstance(resource, Refused):
             wishes.append(wish_of(resource, asked))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from floodmark.apis.access import Each
 from floodmark.apis.authorizer import Operation, ResourceKind
-from floodmark.metadata.image import CLUSTER_DEFAULT, ConfigResource
+from floodmark.metadata.image import CLUSTER_DEFAULT, ConfigResource, MetadataImage
 from floodmark.wire.errors import ErrorCode
 
 
@@ -32,16 +32,20 @@ class Refused(NamedTuple):
     text: str
 
 
-def resource_of(resource_type: int, name: str, broker_id: int) -> ConfigResource | Refused:
+def resource_of(
+    resource_type: int, name: str, broker_id: int, image: MetadataImage
+) -> ConfigResource | Refused:
     """The resource whose settings are to be changed, or why it has none here.
 
-    Settings of a single broker are changed at that broker, which knows whether they can be.
+    Clients send settings of a single broker to that broker, which passes them on to the controller:
+    so they may be those of any live one.
     """
     try:
         resource = ConfigResource(_KINDS[ResourceType(resource_type)], name)
     except (ValueError, KeyError):
         return Refused(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
-    if resource.kind == "broker" and name not in (CLUSTER_DEFAULT, str(broker_id)):
+    live = (str(broker.id) for broker in image.live_brokers())
+    if resource.kind == "broker" and name not in (CLUSTER_DEFAULT, str(broker_id), *live):
         return Refused(ErrorCode.INVALID_REQUEST, _why_not_broker(name, broker_id))
     return resource
 

@@ -20,7 +20,7 @@ from floodmark.apis.authorizer import (
 )
 from floodmark.apis.failures import Failures
 from floodmark.apis.prepared.memory import Generation
-from floodmark.apis.quotas import Quotas, Unlimited
+from floodmark.apis.quotas import Quotas, Unlimited, Usage
 from floodmark.controller.topic_names import why_invalid
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.headers import RequestHeader
@@ -193,7 +193,18 @@ class RequestContext:
     The peer says who sent it: its principal, the listener it came by and its address.
     """
 
-    __slots__ = ("api_version", "guard", "header", "peer", "request_bytes", "services")
+    __slots__ = (
+        "api_version",
+        "busy_ms",
+        "busy_since_ms",
+        "guard",
+        "header",
+        "is_counted",
+        "peer",
+        "request_bytes",
+        "services",
+        "throttle_ms",
+    )
 
     def __init__(
         self, services: Services, peer: Peer, header: RequestHeader, request_bytes: int = 0
@@ -205,6 +216,34 @@ class RequestContext:
         self.request_bytes = request_bytes
         # None where the authorizer allows everything.
         self.guard: Guard | None = None
+        # Whether the handler itself has counted the request against the quotas.
+        self.is_counted = False
+        # For how long the handler wants its client to wait.
+        self.throttle_ms = 0
+        # How long the loop has worked on it, where that is measured.
+        self.busy_ms = 0.0
+        self.busy_since_ms: float | None = None
+
+    def wait(self) -> None:
+        """What follows is not work on this request until its answer is there."""
+        if self.busy_since_ms is not None:
+            self.busy_ms = self.services.clock.monotonic_ms() - self.busy_since_ms
+            self.busy_since_ms = None
+
+    def usage(self, answer_bytes: int) -> Usage:
+        """What the request has taken so far, for the quotas."""
+        peer, busy_ms = self.peer, self.busy_ms
+        if self.busy_since_ms is not None:
+            busy_ms = self.services.clock.monotonic_ms() - self.busy_since_ms
+        return Usage(
+            peer.principal,
+            self.client_id,
+            peer.host,
+            self.header.api_key,
+            self.request_bytes,
+            answer_bytes,
+            busy_ms,
+        )
 
     @property
     def client_id(self) -> str | None:
@@ -223,5 +262,5 @@ class RequestContext:
         return {
             name: topic
             for name, topic in topics.items()
-            if guard.allows(Operation.DESCRIBE, Resource(ResourceKind.TOPIC, name))
+            if guard.would_allow(Operation.DESCRIBE, Resource(ResourceKind.TOPIC, name))
         }

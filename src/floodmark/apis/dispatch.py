@@ -22,6 +22,7 @@ from floodmark.apis.context import RequestContext, Services
 from floodmark.apis.forwarding import FORWARDED, forwarding
 from floodmark.apis.gate import BEFORE_AUTHENTICATION, handle_guarded
 from floodmark.apis.handlers import api_versions, produce_before_v3
+from floodmark.apis.mutation_quota import MUTATIONS, limiting
 from floodmark.apis.raw_sasl import is_raw, raw_token
 from floodmark.apis.route import Handle, Route
 from floodmark.network.connection import Connection, Peer
@@ -90,6 +91,8 @@ SERVED: dict[ApiKey, Served] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Served(0, 1),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Served(0, 0),
     ApiKey.OFFSET_DELETE: Served(0, 0),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: Served(0, 1),
+    ApiKey.ALTER_CLIENT_QUOTAS: Served(0, 1),
     ApiKey.UPDATE_FEATURES: Served(0, 2),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Served(0, 0),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Served(0, 0),
@@ -226,6 +229,8 @@ class Dispatch:
             raise CloseConnection(f"cannot read a request: {problem}") from problem
         decoded[api_key] = count + 1
         context = RequestContext(services, peer, header, len(frame))
+        if services.quotas.measures_time:
+            context.busy_since_ms = services.clock.monotonic_ms()
         handle = route.handle if services.authorizer.allows_all else self._guarded(route, peer)
         faults = self.faults
         if faults is None or not faults.is_armed:
@@ -235,6 +240,7 @@ class Dispatch:
         if api_key == _PRODUCE and self._learn is not None:
             self._learn(context, route, frame, request, result)
         outcome = route.outcome(context, result)
+        context.wait()
         if begin_ms is None or timer is None:
             return outcome
         return timer.timed(api_key, begin_ms, outcome, connection)
@@ -246,7 +252,8 @@ class Dispatch:
 
     def _guarded(self, route: Route, peer: Peer) -> Handle:
         """The handler behind the authorizer."""
-        guard = Guard(self._services.authorizer, peer.principal or ANONYMOUS, peer.host)
+        authorizer, principal = self._services.authorizer, peer.principal or ANONYMOUS
+        guard = Guard(authorizer, principal, peer.host, route.api_key)
 
         def handle(context: RequestContext, request: Any) -> Any:
             context.guard = guard
@@ -269,6 +276,8 @@ class Dispatch:
         handle: Handle = module.handle
         if api_key in FORWARDED:
             handle = forwarding(handle)
+        if api_key in MUTATIONS:
+            handle = limiting(api_key, handle)
         if api_key is ApiKey.PRODUCE:
             self._learn = import_module("floodmark.apis.prepared.produces").learn
         response_class = messages.response_class(api_key)

@@ -43,6 +43,7 @@ BLANKS: dict[ApiKey, Mapping[str, Any]] = {
     ApiKey.DELETE_RECORDS: {"low_watermark": -1},
     ApiKey.INIT_PRODUCER_ID: {"producer_epoch": -1},
     ApiKey.OFFSET_FOR_LEADER_EPOCH: {"leader_epoch": -1},
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: {"entries": None},
 }
 """What fields hold where there is no result, unless that is their default."""
 
@@ -137,6 +138,9 @@ class _Mirror:
             value = _value_for(field.name, item)
             if value is not None and field.kind not in ("array", "struct"):
                 setattr(target, field.name, value)
+            elif field.name == "entity":
+                # Whose quotas were asked about: clients find their request by it.
+                setattr(target, field.name, [self.one(field.element, part) for part in value])
         self.blank(target)
         self.set_code(target)
         self.fill(target, item)

@@ -16,7 +16,6 @@ from floodmark.apis.authorizer import DENIED, Guard
 from floodmark.apis.context import RequestContext
 from floodmark.apis.deferred import after
 from floodmark.apis.error_answers import error_answer, error_entry
-from floodmark.apis.quotas import Usage
 from floodmark.network.request_channel import CloseConnection, Response, Throttled
 from floodmark.network.transfer import Answer
 from floodmark.wire.api_keys import ApiKey
@@ -152,33 +151,23 @@ def throttled(
 ) -> Response:
     """The answer, with the throttle time in it if its client is throttled. The network room mutes
     the connection after it has sent the answer (KIP-219)."""
-    throttle_ms = throttle_time(context, answer)
+    throttle_ms = context.throttle_ms
+    if not context.is_counted:
+        throttle_ms = max(throttle_ms, throttle_time(context, answer))
     if throttle_ms <= 0:
         return answer
     if answer is None:
         return Throttled(None, throttle_ms)
-    if message is answer:
-        return with_throttle_time(answer, route.throttle_position, throttle_ms)
     if hasattr(message, "throttle_time_ms"):
         message = copy(message)
-        message.throttle_time_ms = throttle_ms
+        message.throttle_time_ms = max(message.throttle_time_ms, throttle_ms)
         answer = route.encoded(context.header.correlation_id, message)
     return Throttled(answer, throttle_ms)
 
 
 def throttle_time(context: RequestContext, answer: Answer | None) -> int:
     """Counts a request against the quotas; for how long its connection is to be muted."""
-    peer = context.peer
-    return context.services.quotas.throttle_ms(
-        Usage(
-            peer.principal,
-            context.client_id,
-            peer.host,
-            context.header.api_key,
-            context.request_bytes,
-            _size_bytes(answer),
-        )
-    )
+    return context.services.quotas.throttle_ms(context.usage(_size_bytes(answer)))
 
 
 def with_throttle_time(answer: Answer, position: int, throttle_ms: int) -> Throttled:

@@ -13,13 +13,11 @@ from floodmark.apis.access import Access
 from floodmark.apis.context import RequestContext
 from floodmark.apis.farewell import Farewell
 from floodmark.apis.gate import throttled
-from floodmark.invariant import invariant
 from floodmark.network.request_channel import CloseConnection, Outcome, Response
 from floodmark.network.transfer import Answer
 from floodmark.promise import Promise
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.compiler import Decoder, Encoder
-from floodmark.wire.schema import schema_of
 
 _FETCH = ApiKey.FETCH
 
@@ -74,10 +72,3 @@ class Route(NamedTuple):
 
     async def _finish(self, context: RequestContext, work: Coroutine[Any, Any, Any]) -> Response:
         return self.answer(context, await work)
-
-    @property
-    def throttle_position(self) -> int:
-        """Where the throttle time lies in an answer that comes from a template: first of all."""
-        first = next(f for f in schema_of(self.response_class).fields if f.exists_in(self.version))
-        invariant(first.name == "throttle_time_ms", f"{self.api_key.name} has no templates")
-        return len(self.encode_header(0))

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 
 from floodmark.apis.context import Services
 from floodmark.apis.dispatch import Dispatch, advertised_versions
+from floodmark.apis.prepared.memory import Generation
+from floodmark.broker.access_control import make_authorizer
 from floodmark.broker.advertised import reachable_host
 from floodmark.broker.cluster_membership import ClusterMembership
 from floodmark.broker.control_requests import ControlRequests
@@ -35,6 +37,7 @@ from floodmark.broker.new_folders import check_metadata_folder, find_metadata_fi
 from floodmark.broker.partitions import Partitions
 from floodmark.broker.preload import preload
 from floodmark.broker.process_watch import until_gone
+from floodmark.broker.quotas import listener_rates, make_quotas, windows
 from floodmark.broker.sasl_listeners import SaslListeners
 from floodmark.broker.session_doubt import SessionDoubt
 from floodmark.broker.start_report import tell_of_start
@@ -56,6 +59,7 @@ from floodmark.metadata.embedded import EmbeddedStore, stored_cluster_id
 from floodmark.metadata.image import BrokerInfo, Delta, Endpoint, MetadataImage
 from floodmark.metadata.store import Store, StoreUnavailable
 from floodmark.network.acceptor import Listener
+from floodmark.network.creation_rates import CreationRates
 from floodmark.network.processor import StrangerLimits
 from floodmark.network.server import NetworkServer, NetworkSettings
 from floodmark.replication.background import LoopBackground
@@ -220,7 +224,7 @@ class Broker:
         yield Part(self.tls.start, self.tls.close)
         yield Part(self.sasl.start, self.sasl.close)
         yield Part(self._accept, self.network.stop_accepting)
-        if self._cluster_dir:
+        if self._in_cluster:
             hand_over = HandOver(self.broker_id, self.metadata, self.controller_client, self.clock)
             yield Part(stop=hand_over.run)
 
@@ -362,6 +366,8 @@ class Broker:
         self._folder_moves = FolderMoves(
             self.logs, self.replicas, self.clock, self._executor, self._deferred
         )
+        self._creation_rates = CreationRates(self.clock, windows(config, "quota"))
+        generation = Generation()
         self.services = Services(
             broker_id=self.broker_id,
             clock=self.clock,
@@ -381,6 +387,9 @@ class Broker:
             folder_moves=self._folder_moves,
             api_versions=advertised_versions(in_cluster=self._in_cluster),
             authenticator=self.sasl.authenticator,
+            generation=generation,
+            authorizer=make_authorizer(self.metadata, generation.end),
+            quotas=make_quotas(self.metadata, self.clock, self._creation_rates, generation.end),
         )
         if self._in_cluster:
             remembered_ms = config.get_int("zookeeper.session.timeout.ms")
@@ -533,6 +542,8 @@ class Broker:
             connection_limits(config.get_str("max.connections.per.ip.overrides")),
             {x.name: config.max_connections_of(x.name) for x in config.listeners},
         )
+        self.network.limits.rates = self._creation_rates
+        self._creation_rates.limits_of_listeners = listener_rates(config)
 
     def _disk_failed(self, replica: Replica, problem: StorageError | OSError) -> None:
         if isinstance(problem, OSError):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -21,10 +22,16 @@ from floodmark.controller.controller import Controller, ControllerUnavailable
 from floodmark.controller.features import SUPPORTED_FEATURES
 from floodmark.controller.founding import found_cluster
 from floodmark.controller.liveness import UntilGone
-from floodmark.metadata import paths
+from floodmark.metadata import acl_nodes, paths
 from floodmark.metadata.adoption import FoundFolder, stray_partitions
 from floodmark.metadata.cache import MetadataCache
-from floodmark.metadata.image import NO_LEADER, BrokerInfo, Delta, MetadataImage
+from floodmark.metadata.image import (
+    NO_LEADER,
+    BrokerInfo,
+    Delta,
+    ImageChange,
+    MetadataImage,
+)
 from floodmark.metadata.loader import Identity, load_identity, load_image, load_settings
 from floodmark.metadata.registration import Registration
 from floodmark.metadata.store import Delete, NodeExists, SessionEvent, Store, StoreError
@@ -37,6 +44,9 @@ FOUNDING_TRIES = 20
 """Brokers that start together found the cluster together: all but one have to look again."""
 
 RETRY_S = 0.1
+
+NOTICED = (paths.CONFIG_CHANGES, *acl_nodes.ACL_ROOTS, *acl_nodes.CHANGE_FOLDERS)
+"""Where changes of settings and ACLs show, whichever store it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +102,7 @@ class ClusterMembership:
         await self._register()
         if not await self.controller.stand():
             await self._cache.publish(await self._stored_without_leaders())
-        for path in (paths.CONTROLLER, paths.CONFIG, paths.CONFIG_CHANGES, paths.FEATURE):
+        for path in (paths.CONTROLLER, paths.CONFIG, paths.FEATURE, *NOTICED):
             self._store.watch(path, lambda _: self._changed.set())
         self._cache.subscribe(self._image_changed)
         # The controller may have gone before anybody watched.
@@ -157,9 +167,10 @@ class ClusterMembership:
     async def _persistent_paths(self) -> set[str]:
         """Of the nodes that must be there, and their siblings."""
         existing = {f"/{name}" for name in await self._store.children("/")}
-        parents = {path.rpartition("/")[0] for path in paths.PERSISTENT_PATHS} & existing
+        parents = {path.rpartition("/")[0] for path in paths.PERSISTENT_PATHS}
         for parent in sorted(parents):
-            existing |= {f"{parent}/{name}" for name in await self._store.children(parent)}
+            if parent in existing:
+                existing |= {f"{parent}/{name}" for name in await self._store.children(parent)}
         return existing
 
     # -- staying one ----------------------------------------------------------------------------
@@ -199,11 +210,13 @@ class ClusterMembership:
 
     async def _look_as_controller(self) -> None:
         """What the controller knows, it has written itself, but for what Kafka's brokers write
-        into ZooKeeper when they are asked to change settings."""
+        into ZooKeeper when they are asked to change settings or ACLs."""
         if self._store.watches_below:
             return
         stored = await load_settings(self._store)
-        if stored.configs != self._cache.image.configs and self.controller.is_active:
+        known = self._cache.image
+        is_new = stored.configs != known.configs or stored.acls != known.acls
+        if is_new and self.controller.is_active:
             await self.controller.refresh()
 
     def _image_changed(self, _: MetadataImage, delta: Delta) -> None:
@@ -248,9 +261,19 @@ class ClusterMembership:
         """Until the controller has noticed us again, others lead what we led: we acknowledge
         nothing in their place."""
         await self._cache.publish(_without_leader(self._cache.image, self._broker_id))
+        known = list(self._cache.image.topics)
         await self._store.open()
         self._is_session_lost = False
         await self._register()
+        await self._forget_deleted(known)
+
+    async def _forget_deleted(self, known: Sequence[str]) -> None:
+        """Deletions that nobody told us of while we were not registered. The controller tells what
+        there is, and from now on what is deleted, but not what was."""
+        stored = set(await self._store.children(paths.TOPICS))
+        gone = dict.fromkeys(name for name in known if name not in stored)
+        if gone:
+            await self._cache.publish(self._cache.image.apply(ImageChange(topics=gone)))
 
 
 def _without_leader(image: MetadataImage, leader: int | None = None) -> MetadataImage:

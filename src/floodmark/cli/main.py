@@ -24,6 +24,8 @@ SHORT_HELPS = {
     "cluster": "Show how a cluster does: brokers, controller, disks.",
     "broker": "List brokers, stop one in order.",
     "partition": "Move partitions, elect their leaders.",
+    "acl": "List, add and remove ACLs.",
+    "quota": "Describe and alter quotas of clients.",
     "records": "Delete records up to an offset.",
     "feature": "Describe, upgrade and downgrade features.",
     "user": "Create, list and delete SCRAM users.",

@@ -6,6 +6,7 @@ the server.properties of a Kafka has to start as it is.
 
 from __future__ import annotations
 
+from floodmark.config.access_control import check_authorizer
 from floodmark.config.broker_config import BrokerConfig, base_name
 from floodmark.config.errors import ConfigError
 from floodmark.config.settings.kraft import KRAFT_SETTINGS
@@ -13,12 +14,12 @@ from floodmark.config.settings.kraft import KRAFT_SETTINGS
 WITHOUT_EFFECT = (
     # OpenSSL offers what ssl.enabled.protocols names.
     "ssl.protocol",
+    # Nothing is decided by a token's scope, as in Kafka.
+    "sasl.oauthbearer.scope.claim.name",
     # Until there are delegation tokens.
     "delegation.token.*",
     # Until clusters are complete.
     *("replica.socket.*", "num.replica.fetchers"),
-    # Until there are quotas.
-    *("quota.*", "controller.quota.*", "max.connection.creation.rate"),
     # Until somebody needs them.
     *("queued.max.request.bytes", "socket.send.buffer.bytes", "socket.receive.buffer.bytes"),
     *("socket.connection.setup.*", "request.timeout.ms", "background.threads"),
@@ -52,7 +53,7 @@ _POLICIES = ("create.topic.policy.class.name", "alter.config.policy.class.name")
 
 
 def refuse_open_doors(config: BrokerConfig) -> None:
-    """Raise ConfigError where authentication or access control is asked for that is not there."""
+    """Raise ConfigError where security is asked for that this broker cannot give."""
     for listener in config.listeners:
         if listener.security_protocol.startswith("SASL"):
             for mechanism in config.sasl_mechanisms(listener.name):
@@ -64,12 +65,7 @@ def refuse_open_doors(config: BrokerConfig) -> None:
                 name=name,
                 hint="Take it out, if the built-in mechanisms do",
             )
-    if config.get_str("authorizer.class.name"):
-        raise ConfigError(
-            "authorizer.class.name asks for access control, which is not there yet",
-            name="authorizer.class.name",
-            hint="Take it out, and listen only where everybody may do everything",
-        )
+    check_authorizer(config)
     if config.get_bool("zookeeper.set.acl"):
         raise ConfigError(
             "zookeeper.set.acl asks for nodes that only this broker's user may write, which needs "

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from floodmark.clock import Clock
 from floodmark.config import BrokerConfig
 from floodmark.controller import (
+    acls,
     configs,
     elections,
     features,
@@ -29,6 +30,7 @@ from floodmark.controller import (
     known_brokers,
     membership,
     partitions,
+    quotas,
     reassignment,
     rebalance,
     topics,
@@ -38,11 +40,11 @@ from floodmark.controller import (
 from floodmark.controller.channels import BrokerChannels, Send
 from floodmark.controller.controlled_shutdown import ShutdownAnswer, controlled_shutdown
 from floodmark.controller.cutting import cut
-from floodmark.controller.decision import Decision, View, then
+from floodmark.controller.decision import Decision, Refusal, View, then
 from floodmark.controller.election import candidacy
 from floodmark.controller.instructions import instructions
 from floodmark.controller.liveness import Liveness, UntilGone
-from floodmark.metadata import paths
+from floodmark.metadata import acl_nodes, paths, quota_nodes
 from floodmark.metadata.cache import MetadataCache, concerns_brokers
 from floodmark.metadata.image import BrokerInfo, ImageChange, MetadataImage, difference
 from floodmark.metadata.loader import decode_brokers, load_identity, load_stored
@@ -57,6 +59,7 @@ from floodmark.metadata.store import (
     StoreUnavailable,
 )
 from floodmark.occurrences import Occurrences
+from floodmark.security.acls import Acl, AclFilter
 from floodmark.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -376,6 +379,19 @@ class Controller:
             lambda view: features.update_features(view, updates, validate_only=validate_only)
         )
 
+    async def create_acls(self, wanted: Sequence[Acl]) -> list[Refusal | None]:
+        return await self._submit(lambda view: acls.create_acls(view, wanted))
+
+    async def delete_acls(self, filters: Sequence[AclFilter]) -> list[list[Acl] | Refusal]:
+        return await self._submit(lambda view: acls.delete_acls(view, filters))
+
+    async def alter_client_quotas(
+        self, alterations: Sequence[quotas.QuotaAlteration], *, validate_only: bool = False
+    ) -> list[Refusal | None]:
+        return await self._submit(
+            lambda view: quotas.alter_client_quotas(view, alterations, validate_only=validate_only)
+        )
+
     async def _submit(self, decide: Callable[[View], Decision[A]]) -> A:
         if self._writer is None:
             raise ControllerUnavailable(ErrorCode.NOT_CONTROLLER, "the controller is not running")
@@ -435,23 +451,28 @@ class Controller:
                 waiting.done.set_result(waiting.answer)
 
     def _notices(self, touched: ImageChange) -> list[Operation]:
-        """Settings of brokers and topics that exist; new topics are noticed themselves."""
+        """Of ACLs and settings; new topics are noticed themselves."""
         if self._store.watches_below:
             return []
         changed = [
             resource
             for resource in touched.configs
-            if resource.kind != "topic" or resource.name not in touched.topics
+            if (resource.kind != "topic" or resource.name not in touched.topics)
+            and not quota_nodes.is_folder(resource)
         ]
-        return [paths.config_change(resource) for resource in changed]
+        return [
+            *(paths.config_change(resource) for resource in changed),
+            *(acl_nodes.change_notification(pattern) for pattern in touched.acls),
+        ]
 
     async def _drop_old_notices(self) -> None:
         """Whoever missed one of them reads all settings."""
         with suppress(StoreError):
-            names = await self._store.children(paths.CONFIG_CHANGES)
-            old = [Delete(f"{paths.CONFIG_CHANGES}/{name}") for name in names[:-NOTICES_KEPT]]
-            if old:
-                await self._store.multi(old)
+            for folder in (paths.CONFIG_CHANGES, *acl_nodes.CHANGE_FOLDERS):
+                names = await self._store.children(folder)
+                old = [Delete(f"{folder}/{name}") for name in names[:-NOTICES_KEPT]]
+                if old:
+                    await self._store.multi(old)
 
     def _decide(self, waiting: _Waiting, view: View) -> Decision[Any] | None:
         try:

@@ -13,21 +13,18 @@ from floodmark.metadata import paths
 from floodmark.metadata.store import Operation, operation_bytes
 
 
-def _belongs_to_the_one_before(operation: Operation) -> bool:
-    """A list of eligible leaders names the version of the state that stands before it. Without
-    each other they would not be what a controller expects to find, and its next write would fail.
-    """
-    return paths.is_eligible_path(operation.path)
-
-
 def cut(operations: Sequence[Operation], limit_bytes: int | None) -> Iterator[list[Operation]]:
-    """In order, none empty; without a limit all in one."""
+    """In order, none empty; without a limit all in one.
+
+    A partition's state and its list of eligible leaders, which follows it, stay together: without
+    the list of its version, nobody would be eligible. A list is too short to matter to the limit.
+    """
     piece: list[Operation] = []
     size = 0
     for operation in operations:
         more = operation_bytes(operation)
-        is_full = limit_bytes is not None and piece and size + more > limit_bytes
-        if is_full and not _belongs_to_the_one_before(operation):
+        is_list = operation.path.endswith(f"/{paths.ELIGIBLE}")
+        if limit_bytes is not None and piece and not is_list and size + more > limit_bytes:
             yield piece
             piece, size = [], 0
         piece.append(operation)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from floodmark.controller.decision import Decision, Refusal, View
 from floodmark.controller.topics import config_operation
 from floodmark.metadata.image import ConfigResource, ImageChange
+from floodmark.metadata.quota_nodes import user_resource
 from floodmark.metadata.store import Operation
 from floodmark.security.sasl import SCRAM_SHA_256, SCRAM_SHA_512
 from floodmark.security.scram_credentials import MAX_ITERATIONS, MIN_ITERATIONS, ScramCredential
@@ -50,7 +51,7 @@ def alter_scram_credentials(
             answers.append(CredentialAnswer(user, *config))
             continue
         answers.append(CredentialAnswer(user))
-        resource = ConfigResource("user", user)
+        resource = user_resource(user)
         operations.append(config_operation(view.image, resource, config))
         changed[resource] = config
     return Decision(answers, operations, ImageChange(configs=changed))
@@ -66,7 +67,7 @@ def _changed(
             ErrorCode.DUPLICATE_RESOURCE,
             "A user credential cannot be altered twice in the same request",
         )
-    config = dict(view.image.config("user", user))
+    config = dict(view.image.config(*user_resource(user)))
     for change in changes:
         refusal = _take(config, change)
         if refusal is not None:

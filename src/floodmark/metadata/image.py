@@ -13,6 +13,9 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 from uuid import UUID
 
+from floodmark.security.acls import AccessRule, Acls
+from floodmark.security.resources import ResourcePattern
+
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -87,8 +90,10 @@ class TopicImage:
 
 
 class ConfigResource(NamedTuple):
-    """Whose settings: ("topic", name), ("broker", id) or ("broker", "") for all, ("group", id),
-    ("user", name)."""
+    """Whose settings: ("topic", name), ("broker", id) or ("broker", "") for all, ("group", id).
+
+    Users, client ids and addresses have quotas, and users credentials: ("user", node),
+    ("client", node), ("ip", node), named as their nodes (`quota_nodes.py`)."""
 
     kind: str
     name: str
@@ -111,6 +116,7 @@ class ImageChange:
     brokers: Mapping[int, BrokerInfo | None] = field(default_factory=dict)
     features: Features | None = None
     next_producer_id: int | None = None
+    acls: Mapping[ResourcePattern, frozenset[AccessRule] | None] = field(default_factory=dict)
 
     def then(self, later: ImageChange) -> ImageChange:
         """Both changes as one, the later one over the earlier."""
@@ -120,6 +126,7 @@ class ImageChange:
             {**self.brokers, **later.brokers},
             self.features if later.features is None else later.features,
             self.next_producer_id if later.next_producer_id is None else later.next_producer_id,
+            {**self.acls, **later.acls},
         )
 
 
@@ -142,6 +149,7 @@ class Delta:
     changed_configs: tuple[ConfigResource, ...] = ()
     changed_brokers: tuple[int, ...] = ()
     features_changed: bool = False
+    changed_acls: tuple[ResourcePattern, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -152,6 +160,7 @@ class Delta:
             or self.changed_configs
             or self.changed_brokers
             or self.features_changed
+            or self.changed_acls
         )
 
 
@@ -169,6 +178,7 @@ class MetadataImage:
     configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
     features: Features = field(default_factory=Features)
     next_producer_id: int = 0
+    acls: Acls = field(default_factory=dict)
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
         found = self.topics.get(topic)
@@ -208,6 +218,7 @@ class MetadataImage:
                 if change.next_producer_id is None
                 else change.next_producer_id
             ),
+            acls=_merged(self.acls, change.acls),
         )
 
     def _changed_topics(
@@ -234,6 +245,7 @@ def difference(old: MetadataImage, new: MetadataImage, touched: ImageChange | No
     created, deleted, partitions = _topic_differences(old, new, names)
     resources = _keys(old.configs, new.configs, touched.configs if touched else None)
     brokers = _keys(old.brokers, new.brokers, touched.brokers if touched else None)
+    patterns = _keys(old.acls, new.acls, touched.acls if touched else None)
     return Delta(
         created_topics=tuple(created),
         deleted_topics=tuple(deleted),
@@ -241,6 +253,7 @@ def difference(old: MetadataImage, new: MetadataImage, touched: ImageChange | No
         changed_configs=tuple(r for r in resources if old.configs.get(r) != new.configs.get(r)),
         changed_brokers=tuple(b for b in brokers if old.brokers.get(b) != new.brokers.get(b)),
         features_changed=old.features != new.features,
+        changed_acls=tuple(p for p in patterns if old.acls.get(p) != new.acls.get(p)),
     )
 
 

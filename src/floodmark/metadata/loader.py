@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
-from floodmark.metadata import paths
+from floodmark.metadata import acl_nodes, paths
 from floodmark.metadata.image import (
     NO_LEADER,
     BrokerInfo,
@@ -87,6 +87,9 @@ async def load_settings(store: Store) -> MetadataImage:
     feature = await store.get(paths.FEATURE)
     producer_ids = await store.get(paths.PRODUCER_ID_BLOCK)
     config_nodes = await store.read_tree(paths.CONFIG)
+    rule_nodes: dict[str, Node] = {}
+    for root in acl_nodes.ACL_ROOTS:
+        rule_nodes |= await store.read_tree(root)
     with _decoding():
         return MetadataImage(
             cluster_id=identity.cluster_id or "",
@@ -97,6 +100,7 @@ async def load_settings(store: Store) -> MetadataImage:
             next_producer_id=(
                 paths.decode_next_producer_id(producer_ids.data) if producer_ids else 0
             ),
+            acls=acl_nodes.decode_acls(rule_nodes),
         )
 
 

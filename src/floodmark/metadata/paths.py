@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 from uuid import UUID
 
+from floodmark.metadata import acl_nodes
 from floodmark.metadata.image import (
     CLUSTER_DEFAULT,
     BrokerInfo,
@@ -64,11 +65,19 @@ PERSISTENT_PATHS = (
     "/isr_change_notification",
     PRODUCER_ID_BLOCK,
     "/log_dir_event_notification",
+    *acl_nodes.PERSISTENT_PATHS,
 )
 
-_CONFIG_FOLDERS = {"topic": "topics", "broker": "brokers", "group": "groups", "user": "users"}
-_QUOTED_KINDS = ("group", "user")
-"""Any text may be such a name; a node's has no slash, and a single dot is a step."""
+_CONFIG_FOLDERS = {
+    "topic": "topics",
+    "broker": "brokers",
+    "group": "groups",
+    "user": "users",
+    "client": "clients",
+    "ip": "ips",
+}
+# Their names in the image are those of the nodes below the folder (`quota_nodes.py`).
+_KINDS_OF_CLIENTS = frozenset({"user", "client", "ip"})
 _CONFIG_KINDS = {folder: kind for kind, folder in _CONFIG_FOLDERS.items()}
 _DEFAULT_NAME = "<default>"
 _FEATURE_ENABLED = 1
@@ -102,31 +111,31 @@ def eligible_path(topic: str, partition: int) -> str:
     return f"{TOPICS}/{topic}/partitions/{partition}/{ELIGIBLE}"
 
 
-def is_eligible_path(path: str) -> bool:
-    return path.endswith(f"/{ELIGIBLE}")
-
-
 def deletion_path(topic: str) -> str:
     return f"{DELETED_TOPICS}/{topic}"
 
 
 def config_path(resource: ConfigResource) -> str:
+    if resource.kind in _KINDS_OF_CLIENTS:
+        return f"{CONFIG}/{_CONFIG_FOLDERS[resource.kind]}/{resource.name}"
     name = _DEFAULT_NAME if resource.name == CLUSTER_DEFAULT else resource.name
-    if resource.kind in _QUOTED_KINDS and resource.name != CLUSTER_DEFAULT:
-        name = quote(name, safe="")
-        # Kafka keeps the dots in the names of users.
-        if resource.kind == "group" or not name.strip("."):
-            name = name.replace(".", "%2E")
+    if resource.kind == "group":
+        # Any text may be the name of a group, a node's has no slash, and a single dot is a step.
+        name = quote(name, safe="").replace(".", "%2E")
     return f"{CONFIG}/{_CONFIG_FOLDERS[resource.kind]}/{name}"
 
 
 def config_resource(path: str) -> ConfigResource | None:
-    """Whose settings a path below /config holds; None for kinds that we do not keep."""
+    """Whose settings a path below /config holds; None for what is not somebody's settings."""
     parts = path.split("/")
-    if len(parts) != 4 or parts[2] not in _CONFIG_KINDS:
+    if len(parts) < 4 or parts[2] not in _CONFIG_KINDS:
         return None
     kind = _CONFIG_KINDS[parts[2]]
-    if kind in _QUOTED_KINDS and parts[3] != _DEFAULT_NAME:
+    if kind in _KINDS_OF_CLIENTS:
+        return ConfigResource(kind, "/".join(parts[3:]))
+    if len(parts) > 4:
+        return None
+    if kind == "group":
         return ConfigResource(kind, unquote(parts[3]))
     name = CLUSTER_DEFAULT if parts[3] == _DEFAULT_NAME else parts[3]
     return ConfigResource(kind, name)
@@ -338,7 +347,8 @@ def config_change(resource: ConfigResource) -> Create:
 
 
 def decode_config(data: bytes) -> dict[str, str]:
-    return {str(k): str(v) for k, v in _decode(data).get("config", {}).items()}
+    """A node above others may be empty."""
+    return {str(k): str(v) for k, v in _decode(data).get("config", {}).items()} if data else {}
 
 
 def encode_features(finalized: Mapping[str, int]) -> bytes:

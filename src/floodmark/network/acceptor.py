@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from floodmark.clock import Clock
 from floodmark.network.connection import Peer
+from floodmark.network.creation_rates import CreationRates
 from floodmark.network.plain_port import PlainPort
 from floodmark.network.port import Port
 from floodmark.network.processor import Processor
@@ -57,6 +58,7 @@ class ConnectionLimits:
     total: int = 0
     by_address: Counter[str] = field(default_factory=Counter)
     by_listener: Counter[str] = field(default_factory=Counter)
+    rates: CreationRates | None = None
 
     def is_full(self, listener: str) -> bool:
         most = self.max_per_listener.get(listener, self.max_connections)
@@ -101,6 +103,8 @@ class Acceptor:
         self._measured_since_ms = clock.monotonic_ms()
         self._problems = Occurrences()
         self._resting: asyncio.TimerHandle | None = None
+        # Connections that are closed later, because their address opens them too fast.
+        self._delayed: set[socket.socket] = set()
         self._socket = _bind(listener, backlog)
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -118,6 +122,8 @@ class Acceptor:
         if self._loop is not None:
             self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
+        for client in list(self._delayed):
+            self._close_delayed(client)
 
     def blocked_share(self) -> float:
         """Share of time since the last call in which `max.connections` kept this acceptor shut."""
@@ -165,6 +171,28 @@ class Acceptor:
                 self._rest(problem)
                 return
             self._admit(client, address[0], address[1])
+            if self._rests_for_its_rate():
+                return
+
+    def _rests_for_its_rate(self) -> bool:
+        """Whether connections come too fast, so that this listener accepts nothing for a while."""
+        rates, loop = self._limits.rates, self._loop
+        delay_ms = 0 if rates is None else rates.listener_delay_ms(self.listener.name)
+        if not delay_ms:
+            return False
+        assert loop is not None
+        loop.remove_reader(self._socket.fileno())
+        self._resting = loop.call_later(delay_ms / 1000, self._wake)
+        return True
+
+    def _close_later(self, client: socket.socket, delay_ms: int) -> None:
+        assert self._loop is not None
+        self._delayed.add(client)
+        self._loop.call_later(delay_ms / 1000, self._close_delayed, client)
+
+    def _close_delayed(self, client: socket.socket) -> None:
+        self._delayed.discard(client)
+        client.close()
 
     def _rest(self, problem: OSError) -> None:
         """Out of file descriptors, most likely. The socket stays readable, so without a rest the
@@ -199,6 +227,10 @@ class Acceptor:
                     times,
                 )
             client.close()
+            return
+        delay_ms = 0 if self._limits.rates is None else self._limits.rates.address_delay_ms(host)
+        if delay_ms:
+            self._close_later(client, delay_ms)
             return
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -26,7 +26,6 @@ MAX_TOKEN_LENGTH = 64 * 1024
 
 class TokenRules(NamedTuple):
     subject_claim: str = "sub"
-    scope_claim: str = "scope"
     audiences: tuple[str, ...] = ()
     issuer: str | None = None
     clock_skew_ms: int = 30_000

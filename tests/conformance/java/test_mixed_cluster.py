@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, Producer
 
 from floodmark.client.admin.admin import Admin
 from floodmark.client.admin.admin_types import ConfigChange, ConfigResource, NewTopic
+from floodmark.client.admin.features import UpgradeType
 from floodmark.client.errors import KafkaError
 from kit.apache_kafka import zookeeper_member
 from kit.broker import up_command
@@ -46,11 +47,12 @@ class MixedCluster:
         self._ports = {KAFKA: free_port(), OURS: free_port()}
         self._processes: dict[int, ServerProcess] = {}
 
-    def start(self, broker_id: int) -> None:
+    def start(self, broker_id: int, kind: int | None = None) -> None:
+        """`kind` is KAFKA or OURS; the same as the id unless it is said."""
         port, connect = self._ports[broker_id], f"{self._zookeeper.hosts}/kafka"
         folder = self._folder / f"broker-{broker_id}"
         folder.mkdir(exist_ok=True)
-        if broker_id == KAFKA:
+        if (kind or broker_id) == KAFKA:
             command = zookeeper_member(folder, broker_id, port, connect, SETTINGS)
         else:
             own = {**SETTINGS, "node.id": str(broker_id), "zookeeper.connect": connect}
@@ -61,6 +63,9 @@ class MixedCluster:
 
     def kill(self, broker_id: int) -> None:
         self._processes[broker_id].kill()
+
+    def stop(self, broker_id: int) -> None:
+        self._processes[broker_id].stop()
 
     def bootstrap(self, broker_id: int) -> str:
         return f"127.0.0.1:{self._ports[broker_id]}"
@@ -158,9 +163,28 @@ def produce(bootstrap: str, tag: str, topic: str = TOPIC) -> list[str]:
     return values
 
 
+def commit(bootstrap: str, tag: str) -> list[str]:
+    """One transaction that is committed, and one that is not."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": tag, "log_level": 0})
+    producer.init_transactions(60)
+    sent = {}
+    for end in ("committed", "aborted"):
+        sent[end] = [f"{tag}-{end}-{number}" for number in range(RECORDS)]
+        producer.begin_transaction()
+        for number, value in enumerate(sent[end]):
+            producer.produce(TOPIC, value.encode(), partition=number % PARTITIONS)
+        producer.flush(60)
+        if end == "committed":
+            producer.commit_transaction(60)
+        else:
+            producer.abort_transaction(60)
+    return sent["committed"]
+
+
 def consume(bootstrap: str, count: int) -> list[str]:
     settings = {
         "bootstrap.servers": bootstrap,
+        "isolation.level": "read_committed",
         "group.id": "readers",
         "auto.offset.reset": "earliest",
     }
@@ -219,6 +243,30 @@ def test_either_kind_leads_and_controls_and_both_keep_the_same_bytes(cluster):
     assert sorted(consume(cluster.bootstrap(OURS), len(sent))) == sorted(sent)
     wait_for(lambda: cluster.logs(KAFKA) == cluster.logs(OURS))
     assert cluster.batches(KAFKA, 0) == cluster.batches(OURS, 0) != []
+
+
+def test_either_kind_goes_on_in_the_folder_of_the_other(cluster):
+    """The way from Kafka to Floodmark and back: one broker at a time, without copying anything."""
+    cluster.start(OURS)
+    levels = {"group.version": 0, "transaction.version": 0}
+    unsafe = UpgradeType.UNSAFE_DOWNGRADE
+    cluster.ask(OURS, lambda admin: admin.update_features(levels, upgrade_type=unsafe))
+    # Kafka joins only where no feature is on that it does not know.
+    cluster.start(KAFKA)
+    wait_for(lambda: len(cluster.ask(OURS, lambda a: a.describe_cluster()).brokers) == 2)
+    cluster.create(OURS, TOPIC)
+    cluster.wait_until_in_sync()
+    sent = produce(cluster.bootstrap(KAFKA), "both")
+    sent += commit(cluster.bootstrap(KAFKA), "first")
+    for kind in (OURS, KAFKA):
+        cluster.stop(KAFKA)
+        sent += produce(cluster.bootstrap(OURS), f"before {kind}")
+        cluster.start(KAFKA, kind)
+        cluster.wait_until_in_sync()
+        sent += produce(cluster.bootstrap(KAFKA), f"after {kind}")
+    sent += commit(cluster.bootstrap(OURS), "second")
+    assert sorted(consume(cluster.bootstrap(KAFKA), len(sent))) == sorted(sent)
+    wait_for(lambda: cluster.logs(KAFKA) == cluster.logs(OURS))
 
 
 def settings_reach_both(cluster: MixedCluster, first: str) -> None:

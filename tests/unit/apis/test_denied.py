@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
-from uuid import UUID
 
 import pytest
 
@@ -13,17 +12,15 @@ from floodmark.network.principal import ANONYMOUS
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.errors import ErrorCode
-from floodmark.wire.messages import request_class
 from floodmark.wire.messages.list_groups import ListGroupsRequest
 from floodmark.wire.messages.list_transactions import ListTransactionsRequest
 from floodmark.wire.schema import ZERO_UUID, schema_of
 from fuzz_kit.raw_client import RawClient, request_bytes
+from kit import every_api
 from kit.authorizers import Permits, plug_in
 from kit.plain_requests import begin_transactions, commit, produce
-from wire_kit.samples import SAMPLES, sample
 
-SECRET = SAMPLES["string"]
-"""All names in the requests are this: of a topic, a group, a transaction."""
+SECRET = every_api.NAME
 
 ASK_NOTHING = {
     ApiKey.API_VERSIONS,
@@ -83,6 +80,8 @@ REFUSALS = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: CLUSTER,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: CLUSTER,
     ApiKey.OFFSET_DELETE: GROUP,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: CLUSTER,
+    ApiKey.ALTER_CLIENT_QUOTAS: CLUSTER,
     ApiKey.UPDATE_FEATURES: CLUSTER,
     ApiKey.DESCRIBE_PRODUCERS: TOPIC,
     ApiKey.DESCRIBE_TRANSACTIONS: TRANSACTION,
@@ -91,24 +90,6 @@ REFUSALS = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: TOPIC,
     ApiKey.LIST_CONFIG_RESOURCES: CLUSTER,
 }
-
-VALUES: dict[str, Any] = {
-    "acks": 1,
-    "duration_filter": -1,
-    "endpoint_type": 1,
-    "isolation_level": 0,
-    "key_type": 0,
-    "max_wait_ms": 0,
-    "producer_id_filters": [],
-    "resource_type": 2,
-    "session_epoch": -1,
-    "session_id": 0,
-    "state_filters": [],
-    "states_filter": [],
-    "transactional_id_pattern": None,
-    "types_filter": [],
-}
-"""So that a request is not refused for another reason."""
 
 
 @pytest.fixture(scope="module")
@@ -134,28 +115,10 @@ def refuse_to_handle(*_: Any) -> Any:
     raise AssertionError("handled")
 
 
-def filled(message: Any, version: int, topic_id: UUID) -> Any:
-    for field in schema_of(type(message)).fields:
-        value = getattr(message, field.name)
-        if field.name in VALUES:
-            setattr(message, field.name, VALUES[field.name])
-        elif field.name == "topic_id":
-            message.topic_id = topic_id
-        elif isinstance(value, list):
-            for item in value:
-                if not isinstance(item, str | int):
-                    filled(item, version, topic_id)
-    return message
-
-
 def request_of(broker: BrokerThread, api_key: ApiKey, version: int) -> Any:
-    topic_id = broker.broker.services.image.topics[SECRET].topic_id
-    if api_key is ApiKey.METADATA and version < 12:
-        topic_id = ZERO_UUID
-    request = filled(sample(request_class(api_key), version), version, topic_id)
-    if api_key is ApiKey.PRODUCE:
-        request.transactional_id = None
-    return request
+    return every_api.request_of(
+        api_key, version, broker.broker.services.image.topics[SECRET].topic_id
+    )
 
 
 def codes_in(message: Any, found: list[int]) -> list[int]:

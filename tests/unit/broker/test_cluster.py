@@ -12,6 +12,10 @@ import pytest
 
 from floodmark.client.admin.admin import Admin
 from floodmark.client.admin.admin_types import ConfigResource, NewTopic, ResourceType
+from floodmark.metadata.quota_nodes import quotas_in
+from floodmark.security.quota_entities import QuotaEntity
+from floodmark.security.resources import Operation, ResourceKind
+from kit.acls import acl, give, take_all
 from kit.thread_cluster import IDS, Cluster
 from kit.waiting import wait_for
 from kit.zookeeper import ZooKeeper
@@ -100,3 +104,31 @@ async def test_a_setting_reaches_every_broker(cluster: Cluster) -> None:
             cluster.brokers[i].broker.config.get_int("message.max.bytes") == 777_000 for i in IDS
         )
     )
+
+
+async def test_acls_and_quotas_reach_every_broker(cluster: Cluster) -> None:
+    written = acl(Operation.WRITE, ResourceKind.TOPIC, "orders")
+    controller = cluster.brokers[cluster.controller]
+    give(controller, [written])
+    other = next(i for i in IDS if i != cluster.controller)
+    async with Admin(cluster.brokers[other].bootstrap_servers) as admin:
+        for entity in (QuotaEntity("alice", "app"), QuotaEntity(ip="10.0.0.1")):
+            key = "producer_byte_rate" if entity.ip is None else "connection_creation_rate"
+            await admin.alter_client_quotas(entity, {key: 1024.0})
+    wait_for(lambda: all(written.pattern in cluster.image(i).acls for i in IDS))
+    wait_for(lambda: all(len(quotas_in(cluster.image(i).configs)) == 2 for i in IDS))
+    take_all(controller)
+    wait_for(lambda: not any(cluster.image(i).acls for i in IDS))
+
+
+async def test_a_setting_of_one_broker_is_changed_at_that_broker_whoever_is_the_controller(
+    cluster: Cluster,
+) -> None:
+    other = next(i for i in IDS if i != cluster.controller)
+    async with Admin(cluster.brokers[other].bootstrap_servers) as admin:
+        resource = ConfigResource(ResourceType.BROKER, str(other))
+        (outcome,) = await admin.alter_configs({resource: {"num.io.threads": "9"}})
+        assert outcome.error is None
+    slots = {i: cluster.brokers[i].broker.config for i in IDS}
+    wait_for(lambda: cluster.brokers[other].broker.config.get_int("num.io.threads") == 9)
+    assert all(slots[i].get_int("num.io.threads") != 9 for i in IDS if i != other)

@@ -72,6 +72,11 @@ ACTING: dict[str, tuple[str, Probe, Any]] = {
     "compression.type": ("zstd", rules("compression"), Compression.ZSTD),
     "compression.zstd.level": ("7", level, 7),
     "max.connections": ("900", limit("max_connections"), 900),
+    "max.connection.creation.rate": (
+        "600",
+        lambda broker: broker.network.limits.rates.limits_of_listeners,
+        {"": 600.0},
+    ),
     "max.connections.per.ip": ("800", limit("max_per_address"), 800),
     "max.connections.per.ip.overrides": ("h:7", limit("per_address_overrides"), {"h": 7}),
     "listener.name.plaintext.max.connections": (

@@ -35,6 +35,7 @@ from floodmark.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from floodmark.wire.messages.sasl_handshake import SaslHandshakeRequest
 from fuzz_kit.raw_client import RawClient, request_bytes
 from kit.certificates import Authority
+from kit.plain_requests import produce_request
 from kit.secure_broker import ALICE, MECHANISMS, PASSWORD, PLAIN_JAAS, SecureBroker, secure_broker
 from kit.waiting import wait_for
 
@@ -267,6 +268,20 @@ async def test_a_session_that_was_not_renewed_ends(tmp_path):
             assert client.is_closed()
 
 
+async def test_no_prepared_produce_outlives_its_session(tmp_path):
+    with secure_broker(tmp_path, connections_max_reauth_ms="1500") as secure:
+        topic = secure.broker.create_topic()
+        with RawClient(secure.address("SASL_PLAINTEXT")) as client:
+            client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+            client.ask(SaslAuthenticateRequest(auth_bytes=f"\0{ALICE}\0{PASSWORD}".encode()), 1)
+            for _ in range(3):
+                answer = client.ask(produce_request(topic), 9)
+                assert answer.responses[0].partition_responses[0].error_code == 0
+            await asyncio.sleep(1.6)
+            client.send_frame(request_bytes(produce_request(topic), 9))
+            assert client.is_closed()
+
+
 # Users
 
 
@@ -430,7 +445,7 @@ async def test_secrets_are_in_no_answer_and_no_log_line(tmp_path, caplog):
 # Many who say nothing
 
 
-def test_thousands_of_half_open_connections_cost_little_and_others_are_served(tmp_path):
+def test_half_open_connections_are_closed_in_time_and_others_are_served(tmp_path):
     count = 500
     with secure_broker(tmp_path, floodmark_authentication_timeout_ms="1000") as secure:
         hello = bytes.fromhex("16030102000100")

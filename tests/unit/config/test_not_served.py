@@ -33,7 +33,10 @@ from floodmark.config.not_served import WITHOUT_EFFECT, refuse_open_doors, witho
             },
             "listener OUTER asks for the SASL mechanism GSSAPI",
         ),
-        ({"authorizer.class.name": "org.example.Authorizer"}, "access control"),
+        (
+            {"authorizer.class.name": "org.example.Authorizer"},
+            "a Java class that cannot be asked here",
+        ),
         ({"zookeeper.set.acl": "true"}, "only this broker's user may write"),
         ({"zookeeper.ssl.client.enable": "true"}, "TLS to ZooKeeper"),
         ({"create.topic.policy.class.name": "org.example.Policy"}, "a policy in Java"),

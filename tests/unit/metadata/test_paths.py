@@ -14,6 +14,7 @@ from floodmark.metadata.image import (
     PartitionImage,
     TopicImage,
 )
+from floodmark.metadata.quota_nodes import user_of, user_resource
 
 ORDERS = (
     '{"partitions":{"0":[1,2],"1":[2,1]},"topic_id":"8FiB-TlQTziCo0mCDoY8ZQ",'
@@ -116,8 +117,8 @@ def test_config_paths_go_both_ways(resource, path):
 
 
 def test_config_nodes_of_other_kinds_are_passed_over():
-    assert paths.config_resource("/config/ips/127.0.0.1") is None
-    assert paths.config_resource("/config/users/alice/clients/x") is None
+    assert paths.config_resource("/config/changes/config_change_0000000000") is None
+    assert paths.config_resource("/config/topics") is None
 
 
 @pytest.mark.parametrize(
@@ -125,15 +126,18 @@ def test_config_nodes_of_other_kinds_are_passed_over():
     [
         ("alice", "alice"),
         ("CN=a, O=b", "CN%3Da%2C%20O%3Db"),
-        ("a.b~*", "a.b~%2A"),
+        ("a.b~*", "a.b%7E%2A"),
         ("..", "%2E%2E"),
     ],
 )
 def test_users_have_the_nodes_that_kafka_gives_them(name, node):
-    resource = ConfigResource("user", name)
+    resource = user_resource(name)
     assert paths.config_path(resource) == f"/config/users/{node}"
     assert paths.config_resource(f"/config/users/{node}") == resource
+    assert user_of(resource) == name
 
 
-def test_other_nodes_hold_no_settings():
-    assert paths.config_resource("/config/topics") is None
+def test_client_ids_of_users_and_defaults_are_no_users():
+    for node in ("alice/clients/app", "alice/clients", "<default>"):
+        resource = paths.config_resource(f"/config/users/{node}")
+        assert resource is not None and user_of(resource) is None

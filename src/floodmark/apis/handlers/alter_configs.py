@@ -27,7 +27,7 @@ async def handle(context: RequestContext, request: AlterConfigsRequest) -> Alter
     controller = context.services.controller
     return AlterConfigsResponse(
         responses=await change_configs(
-            context.services.broker_id,
+            context.services,
             request.resources,
             _replacement,
             lambda wishes: controller.alter_configs(wishes, validate_only=request.validate_only),

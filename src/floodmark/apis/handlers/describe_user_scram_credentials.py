@@ -11,7 +11,8 @@ from floodmark.apis.access import cluster
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
 from floodmark.controller.users import MECHANISM_NUMBERS
-from floodmark.metadata.image import CLUSTER_DEFAULT, MetadataImage
+from floodmark.metadata.image import MetadataImage
+from floodmark.metadata.quota_nodes import user_of, user_resource
 from floodmark.security.scram_credentials import parse_credential
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.describe_user_scram_credentials import (
@@ -30,11 +31,9 @@ def handle(
     image = context.services.image
     if not request.users:
         described = [
-            DescribeUserScramCredentialsResult(user=resource.name, credential_infos=infos)
+            DescribeUserScramCredentialsResult(user=user, credential_infos=infos)
             for resource in image.configs
-            if resource.kind == "user"
-            and resource.name != CLUSTER_DEFAULT
-            and (infos := _infos(image, resource.name))
+            if (user := user_of(resource)) is not None and (infos := _infos(image, user))
         ]
         return DescribeUserScramCredentialsResponse(results=described)
     times = Counter(user.name for user in request.users)
@@ -62,7 +61,7 @@ def _described(image: MetadataImage, name: str, count: int) -> DescribeUserScram
 
 
 def _infos(image: MetadataImage, name: str) -> list[CredentialInfo]:
-    config = image.config("user", name)
+    config = image.config(*user_resource(name))
     infos = []
     for number, mechanism in MECHANISM_NUMBERS.items():
         try:

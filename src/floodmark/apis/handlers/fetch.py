@@ -207,6 +207,10 @@ def _limits(context: RequestContext, request: FetchRequest) -> FetchLimits:
         state = request.replica_state
         replica_id, replica_epoch = state.replica_id, state.replica_epoch
     max_bytes = min(request.max_bytes, context.services.fetch_max_bytes)
+    quotas = context.services.quotas
+    if not quotas.is_unlimited and replica_id < 0:
+        most = quotas.most_fetched(context.peer.principal, context.client_id)
+        max_bytes = int(min(max_bytes, most))
     return FetchLimits(
         min(request.min_bytes, max_bytes),
         max_bytes,
@@ -221,6 +225,11 @@ def _limits(context: RequestContext, request: FetchRequest) -> FetchLimits:
 
 def _answer(context: RequestContext, read: _Read, outcomes: list[ReadOutcome]) -> Fetched:
     plan = read.plan
+    if not context.services.quotas.is_unlimited:
+        throttle_ms = _throttle_ms(context, read, outcomes)
+        if throttle_ms > 0:
+            # As in Kafka: nothing is sent, so that the client asks for the same again.
+            return FetchResponse(session_id=plan.session_id, throttle_time_ms=throttle_ms)
     told: list[tuple[ReplicaKey | None, FetchTarget, ReadOutcome]] = []
     served = []
     replicas = context.services.replicas
@@ -250,6 +259,20 @@ def _answer(context: RequestContext, read: _Read, outcomes: list[ReadOutcome]) -
         ]
         responses.append(response)
     return FetchResponse(session_id=plan.session_id, responses=responses)
+
+
+def _throttle_ms(context: RequestContext, read: _Read, outcomes: list[ReadOutcome]) -> int:
+    """Counts what is about to be sent. Followers are not throttled by the quotas of clients."""
+    context.is_counted = True
+    if read.is_follower:
+        return 0
+    sizes = (one.records.size_bytes for one in outcomes if one.records is not None)
+    usage = context.usage(sum(sizes))
+    throttle_ms = context.services.quotas.throttle_ms(usage)
+    if throttle_ms > 0:
+        context.services.quotas.forgive_answer(usage)
+        context.throttle_ms = throttle_ms
+    return throttle_ms
 
 
 def _is_news(target: FetchTarget, outcome: ReadOutcome) -> bool:

@@ -36,7 +36,7 @@ async def handle(
     validate_only = request.validate_only
     answers = alter_loggers(broker_id, loggers, times_asked(loggers), validate_only=validate_only)
     answers += await change_configs(
-        broker_id,
+        context.services,
         others,
         _alteration,
         lambda wishes: controller.incremental_alter_configs(wishes, validate_only=validate_only),

@@ -304,8 +304,12 @@ def learn(
 ) -> None:
     """Prepares the next request of this kind. Called by `apis.dispatch` with every decoded produce
     and with what its handler returned."""
+    services = context.services
     if (
         route.version < FIRST_VERSION
+        # Both want to see every request.
+        or services.quotas.measures_time
+        or services.authorizer.audits_allowed
         or request.transactional_id is not None
         or len(request.topic_data) != 1
         or len(request.topic_data[0].partition_data) != 1

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
 from floodmark.client.admin import (
+    acls,
     configs,
     features,
     group_admin,
+    quotas,
     reassignments,
     transaction_admin,
     users,
@@ -46,6 +48,8 @@ from floodmark.client.consumer.group_offsets import (
 from floodmark.client.errors import KafkaError, error_of, raise_for_code
 from floodmark.client.offsets import ListedOffset, list_offsets
 from floodmark.client.settings import ClientSettings
+from floodmark.security.acls import Acl, AclFilter
+from floodmark.security.quota_entities import QuotaEntity
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -109,6 +113,36 @@ class Admin:
     async def close(self) -> None:
         if self._owns_cluster:
             await self.cluster.close()
+
+    # --- security ---
+
+    async def create_acls(self, wanted: Sequence[Acl]) -> list[KafkaError | None]:
+        """One error, or None, for each ACL."""
+        return await acls.create(self.cluster, wanted)
+
+    async def describe_acls(self, wanted: AclFilter | None = None) -> list[Acl]:
+        return await acls.describe(self.cluster, wanted or AclFilter())
+
+    async def delete_acls(self, filters: Sequence[AclFilter]) -> list[list[Acl]]:
+        """The ACLs that each filter found, which are gone now."""
+        return await acls.delete(self.cluster, filters)
+
+    async def describe_client_quotas(
+        self, wanted: Mapping[str, str | None] | None = None, *, strict: bool = False
+    ) -> dict[QuotaEntity, dict[str, float]]:
+        """`wanted` names the parts `user`, `client-id` or `ip`: a name, "" for the default, or None
+        for any. Strict entities have no other parts."""
+        return await quotas.describe(self.cluster, wanted or {}, strict=strict)
+
+    async def alter_client_quotas(
+        self,
+        entity: QuotaEntity,
+        changes: Mapping[str, float | None],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """None removes a quota."""
+        await quotas.alter(self.cluster, entity, changes, validate_only=validate_only)
 
     # --- topics ---
 

@@ -12,7 +12,7 @@ import inspect
 import json
 import secrets
 import ssl
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
@@ -107,8 +107,11 @@ def fetch_token(url: str, login: Login) -> str:
     try:
         with urlopen(request, timeout=TOKEN_TIMEOUT_S) as answer:
             document = json.loads(answer.read(MAX_TOKEN_ANSWER_BYTES))
+    except HTTPError as refusal:
+        with refusal:
+            raise OSError(f"the token endpoint answers {refusal.code}") from None
     except URLError as problem:
-        raise OSError(f"the token endpoint answers {problem.reason}") from None
+        raise OSError(f"the token endpoint cannot be asked: {problem.reason}") from None
     token = document.get("access_token") if isinstance(document, dict) else None
     if not isinstance(token, str) or not token:
         raise ValueError("the answer has no access_token")

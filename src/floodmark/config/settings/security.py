@@ -308,6 +308,20 @@ AUTHORIZATION_SETTINGS = (
         "The authorizer; any of the names of Kafka's own authorizers turns access control on.",
     ),
     Setting(
+        "super.users",
+        STRING,
+        "",
+        MEDIUM,
+        "Principals that may do everything, such as User:admin;User:broker.",
+    ),
+    Setting(
+        "allow.everyone.if.no.acl.found",
+        BOOLEAN,
+        False,
+        MEDIUM,
+        "Whether everybody may use resources that no ACL mentions.",
+    ),
+    Setting(
         "delegation.token.secret.key",
         PASSWORD,
         None,

@@ -1,0 +1,95 @@
+"""The authorizer that decides by ACLs, with an audit log. Kafka's StandardAuthorizer.
+
+Made by `broker.access_control`, which calls `use` with every change of ACLs. Decisions are cached
+until the next change: a client asks the same questions again and again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from enum import IntEnum
+
+from floodmark.network.principal import Principal
+from floodmark.occurrences import Occurrences
+from floodmark.security.acl_table import AclTable, Verdict
+from floodmark.security.resources import Operation, Resource, ResourceKind, pascal_case
+
+audit_log = logging.getLogger("kafka.authorizer.logger")
+"""Kafka's name. Denied requests are logged at INFO, allowed ones at DEBUG."""
+
+MOST_CACHED = 50_000
+"""Clients choose hosts and names, so they could fill the memory: a full cache starts over."""
+
+
+class AclAuthorizer:
+    allows_all = False
+
+    def __init__(self, table: AclTable, changed: Callable[[], None]) -> None:
+        """`changed` is called after every change of ACLs."""
+        self.table = table
+        self._changed = changed
+        self._verdicts: dict[tuple[Principal, str, Operation, Resource], Verdict] = {}
+        self._any: dict[tuple[Principal, str, Operation, ResourceKind], bool] = {}
+        self._denials = Occurrences()
+
+    def use(self, table: AclTable) -> None:
+        """Decide by these ACLs from now on."""
+        self.table = table
+        self._verdicts.clear()
+        self._any.clear()
+        self._changed()
+
+    def allows(
+        self, principal: Principal, host: str, operation: Operation, resource: Resource
+    ) -> bool:
+        verdict = self._verdicts.get((principal, host, operation, resource))
+        if verdict is None:
+            verdict = self._decide(principal, host, operation, resource)
+        return verdict.is_allowed
+
+    def _decide(
+        self, principal: Principal, host: str, operation: Operation, resource: Resource
+    ) -> Verdict:
+        if len(self._verdicts) >= MOST_CACHED:
+            self._verdicts.clear()
+        verdict = self.table.decide(str(principal), host, operation, resource)
+        self._verdicts[principal, host, operation, resource] = verdict
+        return verdict
+
+    def allows_any(
+        self, principal: Principal, host: str, operation: Operation, kind: ResourceKind
+    ) -> bool:
+        key = (principal, host, operation, kind)
+        allowed = self._any.get(key)
+        if allowed is None:
+            if len(self._any) >= MOST_CACHED:
+                self._any.clear()
+            allowed = self._any[key] = self.table.decide_any(str(principal), host, operation, kind)
+        return allowed
+
+    @property
+    def audits_allowed(self) -> bool:
+        return audit_log.isEnabledFor(logging.DEBUG)
+
+    def audit(
+        self,
+        request: IntEnum,
+        principal: Principal,
+        host: str,
+        operation: Operation,
+        resource: Resource,
+    ) -> None:
+        verdict = self._decide(principal, host, operation, resource)
+        text = (
+            f"Principal = {principal} is {'Allowed' if verdict.is_allowed else 'Denied'} "
+            f"operation = {operation.name} from host = {host} on resource = "
+            f"{pascal_case(resource.kind)}:LITERAL:{resource.name} "
+            f"for request = {pascal_case(request)} based on rule {verdict.rule}"
+        )
+        if verdict.is_allowed:
+            audit_log.debug("%s", text)
+            return
+        times = self._denials.worth_telling(text)
+        if times:
+            audit_log.info("%s (%d times by now)", text, times)

@@ -1,0 +1,194 @@
+"""`floodmark acl ...`: list, add and remove ACLs, with the options of Kafka's kafka-acls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from floodmark.cli.commands.acl_options import (
+    Resources,
+    operation_options,
+    principal_options,
+    resource_options,
+    rules,
+    wanted_resources,
+)
+from floodmark.cli.errors import fail_with
+from floodmark.cli.help import Group
+from floodmark.cli.options import output_option
+from floodmark.cli.output import JSON, print_json, print_table
+from floodmark.cli.session import admin_option, failure, run_client
+from floodmark.client.admin.admin import Admin
+from floodmark.client.errors import KafkaError
+from floodmark.security.acls import Acl, AclFilter
+from floodmark.security.resources import PatternType, pascal_case
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group(
+    cls=Group,
+    examples=[
+        "floodmark acl add --allow-principal User:alice --producer --topic orders",
+        "floodmark acl add --allow-principal User:bob --consumer --topic orders --group billing",
+        "floodmark acl list --topic orders",
+        "floodmark acl remove --topic orders --yes",
+    ],
+)
+def acl() -> None:
+    """List, add and remove ACLs: who may do what.
+
+    A broker obeys them if it has an authorizer.class.name. User:* is everybody, and a denial wins
+    over everything that is allowed.
+    """
+
+
+@acl.command(
+    "list",
+    examples=[
+        "floodmark acl list",
+        "floodmark acl list --topic orders --resource-pattern-type match",
+        "floodmark acl list --principal User:alice -o json",
+    ],
+)
+@resource_options
+@click.option("--principal", "principals", multiple=True, help="Only ACLs of this principal.")
+@output_option
+@admin_option
+def list_acls(principals: tuple[str, ...], output: str, admin: Admin, **resources: Any) -> None:
+    """Show ACLs, all or those of some resources and principals."""
+    filters = [
+        one._replace(principal=principal)
+        for one in _filters(wanted_resources(resources)) or [AclFilter()]
+        for principal in (principals or (None,))
+    ]
+
+    async def work() -> list[Acl]:
+        async with admin:
+            return [found for one in filters for found in await admin.describe_acls(one)]
+
+    found = sorted(dict.fromkeys(run_client(work())))
+    if output == JSON:
+        print_json([_json(one) for one in found])
+    else:
+        _print(found)
+
+
+@acl.command(
+    examples=[
+        "floodmark acl add --allow-principal User:alice --operation read --topic orders",
+        "floodmark acl add --allow-principal User:alice --producer --topic ord "
+        "--resource-pattern-type prefixed",
+        "floodmark acl add --deny-principal User:eve --operation all --cluster",
+    ]
+)
+@resource_options
+@principal_options
+@operation_options
+@output_option
+@admin_option
+def add(output: str, admin: Admin, **options: Any) -> None:
+    """Add ACLs. Those that exist already stay."""
+    wanted = rules(options)
+    if not wanted:
+        raise click.UsageError(
+            "say whom it is for: --allow-principal User:NAME or --deny-principal User:NAME"
+        )
+
+    async def work() -> list[KafkaError | None]:
+        async with admin:
+            return await admin.create_acls(wanted)
+
+    outcomes = list(zip(wanted, run_client(work()), strict=True))
+    added = [one for one, error in outcomes if error is None]
+    if output == JSON:
+        print_json([_json(one) for one in added])
+    elif added:
+        click.echo("added:")
+        _print(added)
+    fail_with(
+        [
+            failure(error, f"the ACL for {one.rule.principal} on {one.pattern.name} was not added")
+            for one, error in outcomes
+            if error is not None
+        ]
+    )
+
+
+@acl.command(
+    examples=[
+        "floodmark acl remove --topic orders --yes",
+        "floodmark acl remove --allow-principal User:alice --operation read --topic orders --yes",
+        "floodmark acl remove --allow-principal User:bob --consumer --topic orders "
+        "--group billing --yes",
+    ]
+)
+@resource_options
+@principal_options
+@operation_options
+@click.option("--yes", "--force", "-y", "is_sure", is_flag=True, help="Do not ask.")
+@output_option
+@admin_option
+def remove(is_sure: bool, output: str, admin: Admin, **options: Any) -> None:
+    """Remove ACLs: some of a resource, or without a principal all of it."""
+    chosen = rules(options)
+    filters = [_exactly(one) for one in chosen] or _filters(wanted_resources(options))
+    if not filters:
+        raise click.UsageError("say which: --topic NAME, --group NAME, --cluster ...")
+    if not is_sure:
+        click.confirm(f"Remove the ACLs that {len(filters)} filters find?", abort=True)
+
+    async def work() -> list[list[Acl]]:
+        async with admin:
+            return await admin.delete_acls(filters)
+
+    gone = sorted({one for found in run_client(work()) for one in found})
+    if output == JSON:
+        print_json([_json(one) for one in gone])
+    elif gone:
+        click.echo("removed:")
+        _print(gone)
+    else:
+        click.echo("no ACL was found")
+
+
+def _exactly(one: Acl) -> AclFilter:
+    (kind, name, pattern_type), rule = one
+    return AclFilter(kind, name, pattern_type, *rule)
+
+
+def _filters(resources: Resources) -> list[AclFilter]:
+    pattern_type = resources.pattern_type or PatternType.LITERAL
+    return [AclFilter(kind, name, pattern_type) for kind, name in resources.named]
+
+
+def _print(found: Sequence[Acl]) -> None:
+    rows = [
+        (
+            pascal_case(pattern.kind),
+            pattern.name,
+            pascal_case(pattern.pattern_type),
+            rule.principal,
+            rule.host,
+            pascal_case(rule.operation),
+            pascal_case(rule.permission),
+        )
+        for pattern, rule in found
+    ]
+    columns = ("RESOURCE", "NAME", "PATTERN", "PRINCIPAL", "HOST", "OPERATION", "PERMISSION")
+    print_table(columns, rows)
+
+
+def _json(one: Acl) -> dict[str, str]:
+    pattern, rule = one
+    return {
+        "resource_type": pattern.kind.name,
+        "resource_name": pattern.name,
+        "pattern_type": pattern.pattern_type.name,
+        "principal": rule.principal,
+        "host": rule.host,
+        "operation": rule.operation.name,
+        "permission": rule.permission.name,
+    }

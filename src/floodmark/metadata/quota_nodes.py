@@ -1,0 +1,105 @@
+"""Where Kafka 3.9 keeps quotas: in the settings of users, client ids and addresses. PURE.
+
+`/config/users/alice`, `/config/users/alice/clients/app`, `/config/clients/app`,
+`/config/ips/10.0.0.1`, with `<default>` for a default. Users' nodes hold SCRAM credentials, too.
+Used by `controller.quotas` and by `broker.client_quotas`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import quote, unquote
+
+from floodmark.metadata.image import ConfigResource
+from floodmark.security.quota_entities import (
+    CONNECTION_CREATION_RATE,
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    DEFAULT,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    QuotaEntity,
+)
+
+USER_KIND, CLIENT_KIND, IP_KIND = "user", "client", "ip"
+_DEFAULT_NAME = "<default>"
+_CLIENTS = "/clients"
+_CLIENT_KEYS = (
+    PRODUCER_BYTE_RATE,
+    CONSUMER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    CONTROLLER_MUTATION_RATE,
+)
+KINDS = frozenset({USER_KIND, CLIENT_KIND, IP_KIND})
+_KEYS = {USER_KIND: _CLIENT_KEYS, CLIENT_KIND: _CLIENT_KEYS, IP_KIND: (CONNECTION_CREATION_RATE,)}
+
+
+def resource_of(entity: QuotaEntity) -> ConfigResource:
+    """Where the quotas of an entity are. Names in the image are as those of nodes: escaped."""
+    user, client_id, ip = entity
+    if ip is not None:
+        return ConfigResource(IP_KIND, node_name(ip))
+    if user is None:
+        return ConfigResource(CLIENT_KIND, node_name(client_id or DEFAULT))
+    if client_id is None:
+        return ConfigResource(USER_KIND, node_name(user))
+    return ConfigResource(USER_KIND, f"{node_name(user)}{_CLIENTS}/{node_name(client_id)}")
+
+
+def user_resource(name: str) -> ConfigResource:
+    """The settings of a user: its SCRAM credentials, and quotas."""
+    return ConfigResource(USER_KIND, node_name(name))
+
+
+def user_of(resource: ConfigResource) -> str | None:
+    """Whose settings these are; None if they are not those of one user."""
+    if resource.kind != USER_KIND or "/" in resource.name or resource.name == _DEFAULT_NAME:
+        return None
+    return unquote(resource.name)
+
+
+def folders_above(resource: ConfigResource) -> list[ConfigResource]:
+    """The nodes that must exist before this one, outermost first."""
+    user, clients, _ = resource.name.partition(f"{_CLIENTS}/")
+    if resource.kind != USER_KIND or not clients:
+        return []
+    return [ConfigResource(USER_KIND, user), ConfigResource(USER_KIND, f"{user}{_CLIENTS}")]
+
+
+def is_folder(resource: ConfigResource) -> bool:
+    """Whether it is not an entity itself, but holds those of a user's client ids."""
+    return resource.kind == USER_KIND and resource.name.endswith(_CLIENTS)
+
+
+def quotas_in(
+    configs: Mapping[ConfigResource, Mapping[str, str]],
+) -> dict[QuotaEntity, dict[str, float]]:
+    """All quotas among the settings."""
+    quotas = {}
+    for resource, config in configs.items():
+        values = {key: float(config[key]) for key in _KEYS.get(resource.kind, ()) if key in config}
+        if values:
+            quotas[_entity_of(resource)] = values
+    return quotas
+
+
+def _entity_of(resource: ConfigResource) -> QuotaEntity:
+    if resource.kind == IP_KIND:
+        return QuotaEntity(ip=_name_of(resource.name))
+    if resource.kind == CLIENT_KIND:
+        return QuotaEntity(client_id=_name_of(resource.name))
+    user, clients, client_id = resource.name.partition(f"{_CLIENTS}/")
+    return QuotaEntity(_name_of(user), _name_of(client_id) if clients else None)
+
+
+def node_name(name: str) -> str:
+    """Kafka escapes what Java's URLEncoder does; we also escape names that are steps in a path."""
+    if name == DEFAULT:
+        return _DEFAULT_NAME
+    if name in (".", ".."):
+        return name.replace(".", "%2E")
+    return quote(name, safe="").replace("~", "%7E")
+
+
+def _name_of(node: str) -> str:
+    return DEFAULT if node == _DEFAULT_NAME else unquote(node)

@@ -1,0 +1,79 @@
+"""Rates and waits are Kafka's: samples in a ring, and a bucket for bursts."""
+
+from __future__ import annotations
+
+import pytest
+
+from floodmark.security.rates import SampledRate, TokenBucket, Windows
+
+WINDOWS = Windows(samples=11, sample_ms=1000)
+
+
+def test_a_first_burst_is_spread_over_all_samples_but_one() -> None:
+    rate = SampledRate(WINDOWS)
+    rate.record(1000, now_ms=0)
+    assert rate.per_second(0) == 100
+    assert rate.throttle_ms(100, 0) == 0
+    rate.record(500, now_ms=0)
+    assert rate.throttle_ms(100, 0) == 15_000
+
+
+def test_after_the_wait_the_rate_is_down_to_the_limit() -> None:
+    rate = SampledRate(WINDOWS)
+    rate.record(2600, now_ms=0)
+    wait_ms = rate.throttle_ms(250, 0)
+    assert wait_ms == 10_400
+    assert rate.throttle_ms(250, 4000) == wait_ms - 4000
+    assert rate.per_second(wait_ms) == pytest.approx(250)
+    assert rate.throttle_ms(250, wait_ms) == 0
+
+
+def test_what_is_older_than_all_samples_is_forgotten() -> None:
+    rate = SampledRate(WINDOWS)
+    rate.record(1000, now_ms=0)
+    assert not rate.is_idle(10_999)
+    assert rate.per_second(10_999) > 0
+    assert rate.is_idle(11_000)
+    assert rate.per_second(11_000) == 0
+
+
+def test_a_negative_record_takes_back() -> None:
+    rate = SampledRate(WINDOWS)
+    rate.record(1000, now_ms=0)
+    rate.record(-1000, now_ms=1)
+    assert rate.per_second(1) == 0
+
+
+@pytest.mark.parametrize("batch_bytes", [100, 16_384, 300_000])
+@pytest.mark.parametrize("between_ms", [0, 3, 70])
+def test_who_sends_as_fast_as_it_may_gets_its_quota_over_a_minute(
+    batch_bytes: int, between_ms: int
+) -> None:
+    limit, rate, now_ms, sent = 100_000.0, SampledRate(WINDOWS), 0.0, 0
+    is_able = batch_bytes * 1000 / max(between_ms, 1) > limit
+    while now_ms < 60_000:
+        sent += batch_bytes
+        rate.record(batch_bytes, now_ms)
+        # A round trip takes a moment even without throttling.
+        now_ms += rate.throttle_ms(limit, now_ms) + between_ms + 0.1
+    assert sent <= limit * 60 * 1.1 + batch_bytes
+    if is_able:
+        assert sent >= limit * 60 * 0.9
+
+
+def test_a_bucket_allows_a_burst_and_then_the_rate() -> None:
+    bucket = TokenBucket(WINDOWS)
+    assert bucket.throttle_ms(2, 0) == 0
+    bucket.take(22, 2, 0)
+    assert bucket.throttle_ms(2, 0) == 0
+    bucket.take(6, 2, 0)
+    assert bucket.throttle_ms(2, 0) == 3000
+    assert bucket.throttle_ms(2, 2999) > 0
+    assert bucket.throttle_ms(2, 3000) == 0
+
+
+def test_a_bucket_never_holds_more_than_its_burst() -> None:
+    bucket = TokenBucket(WINDOWS)
+    bucket.throttle_ms(2, 0)
+    bucket.take(23, 2, 1_000_000)
+    assert bucket.throttle_ms(2, 1_000_000) == 500
