@@ -13,13 +13,6 @@ from floodmark.metadata import paths
 from floodmark.metadata.store import Operation, operation_bytes
 
 
-def _belongs_to_the_one_before(operation: Operation) -> bool:
-    """A list of eligible leaders names the version of the state that stands before it. Without
-    each other they would not be what a controller expects to find, and its next write would fail.
-    """
-    return paths.is_eligible_path(operation.path)
-
-
 def cut(operations: Sequence[Operation], limit_bytes: int | None) -> Iterator[list[Operation]]:
     """In order, none empty; without a limit all in one.
 
@@ -30,8 +23,8 @@ def cut(operations: Sequence[Operation], limit_bytes: int | None) -> Iterator[li
     size = 0
     for operation in operations:
         more = operation_bytes(operation)
-        is_full = limit_bytes is not None and piece and size + more > limit_bytes
-        if is_full and not _belongs_to_the_one_before(operation):
+        is_list = operation.path.endswith(f"/{paths.ELIGIBLE}")
+        if limit_bytes is not None and piece and not is_list and size + more > limit_bytes:
             yield piece
             piece, size = [], 0
         piece.append(operation)

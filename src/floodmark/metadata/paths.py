@@ -111,10 +111,6 @@ def eligible_path(topic: str, partition: int) -> str:
     return f"{TOPICS}/{topic}/partitions/{partition}/{ELIGIBLE}"
 
 
-def is_eligible_path(path: str) -> bool:
-    return path.endswith(f"/{ELIGIBLE}")
-
-
 def deletion_path(topic: str) -> str:
     return f"{DELETED_TOPICS}/{topic}"
 
