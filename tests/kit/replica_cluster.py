@@ -20,6 +20,7 @@ from uuid import UUID
 from floodmark.apis.context import RequestContext
 from floodmark.apis.handlers import delete_records, fetch, list_offsets
 from floodmark.apis.prepared.memory import Generation
+from floodmark.apis.quotas import Unlimited
 from floodmark.clock import SystemClock
 from floodmark.network.connection import Peer
 from floodmark.promise import Promise
@@ -120,6 +121,7 @@ class Node:
             topic_name=lambda topic_id: TOPIC if topic_id == TOPIC_ID else None,
             fetch_max_bytes=55 << 20,
             generation=Generation(),
+            quotas=Unlimited(),
             leader=lambda *_: (-1, -1),
             image=SimpleNamespace(is_live=lambda broker: not cluster.nodes[broker].is_down),
         )

@@ -22,7 +22,7 @@ from floodmark.metadata.image import BrokerInfo, PartitionImage
 from floodmark.metadata.loader import Identity, decode_brokers
 from floodmark.metadata.store import Check, StoreUnavailable
 from floodmark.replication import follower
-from floodmark.replication.control_fence import ControlFence
+from floodmark.replication.control_fence import UNKNOWN_EPOCH, ControlFence
 from floodmark.replication.follower import (
     Append,
     BackOff,
@@ -195,7 +195,12 @@ def test_kip_320_a_leader_without_fencing_is_caught(monkeypatch: Patch, caught: 
 def test_kip_380_obeying_what_was_meant_for_an_earlier_life_is_caught(
     monkeypatch: Patch, caught: Caught
 ) -> None:
-    monkeypatch.setattr(ControlFence, "check", lambda *_: ErrorCode.NONE)
+    check = ControlFence.check
+
+    def whatever_the_broker_epoch(fence: ControlFence, controller_epoch: int, _: int) -> ErrorCode:
+        return check(fence, controller_epoch, UNKNOWN_EPOCH)
+
+    monkeypatch.setattr(ControlFence, "check", whatever_the_broker_epoch)
     assert "one-leader-per-epoch" in caught()
 
 
