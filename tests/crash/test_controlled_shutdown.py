@@ -14,6 +14,7 @@ from crash_kit.checker import Checker
 from crash_kit.load import Load
 from floodmark.testing import Cluster
 from kit.cluster import leader_ports
+from kit.waiting import wait_for
 
 TOPIC = "handed-over"
 PARTITIONS = 6
@@ -37,7 +38,7 @@ def test_a_rolling_restart_loses_no_request_of_a_producer_that_retries(tmp_path:
                 cluster.start(broker)
                 cluster.wait_until_in_sync(TOPIC)
                 assert not load.problems
-                assert len(load.acknowledged()) > before
+                wait_for(lambda before=before: len(load.acknowledged()) > before)
         finally:
             load.finish()
         assert not load.problems

@@ -16,6 +16,7 @@ import socket
 import struct
 from contextlib import suppress
 from dataclasses import dataclass
+from weakref import WeakSet
 
 EVERYBODY = "everybody"
 """Cutting this off stops all connections, whatever their client id is."""
@@ -39,6 +40,7 @@ class Proxy:
         self._server: asyncio.Server | None = None
         self._gates: dict[Peer, asyncio.Event] = {}
         self._connections: set[asyncio.Task[None]] = set()
+        self._writers: WeakSet[asyncio.StreamWriter] = WeakSet()
 
     async def open(self, port: int, host: str = "127.0.0.1") -> None:
         """Pass connections on to the broker, which listens there now."""
@@ -55,9 +57,13 @@ class Proxy:
     async def shut(self) -> None:
         """The broker is gone: end its connections, refuse new ones."""
         self.refuse()
-        for connection in list(self._connections):
+        for connection in self._connections:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
+        for writer in list(self._writers):
+            writer.transport.abort()
+        # The loop closes what was aborted in its next turn, and may have no other.
+        await asyncio.sleep(0)
 
     async def close(self) -> None:
         await self.shut()
@@ -77,16 +83,18 @@ class Proxy:
             gate.set()
         return gate
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Not a coroutine: `shut` must know of connections that have not begun to be served."""
+        self._writers.add(writer)
+        task = asyncio.get_running_loop().create_task(self._relay(_End(reader, writer)))
         self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def _relay(self, client: _End) -> None:
         try:
-            await self._serve(_End(reader, writer))
-        except (OSError, asyncio.CancelledError):
-            writer.transport.abort()
-        finally:
-            self._connections.discard(task)
+            await self._serve(client)
+        except OSError:
+            client.writer.transport.abort()
 
     async def _serve(self, client: _End) -> None:
         await self._gate(EVERYBODY).wait()
@@ -95,6 +103,7 @@ class Proxy:
         for gate in gates:
             await gate.wait()
         broker = _End(*await asyncio.open_connection(*self._target))
+        self._writers.add(broker.writer)
         try:
             broker.writer.write(first)
             async with asyncio.TaskGroup() as both:
