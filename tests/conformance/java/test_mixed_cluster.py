@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import pytest
 from confluent_kafka import Consumer, Producer
+from kazoo.client import KazooClient
 
 from floodmark.client.admin.admin import Admin
 from floodmark.client.admin.admin_types import ConfigChange, ConfigResource, NewTopic
@@ -53,6 +54,7 @@ class MixedCluster:
         folder = self._folder / f"broker-{broker_id}"
         folder.mkdir(exist_ok=True)
         if (kind or broker_id) == KAFKA:
+            self._wait_until_unregistered(broker_id)
             command = zookeeper_member(folder, broker_id, port, connect, SETTINGS)
         else:
             own = {**SETTINGS, "node.id": str(broker_id), "zookeeper.connect": connect}
@@ -60,6 +62,16 @@ class MixedCluster:
         process = ServerProcess(command, folder / "out.txt")
         self._processes[broker_id] = process
         process.wait_until(lambda: broker_answers(port))
+
+    def _wait_until_unregistered(self, broker_id: int) -> None:
+        """Unlike ours, Kafka's broker does not start while its last session has not expired."""
+        client = KazooClient(self._zookeeper.hosts)
+        client.start()
+        try:
+            wait_for(lambda: client.exists(f"/kafka/brokers/ids/{broker_id}") is None)
+        finally:
+            client.stop()
+            client.close()
 
     def kill(self, broker_id: int) -> None:
         self._processes[broker_id].kill()
