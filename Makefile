@@ -48,7 +48,7 @@ test-clients: setup
 # 100 rounds of kill -9 under idempotent load, 30 under exactly-once load, 8 in the middle of compaction,
 # and 60 in a cluster of three; each fault of the network, the disk and the clock there five times.
 test-crash: setup
-	FLOODMARK_CRASH_ROUNDS=100 FLOODMARK_EOS_ROUNDS=30 FLOODMARK_CLUSTER_ROUNDS=60 FLOODMARK_FAULT_ROUNDS=5 $(PYTEST) -q --timeout=900 tests/crash
+	FLOODMARK_CRASH_ROUNDS=100 FLOODMARK_EOS_ROUNDS=30 FLOODMARK_CLUSTER_ROUNDS=60 FLOODMARK_FAULT_ROUNDS=2 $(PYTEST) -q --timeout=900 tests/crash
 
 # Pipelines on real Spark, against our broker and the same against Apache Kafka: wants java and mvn.
 test-spark: .venv/spark

@@ -22,6 +22,7 @@ EVERYBODY = "everybody"
 """Cutting this off stops all connections, whatever their client id is."""
 
 _CHUNK_BYTES = 256 * 1024
+_BACKLOG = 100
 # size, api key, api version, correlation id, length of the client id
 _HEADER = struct.Struct(">ihhih")
 _BROKER = re.compile(rb"broker-(\d+)")
@@ -37,7 +38,7 @@ class Proxy:
         self._reserved = _bound_socket(0)
         self.port: int = self._reserved.getsockname()[1]
         self._target = ("127.0.0.1", 0)
-        self._server: asyncio.Server | None = None
+        self._listening: socket.socket | None = None
         self._gates: dict[Peer, asyncio.Event] = {}
         self._connections: set[asyncio.Task[None]] = set()
         self._writers: WeakSet[asyncio.StreamWriter] = WeakSet()
@@ -45,18 +46,22 @@ class Proxy:
     async def open(self, port: int, host: str = "127.0.0.1") -> None:
         """Pass connections on to the broker, which listens there now."""
         self._target = (host, port)
-        listening = _bound_socket(self.port)
-        self._server = await asyncio.start_server(self._accept, sock=listening)
+        self._listening = listening = _bound_socket(self.port)
+        listening.listen(_BACKLOG)
+        asyncio.get_running_loop().add_reader(listening, self._accept, listening)
 
     def refuse(self) -> None:
         """The broker is going: refuse new connections."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        if self._listening is not None:
+            asyncio.get_running_loop().remove_reader(self._listening)
+            self._listening.close()
+            self._listening = None
 
     async def shut(self) -> None:
         """The broker is gone: end its connections, refuse new ones."""
         self.refuse()
+        # Every connection begins to be served before it is cancelled, and so closes its socket.
+        await asyncio.sleep(0)
         for connection in self._connections:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
@@ -83,18 +88,25 @@ class Proxy:
             gate.set()
         return gate
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Not a coroutine: `shut` must know of connections that have not begun to be served."""
-        self._writers.add(writer)
-        task = asyncio.get_running_loop().create_task(self._relay(_End(reader, writer)))
+    def _accept(self, listening: socket.socket) -> None:
+        """Not by `asyncio.Server`, which leaks a connection that it accepts while it closes."""
+        try:
+            connection, _ = listening.accept()
+        except OSError:
+            return
+        connection.setblocking(False)
+        task = asyncio.get_running_loop().create_task(self._relay(connection))
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
 
-    async def _relay(self, client: _End) -> None:
-        try:
-            await self._serve(client)
-        except OSError:
-            client.writer.transport.abort()
+    async def _relay(self, connection: socket.socket) -> None:
+        with suppress(OSError):
+            client = _End(*await asyncio.open_connection(sock=connection))
+            self._writers.add(client.writer)
+            try:
+                await self._serve(client)
+            except OSError:
+                client.writer.transport.abort()
 
     async def _serve(self, client: _End) -> None:
         await self._gate(EVERYBODY).wait()
