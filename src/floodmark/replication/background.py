@@ -1,7 +1,7 @@
-"""PORT: what the replica manager needs of the loop: timers, and work in threads.
+"""PORT: what the replica manager needs from the loop: timers and threaded work.
 
-`replication.replica_manager` and `replication.flusher` use it. A broker gives them the loop it runs
-on, the simulator a schedule of its own.
+Used by `replication.replica_manager` and `replication.flusher`. A broker passes its loop, the
+simulator its own schedule.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Timer(Protocol):
 
 class Background(Protocol):
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
-        """Calls back on the loop, unless the timer is cancelled before."""
+        """Calls back on the loop, unless the timer is cancelled first."""
 
     def run(
         self,
@@ -30,10 +30,10 @@ class Background(Protocol):
         done: Callable[[T], None],
         failed: Callable[[StorageError | OSError], None],
     ) -> None:
-        """Does work that blocks off the loop, and calls one of the two on the loop afterwards."""
+        """Runs blocking work off the loop, then calls one of the two callbacks on the loop."""
 
     async def drain(self) -> None:
-        """Returns when nothing runs any more."""
+        """Returns when nothing is running."""
 
 
 class LoopBackground:
@@ -52,7 +52,7 @@ class LoopBackground:
         done: Callable[[T], None],
         failed: Callable[[StorageError | OSError], None],
     ) -> None:
-        # A task begins after this turn of the loop: one sync covers all appends of the turn.
+        # A task starts after this loop iteration: one sync covers all its appends.
         task = asyncio.get_running_loop().create_task(self._run(work, done, failed))
         self._running.add(task)
         task.add_done_callback(self._running.discard)

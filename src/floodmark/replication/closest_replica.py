@@ -1,6 +1,6 @@
-"""CORE: the replica that a consumer should read from (KIP-392).
+"""CORE: picks the replica a consumer should read from (KIP-392).
 
-Asked by `replication.replica_manager` where `replica.selector.class` is Kafka's rack-aware one.
+Used by `replication.replica_manager` if `replica.selector.class` is Kafka's rack-aware selector.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 def closest_replica(
     partition: Partition, rack: str, fetch_offset: int, rack_of: Callable[[int], str | None]
 ) -> int | None:
-    """The in-sync follower in the consumer's rack that is furthest; None for the leader itself.
+    """The most advanced in-sync follower in the consumer's rack. None means the leader.
 
-    `rack_of` a broker that is gone is None. A follower out of sync is left out, even if it has the
-    offset: it may never get what comes next.
+    `rack_of` returns None for a broker that is gone. Followers out of sync do not qualify, even if
+    they have the offset: they may never get the next records.
     """
     if not partition.is_leader or rack_of(partition.broker_id) == rack:
         return None

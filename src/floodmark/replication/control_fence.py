@@ -1,7 +1,7 @@
-"""CORE: whether a broker obeys a control request (LeaderAndIsr, StopReplica, UpdateMetadata).
+"""CORE: whether a broker accepts a control request (LeaderAndIsr, StopReplica, UpdateMetadata).
 
-One that was meant for an earlier life of this broker is refused (KIP-380), and so is one of a
-controller that has been replaced, by an epoch that never goes back (KAFKA-14154).
+Refuses requests meant for an earlier incarnation of this broker (KIP-380), and those of a replaced
+controller. The highest controller epoch seen never decreases (KAFKA-14154).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ UNKNOWN_EPOCH = -1
 
 
 class ControlFence:
-    """`broker_epoch` is our own, set by the registration; the controller's is the highest seen."""
+    """`broker_epoch` is ours, set at registration. The controller epoch is the highest seen."""
 
     __slots__ = ("broker_epoch", "controller_epoch")
 
@@ -21,9 +21,11 @@ class ControlFence:
         self.controller_epoch = UNKNOWN_EPOCH
 
     def check(self, controller_epoch: int, broker_epoch: int) -> ErrorCode:
-        """A broker epoch of -1 asks for no check; a higher one than ours is of a registration that
-        we have yet to hear about. Before our first one, whatever names an epoch is for an earlier
-        life."""
+        """A broker epoch of -1 disables the check.
+
+        A higher one than ours belongs to a registration that we have yet to learn of. Before our
+        first registration, any epoch belongs to an earlier incarnation.
+        """
         if broker_epoch != UNKNOWN_EPOCH:
             is_registered = self.broker_epoch != UNKNOWN_EPOCH
             if not is_registered or broker_epoch < self.broker_epoch:

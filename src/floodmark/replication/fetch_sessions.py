@@ -1,11 +1,11 @@
 """CORE: incremental fetch sessions (KIP-227).
 
-A client that fetches many partitions names them once; later requests carry only changes, and
-answers only what is new. `apis.fetch` opens a `FetchPlan` per request: which partitions to read,
-and which of the results to send.
+A client that fetches many partitions names them once. Later requests carry only changes, and
+responses only news. `apis.fetch` opens a `FetchPlan` per request: which partitions to read, and
+which results to send.
 
-A partition is addressed by topic id from Fetch v13 on and by name before; a session keeps to the
-one it began with.
+Since Fetch v13, partitions are addressed by topic id, before that by name. A session keeps the form
+it started with.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_EPOCH = 2**31 - 1
 UNKNOWN_HIGH_WATERMARK = 2**63 - 1
 
 MOST_PARTITIONS_KEPT = 200_000
-"""Of all sessions together: some 60 MB. Whoever comes later is served without a session."""
+"""The limit for all sessions combined, about 60 MB. Later clients get no session."""
 
 Topic: TypeAlias = str | UUID
 PartitionKey: TypeAlias = tuple[Topic, int]
@@ -34,7 +34,7 @@ PartitionKey: TypeAlias = tuple[Topic, int]
 
 @dataclass(slots=True)
 class FetchTarget:
-    """What a client wants of one partition, and what it was told last."""
+    """A client's request for one partition, and what it was last sent."""
 
     topic: Topic
     partition: int
@@ -43,7 +43,7 @@ class FetchTarget:
     current_leader_epoch: int = -1
     last_fetched_epoch: int = -1
     log_start_offset: int = -1
-    # What a follower knows; a consumer, or an old follower, does not say (KIP-1166).
+    # A follower's known high watermark. Consumers and old followers do not send it (KIP-1166).
     high_watermark: int = UNKNOWN_HIGH_WATERMARK
     told_high_watermark: int = -1
     told_log_start_offset: int = -1
@@ -70,7 +70,7 @@ class FetchTarget:
         log_start_offset: int,
         last_stable_offset: int,
     ) -> bool:
-        """Whether an incremental answer must name this partition. Remembers what is told."""
+        """Whether an incremental response must include this partition. Remembers what is sent."""
         news = (
             error
             or has_records
@@ -78,7 +78,7 @@ class FetchTarget:
             or log_start_offset != self.told_log_start_offset
             or last_stable_offset != self.told_last_stable_offset
         )
-        # After an error the next answer has to be sent whatever it says.
+        # After an error, always send the next response.
         self.told_high_watermark = -1 if error else high_watermark
         self.told_log_start_offset = log_start_offset
         self.told_last_stable_offset = last_stable_offset
@@ -96,7 +96,7 @@ class FetchSession:
 
 @dataclass(slots=True)
 class FetchPlan:
-    """How one fetch request is to be answered."""
+    """How to respond to one fetch request."""
 
     error_code: ErrorCode
     session_id: int
@@ -105,7 +105,7 @@ class FetchPlan:
     is_incremental: bool = False
 
     def sent(self, targets_with_records: Iterable[FetchTarget]) -> None:
-        """Partitions that were just served go last, so that a size limit starves none of them."""
+        """Moves served partitions to the end, so that a size limit starves none of them."""
         if self.session is not None:
             for target in targets_with_records:
                 if target.key in self.session.partitions:
@@ -113,10 +113,10 @@ class FetchPlan:
 
 
 class FetchSessions:
-    """The sessions of a broker, bounded in number.
+    """A broker's sessions, limited in number.
 
-    When all `slots` are taken, the session unused for longest gives way if it has been idle for
-    `eviction_ms`; otherwise a new client is served without a session, which it must expect.
+    When all `slots` are taken, the least recently used session is evicted if it has been idle for
+    `eviction_ms`. Otherwise a new client gets no session, which it must expect.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class FetchSessions:
         new_id: Callable[[], int],
         most_partitions: int = MOST_PARTITIONS_KEPT,
     ) -> None:
-        """A session may have `most_partitions`: each of its fetches looks at all of them."""
+        """`most_partitions` limits a session, because each fetch checks all of its partitions."""
         self._slots = slots
         self._eviction_ms = eviction_ms
         self._new_id = new_id
@@ -183,7 +183,7 @@ class FetchSessions:
         for key in forgotten:
             session.partitions.pop(key, None)
         if len(session.partitions) > self._most_partitions:
-            # The client begins again with a full fetch, whose size is bounded like any request's.
+            # The client starts over with a full fetch, whose size is bounded like any request.
             del self._sessions[session_id]
             return FetchPlan(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, NO_SESSION, [])
         session.next_epoch = 1 if session_epoch == MAX_EPOCH else session_epoch + 1

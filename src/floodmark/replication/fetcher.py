@@ -1,8 +1,8 @@
-"""Follows one leader: fetches what it has written, and appends it to our replicas.
+"""Follows one leader: fetches its records and appends them to our replicas.
 
-`replication.fetchers` keeps one per leader and says which partitions belong to it. Each round is
-one fetch request; what to do with a partition's answer is `replication.follower`'s decision, as the
-simulator runs it. A partition in trouble rests for a while, and the others go on.
+`replication.fetchers` keeps one per leader and assigns partitions to it. Each round is one fetch
+request. `replication.follower` decides what to do with each partition's response, as in the
+simulator. A failing partition pauses for a while, and the others continue.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from floodmark.clock import Clock
 from floodmark.occurrences import Occurrences
 from floodmark.records.batch import Buffer
 from floodmark.records.errors import CorruptRecord
+from floodmark.replication import following
 from floodmark.replication.follower import (
     Append,
     BackOff,
@@ -30,14 +31,14 @@ from floodmark.replication.follower import (
 from floodmark.replication.following_session import (
     FollowerLimits,
     FollowingSession,
-    TopicPartition,
     Wanted,
 )
 from floodmark.replication.leader_offsets import LeaderOffsets, offsets_of
 from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
 from floodmark.storage.errors import LogClosed, OffsetsOutOfOrder, StorageError
-from floodmark.storage.log_manager import Cut
+from floodmark.storage.truncations import Cut
+from floodmark.vocabulary import TopicIdPartition
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
@@ -46,18 +47,18 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Ask: TypeAlias = Callable[[int, Any, str], Awaitable[Any]]
-"""PORT: sends a message to a broker, over a connection for this purpose, and brings the answer.
-Raises OSError when none comes."""
+"""PORT: sends a message to a broker, over a connection for this purpose, and returns the response.
+Raises OSError if there is none."""
 
 Truncate: TypeAlias = Callable[[Sequence[Cut]], Awaitable[list[StorageError | None]]]
-"""PORT: cuts logs off the loop, and is done when it returns, even if it was cancelled."""
+"""PORT: truncates logs off the loop. Done when it returns, even if cancelled."""
 
 FIRST_REST_MS = 50
 """A leader that does not know yet that it leads is asked again soon. Each further failure doubles
-the rest, up to `replica.fetch.backoff.ms`."""
+the pause, up to `replica.fetch.backoff.ms`."""
 
 BYTES_PER_TURN = 1 << 20
-"""After copying so much, others get their turn of the loop."""
+"""After copying this much, others get a turn of the loop."""
 
 
 class FetcherSettings(NamedTuple):
@@ -75,12 +76,15 @@ class _Followed:
         self.leader_epoch = replica.core.leadership.leader_epoch
         self.due_ms = 0.0
         self.failures = 0
-        # Whether it had all that was committed, when the leader last answered.
+        # Whether it had all committed records at the leader's last response.
         self.is_in_sync = False
 
 
 class _Truncation(NamedTuple):
-    """Decided on this fetch. `copied` is what to append afterwards, to a log that begins anew."""
+    """A truncation from this fetch.
+
+    `copied` is to be appended afterwards, to a log that restarts.
+    """
 
     followed: _Followed
     fetch: FollowerFetch
@@ -111,12 +115,14 @@ class LeaderFetcher:
         self._clock = clock
         self._settings = settings
         self._session = FollowingSession(settings.limits)
-        self._followed: dict[TopicPartition, _Followed] = {}
+        self._followed: dict[TopicIdPartition, _Followed] = {}
         # Those that the next request may have to name, and those that rest.
-        self._dirty: set[TopicPartition] = set()
-        self._resting: dict[TopicPartition, float] = {}
+        self._dirty: set[TopicIdPartition] = set()
+        self._resting: dict[TopicIdPartition, float] = {}
         self._news = asyncio.Event()
-        self._asking: asyncio.Future[Any] | None = None
+        # The task that waits for an answer, and whether `unfollow` has called that off.
+        self._asking: asyncio.Task[Any] | None = None
+        self._is_called_off = False
         self._failures = 0
         self._troubles = Occurrences()
         self.before_round: Callable[[], None] = lambda: None
@@ -128,13 +134,13 @@ class LeaderFetcher:
 
     @property
     def is_asking(self) -> bool:
-        """Whether a partition that comes now has to wait for the next round."""
+        """Whether a partition added now must wait for the next round."""
         return self._asking is not None
 
-    def has(self, key: TopicPartition) -> bool:
+    def has(self, key: TopicIdPartition) -> bool:
         return key in self._followed
 
-    def follow(self, key: TopicPartition, replica: Replica) -> None:
+    def follow(self, key: TopicIdPartition, replica: Replica) -> None:
         """From now on; or something has changed for a partition that was followed already."""
         known = self._followed.get(key)
         leader_epoch = replica.core.leadership.leader_epoch
@@ -144,19 +150,20 @@ class LeaderFetcher:
         self._dirty.add(key)
         self._news.set()
 
-    def unfollow(self, key: TopicPartition) -> None:
+    def unfollow(self, key: TopicIdPartition) -> None:
         if self._followed.pop(key, None) is not None:
             self._resting.pop(key, None)
             self._dirty.add(key)
             self._news.set()
-        if not self._followed and self._asking is not None:
+        if not self._followed and self._asking is not None and not self._is_called_off:
             # Nobody wants the answer, and a broker that is gone may never give it.
+            self._is_called_off = True
             self._asking.cancel()
 
     # Rounds
 
     async def one_round(self) -> None:
-        """One request, when there is something to fetch, and what follows from its answer."""
+        """Sends one request, if there is something to fetch, and handles the response."""
         self.before_round()
         self._prepare()
         if not len(self._session):
@@ -168,10 +175,11 @@ class LeaderFetcher:
 
     def _prepare(self) -> None:
         now_ms = self._clock.monotonic_ms()
-        for key, due_ms in list(self._resting.items()):
-            if due_ms <= now_ms:
+        if self._resting:
+            rested = [key for key, due_ms in self._resting.items() if due_ms <= now_ms]
+            for key in rested:
                 del self._resting[key]
-                self._dirty.add(key)
+            self._dirty.update(rested)
         dirty, self._dirty = self._dirty, set()
         self._news.clear()
         for key in dirty:
@@ -183,7 +191,7 @@ class LeaderFetcher:
             else:
                 self._session.want(key, wanted)
 
-    def _is_held_back(self, key: TopicPartition, now_ms: float) -> bool:
+    def _is_held_back(self, key: TopicIdPartition, now_ms: float) -> bool:
         """Whether the follower's throttle lets this partition wait (KIP-73)."""
         followed = self._followed.get(key)
         return (
@@ -193,12 +201,12 @@ class LeaderFetcher:
             and self._replicas.quotas.follower.is_exceeded(now_ms)
         )
 
-    def _wanted(self, key: TopicPartition) -> Wanted | None:
+    def _wanted(self, key: TopicIdPartition) -> Wanted | None:
         followed = self._followed.get(key)
         if followed is None:
             return None
         replica = followed.replica
-        fetch = replica.next_fetch()
+        fetch = following.next_fetch(replica)
         if fetch is None or fetch.leader != self._leader_id:
             return None
         return Wanted(
@@ -219,19 +227,19 @@ class LeaderFetcher:
             pass
 
     async def _fetch(self) -> FetchResponse | None:
-        # Those that rest are not to wait for news of the others.
+        # Partitions that pause must not wait for news of the others.
         rest_ms = self._next_due_ms(float("inf")) - self._clock.monotonic_ms()
         request = self._session.request(self._broker_id, self._broker_epoch(), max(rest_ms, 0) + 1)
         response: FetchResponse | None = None
         try:
             response = await self._ask_leader(request)
         except OSError as problem:
-            self._tell(f"cannot fetch from broker {self._leader_id}", str(problem))
+            self._tell(f"could not fetch from broker {self._leader_id}", str(problem))
         if response is not None and self._session.answered(response):
             self._failures = 0
             return response
         self._session.reset()
-        # Sessions end, by the leader's restart or for want of room: another one begins at once.
+        # The leader may end a session, by a restart or an eviction: start another one immediately.
         if response is None or self._failures:
             rest_ms = self._rest_ms(self._failures)
             await self._wait_for_news(self._clock.monotonic_ms() + rest_ms)
@@ -240,13 +248,18 @@ class LeaderFetcher:
 
     async def _ask_leader(self, request: FetchRequest) -> FetchResponse | None:
         """None when it was called off by `unfollow`."""
-        self._asking = asyncio.ensure_future(self._send(request))
+        self._asking = task = asyncio.current_task()
         try:
-            await asyncio.wait([self._asking])
-            return None if self._asking.cancelled() else self._asking.result()
+            response: FetchResponse = await self._send(request)
+        except asyncio.CancelledError:
+            # As `asyncio.timeout` does it: somebody else may have cancelled the task as well.
+            if not self._is_called_off or task is None or task.uncancel() > 0:
+                raise
+            return None
         finally:
-            self._asking.cancel()
             self._asking = None
+            self._is_called_off = False
+        return response
 
     def _send(self, message: Any) -> Awaitable[Any]:
         return self._ask(self._leader_id, message, self._purpose)
@@ -265,7 +278,7 @@ class LeaderFetcher:
                 followed, wanted = self._followed.get(key), self._session.wanted(key)
                 if followed is None or wanted is None or not followed.replica.is_here:
                     continue
-                step = followed.replica.decide(wanted.fetch, _answer(data))
+                step = following.decide(followed.replica, wanted.fetch, _answer(data))
                 if isinstance(step, FindOffsets):
                     lost.append((followed, wanted.fetch))
                 elif isinstance(step, BackOff):
@@ -296,7 +309,7 @@ class LeaderFetcher:
         if not isinstance(step, Append):
             return _truncation(followed, fetch, step)
         records = _records(data)
-        start_offset = replica.starts_inside_a_batch(records)
+        start_offset = following.starts_inside_a_batch(replica, records)
         if replica.is_throttled_as_follower and len(records):
             self._replicas.quotas.follower.record(len(records), self._clock.monotonic_ms())
         if start_offset is None:
@@ -308,9 +321,9 @@ class LeaderFetcher:
     def _copy(self, followed: _Followed, step: Append, records: Buffer) -> None:
         replica = followed.replica
         try:
-            replica.append_as_follower(records, step, self._clock.now_ms())
+            following.append_as_follower(replica, records, step, self._clock.now_ms())
         except (CorruptRecord, OffsetsOutOfOrder) as problem:
-            self._in_trouble(followed, f"what broker {self._leader_id} sent is refused: {problem}")
+            self._in_trouble(followed, f"invalid records from broker {self._leader_id}: {problem}")
         except (StorageError, OSError) as problem:
             self._replicas.disk_failed(replica, problem)
             self._rest(followed)
@@ -319,19 +332,19 @@ class LeaderFetcher:
             self._replicas.copied(replica)
 
     def _back_off(self, followed: _Followed, step: BackOff) -> None:
-        """Without an error the answer was to a question that is out of date."""
+        """Without an error, the response was to an outdated request."""
         if step.error_code is not ErrorCode.NONE:
-            self._in_trouble(followed, f"broker {self._leader_id} says {step.error_code.name}")
+            self._in_trouble(followed, f"broker {self._leader_id} responded {step.error_code.name}")
 
     async def _find_offsets(
         self, lost: Sequence[tuple[_Followed, FollowerFetch]]
     ) -> list[_Truncation]:
-        """Where the leader's logs begin and end, for partitions that asked for something else."""
+        """The start and end of the leader's logs, for partitions that were out of range."""
         asked = [(followed.replica.key, fetch.leader_epoch) for followed, fetch in lost]
         try:
             found = await offsets_of(self._broker_id, asked, self._send)
         except OSError as problem:
-            self._tell(f"cannot ask broker {self._leader_id} for offsets", str(problem))
+            self._tell(f"could not get offsets from broker {self._leader_id}", str(problem))
             found = {}
         truncations: list[_Truncation] = []
         for followed, fetch in lost:
@@ -346,17 +359,20 @@ class LeaderFetcher:
         self, followed: _Followed, fetch: FollowerFetch, found: LeaderOffsets | ErrorCode
     ) -> _Truncation | None:
         if isinstance(found, ErrorCode):
-            self._in_trouble(followed, f"broker {self._leader_id} says {found.name}")
+            self._in_trouble(followed, f"broker {self._leader_id} responded {found.name}")
             return None
-        step = followed.replica.decide_after_out_of_range(fetch, *found)
+        step = following.decide_after_out_of_range(followed.replica, fetch, *found)
         truncation = _truncation(followed, fetch, step)
         if truncation is None:
-            # The leader's log has grown or shrunk meanwhile; not at once, it may do so again.
+            # The leader's log has changed meanwhile. Pause, because it may change again.
             self._rest(followed)
         return truncation
 
     async def _cut(self, truncations: Sequence[_Truncation]) -> None:
-        """In a thread. Nobody leads or removes these partitions meanwhile without us noticing."""
+        """Runs in a thread.
+
+        If leadership changes or a partition is removed meanwhile, we notice.
+        """
         current = [one for one in truncations if _is_current(one)]
         if not current:
             return
@@ -377,7 +393,7 @@ class LeaderFetcher:
             self._rest(followed)
             return
         logger.info(
-            "%s-%d ended at %d and goes on at %d: there the log of its leader %d parts from it",
+            "truncated %s-%d from %d to %d, where it diverges from the log of its leader %d",
             *replica.key,
             *(fetch.fetch_offset, cut.log.log_end_offset, self._leader_id),
         )
@@ -387,11 +403,11 @@ class LeaderFetcher:
         self._replicas.changed(replica.key)
 
     async def _until_synced(self, copied: Sequence[Replica]) -> None:
-        """Before the next fetch, which tells the leader that all before it is safe."""
+        """Before the next fetch, which tells the leader that all earlier records are safe."""
         end_ms = self._clock.monotonic_ms() + self._settings.backoff_ms
         while unsynced := [r for r in copied if r.is_here and r.flush_due_offset is not None]:
             if self._clock.monotonic_ms() >= end_ms:
-                # The disk is full, perhaps. Try again; the hook on the flush brings them back.
+                # The disk may be full. Retry: the flush hook brings them back.
                 for replica in unsynced:
                     self._replicas.copied(replica)
                 return
@@ -402,7 +418,7 @@ class LeaderFetcher:
 
     def _in_trouble(self, followed: _Followed, text: str) -> None:
         topic, partition = followed.replica.key
-        self._tell(f"{topic}-{partition} is not copied", text)
+        self._tell(f"{topic}-{partition} cannot be copied", text)
         self._rest(followed)
 
     def _tell(self, what: str, why: str) -> None:
@@ -423,7 +439,7 @@ class LeaderFetcher:
 
 
 def _records(data: PartitionData) -> Buffer:
-    """A decoded answer has them in one piece."""
+    """A decoded response has them in one piece."""
     records = data.records
     return records if isinstance(records, bytes | bytearray | memoryview) else b""
 
@@ -457,6 +473,6 @@ def _truncation(
 
 
 def _is_current(truncation: _Truncation) -> bool:
-    """Decided before something was waited for: it counts if all is still as it was then."""
+    """Decided before a wait: it is valid only if nothing has changed since."""
     replica = truncation.followed.replica
-    return replica.is_here and replica.next_fetch() == truncation.fetch
+    return replica.is_here and following.next_fetch(replica) == truncation.fetch

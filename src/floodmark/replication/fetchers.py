@@ -1,9 +1,9 @@
-"""The fetchers of a broker: one for each leader that it follows.
+"""A broker's fetchers: one for each leader it follows.
 
-The replica manager says whenever a partition may have to be fetched from somebody else; `refresh`
-moves it to the fetcher of its leader, or to none. One that comes while its fetcher is in the middle
-of a long poll is first served by a second fetcher, over a connection of its own: after a failover
-nobody is to wait for the end of that.
+When a partition may need another leader, the replica manager calls `refresh`, which moves it to
+that leader's fetcher, or to none. If that fetcher is in the middle of a long poll, a second fetcher
+with its own connection serves the partition first: after a failover, nobody should wait for the
+poll.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from functools import partial
 from floodmark.clock import Clock
 from floodmark.config.broker_config import BrokerConfig
 from floodmark.replication.fetcher import Ask, FetcherSettings, LeaderFetcher
-from floodmark.replication.following_session import FollowerLimits, TopicPartition
+from floodmark.replication.following_session import FollowerLimits
 from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
 from floodmark.replication.supervised import repeat
 from floodmark.storage.errors import StorageError
-from floodmark.storage.log_manager import Cut, LogManager
-from floodmark.vocabulary import NO_LEADER
+from floodmark.storage.log_manager import LogManager
+from floodmark.storage.truncations import Cut
+from floodmark.vocabulary import NO_LEADER, TopicIdPartition
 
 NEWCOMERS_WAIT_MS = 50
-"""A fetch of newcomers that is called off, because they were handed over, still holds up its
-connection at the leader for the rest of its wait."""
+"""A newcomers' fetch that is cancelled, because they were handed over, still blocks its connection
+at the leader until its wait ends."""
 
 
 def fetcher_settings(config: BrokerConfig) -> FetcherSettings:
@@ -51,7 +52,7 @@ class Fetchers:
         executor: Executor,
         settings: FetcherSettings,
     ) -> None:
-        """`broker_epoch` is asked for before each fetch: it changes with each registration."""
+        """Calls `broker_epoch` before each fetch, because it changes with each registration."""
         self._broker_id = broker_id
         self._replicas = replicas
         self._logs = logs
@@ -60,12 +61,12 @@ class Fetchers:
         self._clock = clock
         self._executor = executor
         self._settings = settings
-        self._leader_of: dict[TopicPartition, int] = {}
+        self._leader_of: dict[TopicIdPartition, int] = {}
         # Those without partitions stay: they are as few as the brokers of the cluster, and wait.
         self._fetchers: dict[int, LeaderFetcher] = {}
-        # Beside them, those for newcomers.
+        # The second fetchers, for newcomers.
         self._second: dict[int, LeaderFetcher] = {}
-        self._joining: dict[int, dict[TopicPartition, Replica]] = {}
+        self._joining: dict[int, dict[TopicIdPartition, Replica]] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -74,7 +75,7 @@ class Fetchers:
             self.refresh(replica)
 
     async def close(self) -> None:
-        """Returns when nothing is being copied or truncated any more."""
+        """Returns once nothing is being copied or truncated."""
         self._replicas.on_following_changed = None
         for task in self._tasks:
             task.cancel()
@@ -89,7 +90,7 @@ class Fetchers:
         )
 
     def refresh(self, replica: Replica) -> None:
-        """Who leads this partition has changed, or whether it is here, or may be fetched."""
+        """This partition's leader changed, or whether it exists here or may be fetched."""
         key = (replica.topic_id, replica.key[1])
         leader = replica.core.leadership.leader
         may_follow = replica.is_here and not replica.is_stopped
@@ -102,7 +103,7 @@ class Fetchers:
             self._leader_of[key] = leader
             self._join(leader, key, replica)
 
-    def _join(self, leader_id: int, key: TopicPartition, replica: Replica) -> None:
+    def _join(self, leader_id: int, key: TopicIdPartition, replica: Replica) -> None:
         fetcher = self._fetchers.get(leader_id)
         if fetcher is None:
             fetcher = self._start_one(leader_id, "fetch", self._settings)
@@ -119,13 +120,13 @@ class Fetchers:
         self._second[leader_id].follow(key, replica)
         self._joining.setdefault(leader_id, {})[key] = replica
 
-    def _leave(self, leader_id: int, key: TopicPartition) -> None:
+    def _leave(self, leader_id: int, key: TopicIdPartition) -> None:
         self._fetchers[leader_id].unfollow(key)
         if self._joining.get(leader_id, {}).pop(key, None) is not None:
             self._second[leader_id].unfollow(key)
 
     def _hand_over(self, leader_id: int) -> None:
-        """Before a round of a leader's fetcher: it takes the newcomers."""
+        """Hands newcomers to a leader's fetcher before its next round."""
         for key, replica in self._joining.pop(leader_id, {}).items():
             self._second[leader_id].unfollow(key)
             self._fetchers[leader_id].follow(key, replica)
@@ -153,6 +154,6 @@ class Fetchers:
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
-            # The thread goes on: until it is done nobody else may touch these logs.
+            # The thread continues: until it is done, nothing else may touch these logs.
             await asyncio.wait([work])
             raise

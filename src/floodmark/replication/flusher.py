@@ -1,8 +1,8 @@
 """Group commit: syncs logs off the loop, one fdatasync for all appends that waited for it.
 
-Used by `replication.replica_manager` when `flush.messages` asks for a sync before the
-acknowledgement. While a log is being synced, further appends to it only mark that another sync is
-due; the next one covers them all.
+Used by `replication.replica_manager` if `flush.messages` requires a sync before the
+acknowledgement. While a log is being synced, further appends only mark another sync as due. The
+next one covers them all.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Flusher:
         self._running: set[Replica] = set()
 
     def request(self, replica: Replica) -> None:
-        """Syncs the log of a replica whose `flush_due_offset` is set."""
+        """Syncs the log of a replica with a `flush_due_offset`."""
         if replica in self._running:
             return
         self._running.add(replica)
-        # The outcome is about the log as this leader epoch has written it.
+        # The outcome applies to the log as this leader epoch has written it.
         leader_epoch = replica.core.leadership.leader_epoch
         self._background.run(
             replica.log.fsync,

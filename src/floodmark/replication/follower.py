@@ -1,10 +1,10 @@
-"""CORE: how a replica follows its leader: what to fetch, where to truncate.
+"""CORE: how a replica follows its leader: what to fetch and where to truncate.
 
-Pure functions on what the replica knows, asked through `replication.replica`. The loop that
-follows a leader, and the simulator, send `next_fetch` and do what `decide` says about the answer.
-There is no phase of truncation: every fetch names the epoch of the last record before it, and the
-leader compares it with its own history (KIP-595's form of KIP-101 and KIP-279). A follower
-truncates by leader epoch, never by its high watermark.
+Pure functions on the replica's state, called through `replication.replica`. The fetch loop and the
+simulator send `next_fetch` and do what `decide` says about the response. There is no separate
+truncation phase: every fetch names the epoch of the last record before it, and the leader compares
+it with its own history (KIP-595's form of KIP-101 and KIP-279). A follower truncates by leader
+epoch, never by its high watermark.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UNDEFINED_EPOCH = -1
 
 
 class FollowerFetch(NamedTuple):
-    """What a follower asks its leader for, and the state in which it asked."""
+    """A follower's request to its leader, and the state in which it was made."""
 
     leader: int
     leader_epoch: int
@@ -29,10 +29,10 @@ class FollowerFetch(NamedTuple):
 
 
 class FollowerAnswer(NamedTuple):
-    """What a leader answers, without the records.
+    """A leader's response, without the records.
 
-    A `diverging_epoch` says that the logs part: the leader's history of that epoch, the largest one
-    not above the one asked about, ends at `diverging_end_offset`.
+    A `diverging_epoch` means that the logs diverge: in the leader's log, that epoch, the largest
+    one not above the requested one, ends at `diverging_end_offset`.
     """
 
     error_code: ErrorCode
@@ -43,43 +43,43 @@ class FollowerAnswer(NamedTuple):
 
 
 class Append(NamedTuple):
-    """The records follow our log: append them, then take over high watermark and log start."""
+    """The records continue our log: append them, then adopt high watermark and log start."""
 
     leader_high_watermark: int
     leader_log_start_offset: int = -1
 
 
 class TruncateTo(NamedTuple):
-    """Cut the log and its epochs here, then fetch again."""
+    """Truncate the log and its epochs here, then fetch again."""
 
     offset: int
 
 
 class StartAt(NamedTuple):
-    """The leader no longer has what follows our log: drop all and go on at its log start."""
+    """The leader lacks the records after our log: drop all and continue at its log start."""
 
     offset: int
 
 
 class FindOffsets(NamedTuple):
-    """The leader's log does not reach to where we asked: ask where it begins and ends."""
+    """The leader's log does not contain our fetch offset: ask for its start and end."""
 
 
 class BackOff(NamedTuple):
-    """Nothing to do with this answer; after an error wait before the next fetch."""
+    """Ignore this response. After an error, wait before the next fetch."""
 
     error_code: ErrorCode
 
 
 Step: TypeAlias = Append | TruncateTo | StartAt | FindOffsets | BackOff
 EpochEnd: TypeAlias = Callable[[int], tuple[int, int]]
-"""The largest epoch of our log not above the one asked for, and where it ends; (-1, -1) if none."""
+"""The largest epoch of our log not above the given one, and its end; (-1, -1) if none."""
 
 
 def next_fetch(partition: Partition, latest_epoch: int) -> FollowerFetch | None:
-    """The next fetch of a follower; None while nobody else leads.
+    """A follower's next fetch. None while no other broker leads.
 
-    `latest_epoch` is the last one in the log's epochs, -1 when there is none.
+    `latest_epoch` is the last of the log's epochs, or -1 if there is none.
     """
     leadership = partition.leadership
     if partition.is_leader or leadership.leader == NO_LEADER:
@@ -96,10 +96,9 @@ def decide(
     answer: FollowerAnswer,
     end_of_epoch: EpochEnd,
 ) -> Step:
-    """What to do with the answer to a fetch.
+    """What to do with the response to a fetch.
 
-    An answer from another leader epoch than the present one, or to another state of the log, is
-    left alone (KIP-320).
+    Ignores a response from another leader epoch, or to another state of the log (KIP-320).
     """
     if fetch != next_fetch(partition, latest_epoch):
         return BackOff(ErrorCode.NONE)
@@ -119,14 +118,14 @@ def decide(
 def truncation_offset(
     partition: Partition, leader_epoch: int, end_offset: int, end_of_epoch: EpochEnd
 ) -> int:
-    """Where to cut, given the end of the leader's largest epoch not above our last one.
+    """Where to truncate, given the end of the leader's largest epoch not above our last one.
 
-    When we do not have that epoch, our history is cut where the next smaller one ends, and the next
-    fetch compares again: epochs go back and forth until both agree (KIP-279).
+    If we lack that epoch, our history is cut where the next smaller one ends, and the next fetch
+    compares again, until both agree (KIP-279).
     """
     own_epoch, own_end_offset = end_of_epoch(leader_epoch)
     if UNDEFINED_EPOCH in (leader_epoch, own_epoch):
-        # No common history of epochs to compare: what was committed is all that can be trusted.
+        # No common epoch history: only what was committed can be trusted.
         return partition.high_watermark
     if own_epoch == leader_epoch:
         return min(own_end_offset, end_offset, partition.log_end_offset)
@@ -136,7 +135,7 @@ def truncation_offset(
 def after_out_of_range(
     partition: Partition, leader_log_start_offset: int, leader_log_end_offset: int
 ) -> Step:
-    """Where to go on when the leader's log does not hold the offset that was asked for."""
+    """Where to continue if the leader's log does not contain the requested offset."""
     if partition.log_end_offset < leader_log_start_offset:
         return StartAt(leader_log_start_offset)
     if partition.log_end_offset > leader_log_end_offset:

@@ -1,7 +1,7 @@
-"""How a leader serves one fetch of a follower: by `Replica.read_for_follower`, which the simulator
+"""How a leader serves one fetch of a follower: by `leading.read_for_follower`, which the simulator
 proves, and with a look at what the fetch says about the follower.
 
-Made by `replication.replica_manager` for each fetch that names a replica; `replication.fetching`
+Made by `replication.replica_manager` for each fetch that names a replica; `replication.fetch_reads`
 reads through it.
 """
 
@@ -9,21 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from floodmark.replication import leading
 from floodmark.replication.fetch_sessions import UNKNOWN_HIGH_WATERMARK, FetchTarget
 from floodmark.replication.follower import FollowerFetch
-from floodmark.replication.replica import ReadOutcome, Replica
+from floodmark.replication.outcomes import ReadOutcome
+from floodmark.replication.replica import Replica
 from floodmark.wire.errors import NO_ERROR
 
 
 class FollowerReads:
-    """`advanced` are the replicas whose high or low watermark this fetch may have moved,
-    `candidates` those that the follower copies without being in sync."""
+    """`advanced` holds replicas whose high or low watermark this fetch may have moved, `candidates`
+    those that the follower copies without being in sync."""
 
     __slots__ = (
         "_broker_epoch",
         "_is_over_quota",
         "_is_repeated",
         "_now_ms",
+        "_tells_high_watermark",
         "advanced",
         "candidates",
         "follower_id",
@@ -35,28 +38,50 @@ class FollowerReads:
         broker_epoch: int,
         now_ms: float,
         is_over_quota: Callable[[], bool],
+        *,
+        tells_high_watermark: bool = True,
     ) -> None:
-        """`is_over_quota` says whether followers of throttled replicas have to wait."""
+        """`is_over_quota` says whether followers of throttled replicas have to wait,
+        `tells_high_watermark` whether a new high watermark alone is worth an answer."""
         self.follower_id = follower_id
         self._is_over_quota = is_over_quota
         self._broker_epoch = broker_epoch
         self._now_ms = now_ms
+        self._tells_high_watermark = tells_high_watermark
         self._is_repeated = False
         self.advanced: list[Replica] = []
         self.candidates: list[Replica] = []
 
     def wait(self) -> None:
-        """From now on the same fetch is read again: it says no more about the follower."""
+        """Further reads repeat the same fetch, and say nothing more about the follower."""
         self._is_repeated = True
 
     def is_held_back(self, replica: Replica) -> bool:
-        """Whether the leader's throttle lets the follower have nothing of this partition now. One
-        in sync is never held back."""
+        """Whether the leader's throttle holds this partition back. In-sync followers are never held
+        back."""
         return (
             replica.is_throttled_as_leader
             and self.follower_id not in replica.core.leadership.in_sync_replicas
             and self._is_over_quota()
         )
+
+    def lacks_offsets(
+        self, target: FetchTarget, high_watermark: int, log_start_offset: int
+    ) -> bool:
+        """Whether the follower should learn at once what has moved, though there are no records
+        for it.
+
+        Only one that says what it knows (KIP-1166): another would be answered without end. The
+        high watermark matters only where consumers read from followers (KIP-392). Otherwise it
+        comes with the next records, as in Kafka, or each produce would cost each follower two
+        fetches (KAFKA-9731).
+        """
+        if target.high_watermark == UNKNOWN_HIGH_WATERMARK:
+            return False
+        if log_start_offset > max(target.log_start_offset, target.told_log_start_offset):
+            return True
+        known = max(target.high_watermark, target.told_high_watermark)
+        return self._tells_high_watermark and high_watermark > known
 
     def read(
         self, replica: Replica, target: FetchTarget, max_bytes: int, min_one_batch: bool
@@ -73,7 +98,8 @@ class FollowerReads:
             target.fetch_offset,
             target.last_fetched_epoch,
         )
-        outcome = replica.read_for_follower(
+        outcome = leading.read_for_follower(
+            replica,
             self.follower_id,
             self._broker_epoch,
             fetch,
@@ -91,15 +117,3 @@ class FollowerReads:
             if self.follower_id not in core.leadership.in_sync_replicas:
                 self.candidates.append(replica)
         return outcome
-
-
-def lacks_offsets(target: FetchTarget, high_watermark: int, log_start_offset: int) -> bool:
-    """Whether a follower should learn at once what has moved, though there are no records for it.
-
-    Only one that says what it knows (KIP-1166): another would be answered without end.
-    """
-    if target.high_watermark == UNKNOWN_HIGH_WATERMARK:
-        return False
-    return high_watermark > max(
-        target.high_watermark, target.told_high_watermark
-    ) or log_start_offset > max(target.log_start_offset, target.told_log_start_offset)

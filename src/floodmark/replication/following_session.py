@@ -1,17 +1,18 @@
 """CORE: the follower's side of an incremental fetch session (KIP-227).
 
-`replication.fetcher` keeps one per leader: it says what to fetch, and gets requests that name only
-what has changed, so that thousands of idle partitions cost nothing per round.
+`replication.fetcher` keeps one per leader. It sets what to fetch and gets requests that name only
+changes, so thousands of idle partitions cost nothing per round.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 from uuid import UUID
 
 from floodmark.replication.fetch_sessions import INITIAL_EPOCH, MAX_EPOCH, NO_SESSION
 from floodmark.replication.follower import FollowerFetch
+from floodmark.vocabulary import TopicIdPartition
 from floodmark.wire.errors import NO_ERROR
 from floodmark.wire.messages.fetch import (
     FetchPartition,
@@ -22,15 +23,14 @@ from floodmark.wire.messages.fetch import (
     ReplicaState,
 )
 
-TopicPartition: TypeAlias = tuple[UUID, int]
-
 
 class Wanted(NamedTuple):
-    """What a follower asks for of one partition, and what it tells about itself."""
+    """A follower's request for one partition, and what it reports about itself."""
 
     topic: str
     fetch: FollowerFetch
     log_start_offset: int
+    # The last one: a change of this alone is not worth naming the partition.
     high_watermark: int
 
 
@@ -46,35 +46,37 @@ class FollowerLimits(NamedTuple):
 class FollowingSession:
     def __init__(self, limits: FollowerLimits) -> None:
         self._limits = limits
-        self._wanted: dict[TopicPartition, Wanted] = {}
-        self._changed: dict[TopicPartition, None] = {}
-        self._forgotten: dict[TopicPartition, None] = {}
+        self._wanted: dict[TopicIdPartition, Wanted] = {}
+        self._changed: dict[TopicIdPartition, None] = {}
+        self._forgotten: dict[TopicIdPartition, None] = {}
         self._session_id = NO_SESSION
         self._session_epoch = INITIAL_EPOCH
 
     def __len__(self) -> int:
         return len(self._wanted)
 
-    def wanted(self, key: TopicPartition) -> Wanted | None:
+    def wanted(self, key: TopicIdPartition) -> Wanted | None:
         """What the last request asked for, as long as nothing else is wanted."""
         return self._wanted.get(key)
 
-    def want(self, key: TopicPartition, wanted: Wanted) -> None:
+    def want(self, key: TopicIdPartition, wanted: Wanted) -> None:
         known = self._wanted.get(key)
         self._wanted[key] = wanted
         # The leader knows itself which high watermark it has told in this session.
-        if known is None or known._replace(high_watermark=wanted.high_watermark) != wanted:
+        if known is None or known[:-1] != wanted[:-1]:
             self._changed[key] = None
         self._forgotten.pop(key, None)
 
-    def drop(self, key: TopicPartition) -> None:
+    def drop(self, key: TopicIdPartition) -> None:
         if self._wanted.pop(key, None) is not None:
             self._changed.pop(key, None)
             self._forgotten[key] = None
 
     def request(self, broker_id: int, broker_epoch: int, max_wait_ms: float) -> FetchRequest:
-        """The next one: of all partitions where a session begins, of what has changed in one. It
-        waits for no longer than `max_wait_ms`."""
+        """The next request: all partitions at the start of a session, changes within one.
+
+        Waits at most `max_wait_ms`.
+        """
         is_full = self._session_epoch == INITIAL_EPOCH
         named = list(self._wanted if is_full else self._changed)
         forgotten = [] if is_full else list(self._forgotten)
@@ -96,7 +98,7 @@ class FollowingSession:
         )
 
     def answered(self, response: FetchResponse) -> bool:
-        """Whether the answer is one of this session: otherwise the next request begins another."""
+        """Whether the response belongs to this session. If not, the next request starts another."""
         if response.error_code != NO_ERROR:
             self.reset()
             return False
@@ -109,10 +111,13 @@ class FollowingSession:
         return True
 
     def reset(self) -> None:
-        """Begin again: nobody knows what the leader knows. It closes the old session then."""
+        """Starts over, because the leader's state is unknown.
+
+        The leader then closes the old session.
+        """
         self._session_epoch = INITIAL_EPOCH
 
-    def _topics(self, keys: Iterable[TopicPartition]) -> list[FetchTopic]:
+    def _topics(self, keys: Iterable[TopicIdPartition]) -> list[FetchTopic]:
         return [
             FetchTopic(
                 topic=self._wanted[topic_id, partitions[0]].topic,
@@ -122,7 +127,7 @@ class FollowingSession:
             for topic_id, partitions in _by_topic(keys).items()
         ]
 
-    def _partition(self, key: TopicPartition) -> FetchPartition:
+    def _partition(self, key: TopicIdPartition) -> FetchPartition:
         _, fetch, log_start_offset, high_watermark = self._wanted[key]
         return FetchPartition(
             partition=key[1],
@@ -135,7 +140,7 @@ class FollowingSession:
         )
 
 
-def _by_topic(keys: Iterable[TopicPartition]) -> dict[UUID, list[int]]:
+def _by_topic(keys: Iterable[TopicIdPartition]) -> dict[UUID, list[int]]:
     by_topic: dict[UUID, list[int]] = {}
     for topic_id, partition in keys:
         by_topic.setdefault(topic_id, []).append(partition)

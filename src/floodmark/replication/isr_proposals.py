@@ -1,16 +1,17 @@
-"""CORE: what leaders ask of the controller with AlterPartition, and what its answer means.
+"""CORE: a leader's AlterPartition requests to the controller, and the responses.
 
-Called by `replication.isr_review`. Members are named with the broker epoch of the fetch on which
-the leader decided (KIP-903).
+Called by `replication.isr_review`. Members carry the broker epoch of the fetch on which the leader
+based its decision (KIP-903).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 from uuid import UUID
 
 from floodmark.replication.partition import Leadership, ProposedReplica
+from floodmark.vocabulary import TopicIdPartition
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.alter_partition import (
     AlterPartitionRequest,
@@ -21,11 +22,9 @@ from floodmark.wire.messages.alter_partition import (
     ResponsePartitionData,
 )
 
-TopicPartition: TypeAlias = tuple[UUID, int]
-
 
 class IsrProposal(NamedTuple):
-    """The in-sync replicas that a leader asks for, and the knowledge on which it asks."""
+    """The in-sync replicas a leader asks for, and the state it is based on."""
 
     topic_id: UUID
     partition: int
@@ -42,7 +41,7 @@ class IsrProposal(NamedTuple):
 
 
 class IsrAnswer(NamedTuple):
-    """`leader` and what follows are the partition after the change, without an error."""
+    """Without an error, `leader` and the rest describe the partition after the change."""
 
     error_code: ErrorCode
     leader: int
@@ -54,7 +53,7 @@ class IsrAnswer(NamedTuple):
 def request_of(
     broker_id: int, broker_epoch: int, proposals: Sequence[IsrProposal]
 ) -> AlterPartitionRequest:
-    """In version 3: older ones have no room for the members' epochs."""
+    """In version 3: older versions cannot carry the members' epochs."""
     by_topic: dict[UUID, list[RequestPartitionData]] = {}
     for proposal in proposals:
         data = RequestPartitionData(
@@ -80,7 +79,7 @@ def request_of(
     )
 
 
-def answers_of(response: AlterPartitionResponse) -> Iterator[tuple[TopicPartition, IsrAnswer]]:
+def answers_of(response: AlterPartitionResponse) -> Iterator[tuple[TopicIdPartition, IsrAnswer]]:
     for topic in response.topics:
         for partition in topic.partitions:
             yield (topic.topic_id, partition.partition_index), _answer(partition)

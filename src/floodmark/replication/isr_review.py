@@ -1,8 +1,8 @@
-"""Keeps the in-sync replicas of the partitions that this broker leads as they should be.
+"""Maintains the in-sync replicas of the partitions this broker leads.
 
-By the clock it proposes to remove followers that lag; a follower that has caught up is proposed
-when it fetches (`caught_up`, hooked into the replica manager). All proposals that wait go to the
-controller in one AlterPartition at a time, and again until they are answered.
+Periodically proposes to remove lagging followers. A follower that has caught up is proposed when it
+fetches (`caught_up`, hooked into the replica manager). All pending proposals go to the controller
+in one AlterPartition at a time, and are repeated until answered.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from floodmark.clock import Clock
 from floodmark.replication.isr_proposals import (
     IsrAnswer,
     IsrProposal,
-    TopicPartition,
     answers_of,
     request_of,
 )
@@ -25,16 +24,17 @@ from floodmark.replication.partition import Leadership
 from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
 from floodmark.replication.supervised import repeat
+from floodmark.vocabulary import TopicIdPartition
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
 logger = logging.getLogger(__name__)
 
 Propose: TypeAlias = Callable[[AlterPartitionRequest], Awaitable[AlterPartitionResponse]]
-"""PORT: asks the controller. Raises OSError when there is none, or no answer comes."""
+"""PORT: asks the controller. Raises OSError if there is none or it does not respond."""
 
 RETRY_MS = 100
-"""After a failure: a new controller may be there soon, and writes wait for it."""
+"""The delay after a failure: a new controller may be elected soon, and writes wait for it."""
 
 REPLICAS_PER_SLICE = 500
 
@@ -48,16 +48,19 @@ class IsrReview:
         broker_epoch: Callable[[], int],
         clock: Clock,
         max_lag_ms: int,
+        is_live: Callable[[int], bool] = lambda _: True,
     ) -> None:
-        """`max_lag_ms` is `replica.lag.time.max.ms`."""
+        """`max_lag_ms` is `replica.lag.time.max.ms`. A follower that is not live fetches on, for
+        example while it is cut off from the store, but the controller would refuse it."""
         self._broker_id = broker_id
         self._replicas = replicas
         self._propose = propose
         self._broker_epoch = broker_epoch
         self._clock = clock
         self._max_lag_ms = max_lag_ms
+        self._is_live = is_live
         # Those with a proposal that is still to be sent, for the first time or again.
-        self._waiting: dict[TopicPartition, Replica] = {}
+        self._waiting: dict[TopicIdPartition, Replica] = {}
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -75,13 +78,15 @@ class IsrReview:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def caught_up(self, replica: Replica, follower_id: int) -> None:
-        """A follower that is not in sync has just fetched: perhaps it has all."""
+        """A follower that is not in sync has just fetched, and may have caught up."""
+        if not self._is_live(follower_id):
+            return
         now_ms = self._clock.monotonic_ms()
         if replica.core.propose_to_add(follower_id, now_ms, self._max_lag_ms) is not None:
             self._is_waiting(replica)
 
     async def review(self) -> None:
-        """Proposes to remove the followers that lag."""
+        """Proposes to remove lagging followers."""
         for count, replica in enumerate(self._replicas.replicas, 1):
             if replica.core.followers and replica.is_here:
                 now_ms = self._clock.monotonic_ms()
@@ -91,7 +96,7 @@ class IsrReview:
                 await asyncio.sleep(0)
 
     async def send(self) -> bool:
-        """One AlterPartition with all that waits; says whether nothing has to be tried again."""
+        """Sends all pending proposals in one AlterPartition. Returns whether none needs a retry."""
         proposals = self._proposals()
         if not proposals:
             return True
@@ -127,7 +132,7 @@ class IsrReview:
 
     def _proposals(self) -> dict[tuple[UUID, int], IsrProposal]:
         """All that wait; those that are settled meanwhile are forgotten."""
-        proposals: dict[TopicPartition, IsrProposal] = {}
+        proposals: dict[TopicIdPartition, IsrProposal] = {}
         for key, replica in list(self._waiting.items()):
             members = replica.core.proposal_to_send()
             if members is None or not replica.is_here or not replica.core.is_leader:
@@ -156,6 +161,6 @@ class IsrReview:
             known.assigned_replicas,
         )
         self._replicas.lead_or_follow(replica, decided)
-        # Others may have caught up while the answer was awaited; their next fetch may be far off.
+        # Others may have caught up in the meantime, and their next fetch may be far off.
         for follower_id in replica.core.followers:
             self.caught_up(replica, follower_id)

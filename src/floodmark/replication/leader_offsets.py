@@ -1,6 +1,6 @@
-"""Asks a leader where its logs begin and end, for followers that asked for an offset it lacks.
+"""Asks a leader for the start and end of its logs, for followers that are out of range.
 
-Called by `replication.fetcher`. ListOffsets gives one offset per partition, so it takes two.
+Called by `replication.fetcher`. ListOffsets returns one offset per partition, so it takes two.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
+from floodmark.vocabulary import TopicPartition
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 from floodmark.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -27,14 +28,14 @@ class LeaderOffsets(NamedTuple):
 
 async def offsets_of(
     broker_id: int,
-    asked: Sequence[tuple[tuple[str, int], int]],
+    asked: Sequence[tuple[TopicPartition, int]],
     ask: Callable[[ListOffsetsRequest], Awaitable[Any]],
-) -> dict[tuple[str, int], LeaderOffsets | ErrorCode]:
+) -> dict[TopicPartition, LeaderOffsets | ErrorCode]:
     """Of partitions, each with the leader epoch that we know. A follower is told the log end, not
     the high watermark."""
     starts = _read(await ask(_request(broker_id, asked, EARLIEST)))
     ends = _read(await ask(_request(broker_id, asked, LATEST)))
-    found: dict[tuple[str, int], LeaderOffsets | ErrorCode] = {}
+    found: dict[TopicPartition, LeaderOffsets | ErrorCode] = {}
     for key, start in starts.items():
         end = ends.get(key, ErrorCode.UNKNOWN_SERVER_ERROR)
         if isinstance(start, ErrorCode):
@@ -47,7 +48,7 @@ async def offsets_of(
 
 
 def _request(
-    broker_id: int, asked: Sequence[tuple[tuple[str, int], int]], timestamp: int
+    broker_id: int, asked: Sequence[tuple[TopicPartition, int]], timestamp: int
 ) -> ListOffsetsRequest:
     by_topic: dict[str, list[ListOffsetsPartition]] = {}
     for (topic, partition), leader_epoch in asked:
@@ -64,8 +65,8 @@ def _request(
     )
 
 
-def _read(response: ListOffsetsResponse) -> dict[tuple[str, int], int | ErrorCode]:
-    found: dict[tuple[str, int], int | ErrorCode] = {}
+def _read(response: ListOffsetsResponse) -> dict[TopicPartition, int | ErrorCode]:
+    found: dict[TopicPartition, int | ErrorCode] = {}
     for topic in response.topics:
         for partition in topic.partitions:
             error_code = ErrorCode.of(partition.error_code)

@@ -1,16 +1,16 @@
-"""CORE: what a replica of a partition knows and decides.
+"""CORE: the state and decisions of a partition's replica.
 
-Leader epoch, in-sync replicas, the followers' progress and the high watermark. It touches neither
-disk nor network: `replication.replica` joins it with the log, and a single broker uses it as a
-cluster would, with itself as the only in-sync replica.
+Leader epoch, in-sync replicas, the followers' progress and the high watermark. It uses neither disk
+nor network: `replication.replica` combines it with the log. A single broker uses it like a cluster,
+with itself as the only in-sync replica.
 
 The rules (SPEC R3 to R6):
 
 - leader:   high_watermark = max(high_watermark, min(log end offsets of the in-sync replicas)),
-            where those that it has asked the controller to add count already (KIP-497),
-            and not at all while fewer than `min.insync.replicas` are in sync (KAFKA-15583)
+            including those it has asked the controller to add (KIP-497),
+            unless fewer than `min.insync.replicas` are in sync (KAFKA-15583)
 - follower: high_watermark = min(the leader's high watermark, own log end offset)
-- the high watermark never goes back while a leader leads.
+- the high watermark never decreases while a leader leads.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from floodmark.invariant import invariant
+from floodmark.metadata.image import PartitionImage
 from floodmark.vocabulary import NO_LEADER
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 
 UNKNOWN_OFFSET = -1
 UNKNOWN_BROKER_EPOCH = -1
 
-# Nothing of the proposal was stored, and nothing of it ever will be.
+# The proposal was not stored and never will be.
 _REFUSED: Final = (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED)
-# The controller knows more than this leader; an earlier copy of the proposal may be part of that.
+# The controller knows more than this leader, perhaps from an earlier copy of the proposal.
 _OUTDATED: Final = (
     ErrorCode.FENCED_LEADER_EPOCH,
     ErrorCode.INVALID_REQUEST,
@@ -41,7 +42,7 @@ _OUTDATED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """What the controller decided for a partition: one line of LeaderAndIsr."""
+    """The controller's decision for a partition: one line of LeaderAndIsr."""
 
     leader: int
     leader_epoch: int
@@ -49,9 +50,19 @@ class Leadership:
     in_sync_replicas: tuple[int, ...]
     assigned_replicas: tuple[int, ...]
 
+    @classmethod
+    def of(cls, partition: PartitionImage) -> Leadership:
+        return cls(
+            partition.leader,
+            partition.leader_epoch,
+            partition.partition_epoch,
+            partition.isr,
+            partition.replicas,
+        )
+
     def is_new_after(self, known: Leadership) -> bool:
-        """Whether another leader begins. A broker that starts knows the epoch from the store before
-        the controller names the leader: for what it knew until then it was nobody."""
+        """Whether a new leader starts. A starting broker knows the epoch from the store before the
+        controller names the leader: until then, there was none as far as it knew."""
         return self.leader_epoch > known.leader_epoch or (
             self.leader_epoch == known.leader_epoch
             and known.leader == NO_LEADER
@@ -61,10 +72,10 @@ class Leadership:
 
 @dataclass(slots=True)
 class FollowerProgress:
-    """How far the leader knows a follower to be.
+    """What the leader knows about a follower's progress.
 
-    `last_caught_up_ms` is when the follower last had all that the leader had: its distance from
-    now, not the number of records it lacks, decides whether it leaves the in-sync replicas.
+    `last_caught_up_ms` is when the follower last had all of the leader's records. Its age, not the
+    number of missing records, decides whether the follower leaves the in-sync replicas.
     """
 
     last_caught_up_ms: float
@@ -72,15 +83,15 @@ class FollowerProgress:
     log_start_offset: int = UNKNOWN_OFFSET
     last_fetch_ms: float = 0.0
     leader_end_at_last_fetch: int = 0
-    # Of the process that fetched: one that has restarted since may have lost records (KIP-903).
+    # The epoch of the process that fetched: after a restart it may have lost records (KIP-903).
     broker_epoch: int = UNKNOWN_BROKER_EPOCH
 
 
 class ProposedReplica(NamedTuple):
-    """A member of the in-sync replicas that a leader asks for.
+    """A member of the in-sync replicas that a leader proposes.
 
-    The broker epoch is that of the fetch on which the leader decided, also when the proposal is
-    sent again: one that has restarted since must not get in by it (KIP-903). -1 is the leader's.
+    The broker epoch is that of the fetch on which the leader decided, even if the proposal is sent
+    again: a follower that has restarted since must not get in (KIP-903). -1 is the leader's.
     """
 
     broker_id: int
@@ -88,7 +99,7 @@ class ProposedReplica(NamedTuple):
 
 
 class Partition:
-    """The state of one replica. `broker_id` is the broker that this replica lives on."""
+    """The state of one replica. `broker_id` is the broker that holds it."""
 
     __slots__ = (
         "broker_id",
@@ -118,9 +129,9 @@ class Partition:
         self.leadership = Leadership(NO_LEADER, -1, -1, (), ())
         self.followers: dict[int, FollowerProgress] = {}
         self.leader_epoch_start_offset = 0
-        # What the controller has been asked for and may have decided already.
+        # What the controller was asked for and may already have decided.
         self.proposal: tuple[ProposedReplica, ...] | None = None
-        # It need not be sent again: only the controller's next decision can settle it.
+        # Do not send it again: only the controller's next decision can settle it.
         self.proposal_is_outdated = False
 
     @property
@@ -129,14 +140,16 @@ class Partition:
 
     @property
     def knows_high_watermark(self) -> bool:
-        """Whether a new leader has caught up with what leaders before it may have committed: all of
-        that lies below the start of its epoch (KIP-207)."""
+        """Whether a new leader's high watermark covers what earlier leaders may have committed.
+
+        All of that lies below the start of its epoch (KIP-207).
+        """
         return self.high_watermark >= self.leader_epoch_start_offset
 
-    # What the controller says
+    # Decisions of the controller
 
     def apply(self, leadership: Leadership, now_ms: float) -> bool:
-        """Takes over a decision of the controller; False when it is older than what is known."""
+        """Applies a decision of the controller. Returns False if it is outdated."""
         known = self.leadership
         if (leadership.leader_epoch, leadership.partition_epoch) < (
             known.leader_epoch,
@@ -147,7 +160,7 @@ class Partition:
             known.leader_epoch,
             known.partition_epoch,
         ):
-            # Whatever was proposed was proposed on older knowledge: it is in this, or refused.
+            # Any proposal was based on older state: this decision includes or refuses it.
             self._forget_proposal()
         leads_anew = leadership.leader == self.broker_id and leadership.is_new_after(known)
         self.leadership = leadership
@@ -162,10 +175,10 @@ class Partition:
             self._advance_high_watermark()
         return True
 
-    # What the leader sees
+    # The leader's view
 
     def appended(self, log_end_offset: int) -> bool:
-        """The leader's log has grown. Says whether the high watermark moved."""
+        """The leader's log has grown. Returns whether the high watermark moved."""
         self.log_end_offset = log_end_offset
         if not self.followers:
             self.high_watermark = log_end_offset
@@ -180,11 +193,11 @@ class Partition:
         broker_epoch: int = UNKNOWN_BROKER_EPOCH,
         log_start_offset: int = UNKNOWN_OFFSET,
     ) -> bool:
-        """A follower fetches at `fetch_offset`: all before it is on its disk (SPEC R5).
+        """A follower fetches at `fetch_offset`: it has all earlier records on disk (SPEC R5).
 
-        It counts as caught up now when it asks for the leader's end, and as caught up at its last
-        fetch when it asks for what was the end then: a follower that keeps pace with a busy leader
-        never sees the very end.
+        It counts as caught up now if it asks for the leader's end, and as caught up at its last
+        fetch if it asks for what was the end then: a follower that keeps pace with a busy leader
+        never sees the actual end.
         """
         progress = self.followers.get(follower)
         if progress is None or broker_epoch < progress.broker_epoch:
@@ -201,12 +214,12 @@ class Partition:
         return self._advance_high_watermark()
 
     def low_watermark(self, log_start_offset: int, is_live: Callable[[int], bool]) -> int:
-        """The first offset that a live replica may still hold; -1 before a follower has told."""
+        """The first offset that a live replica may still hold; -1 if one has not reported."""
         starts = [p.log_start_offset for broker, p in self.followers.items() if is_live(broker)]
         return min([log_start_offset, *starts])
 
     def lagging(self, now_ms: float, max_lag_ms: float) -> tuple[int, ...]:
-        """In-sync followers that have not caught up for too long and should leave."""
+        """In-sync followers that have lagged for too long and should be removed."""
         return tuple(
             replica
             for replica in self.leadership.in_sync_replicas
@@ -216,10 +229,10 @@ class Partition:
         )
 
     def is_caught_up(self, follower: int) -> bool:
-        """Whether a follower has all that may be committed.
+        """Whether a follower has everything that may be committed.
 
-        The high watermark alone does not tell: that of a new leader may lag behind what the leader
-        before has acknowledged, which all lies below the start of this leader's epoch.
+        The high watermark alone is not enough: a new leader's may lag behind what the previous
+        leader acknowledged, all of which lies below the start of this leader's epoch.
         """
         progress = self.followers.get(follower)
         return progress is not None and progress.log_end_offset >= max(
@@ -229,9 +242,9 @@ class Partition:
     def propose_to_shrink(
         self, now_ms: float, max_lag_ms: float
     ) -> tuple[ProposedReplica, ...] | None:
-        """What to ask the controller for by the clock: the in-sync replicas without those that lag.
+        """The periodic proposal to the controller: the in-sync replicas without lagging ones.
 
-        None when none does, or while an answer is awaited. Nobody joins by the clock: see
+        None if none lags, or while a response is pending. Followers never join periodically: see
         `propose_to_add`.
         """
         lagging = self.lagging(now_ms, max_lag_ms)
@@ -242,10 +255,10 @@ class Partition:
     def propose_to_add(
         self, follower: int, now_ms: float, max_lag_ms: float
     ) -> tuple[ProposedReplica, ...] | None:
-        """What to ask the controller for when this follower has just fetched.
+        """The proposal to the controller after this follower has fetched.
 
-        Its last known end says nothing about a follower that has been silent since: it may have
-        restarted with less, so only a recent fetch lets it in.
+        The last known end of a silent follower means nothing: it may have restarted with less. So
+        only a recent fetch lets it in.
         """
         if follower in self.leadership.in_sync_replicas or not self._may_propose():
             return None
@@ -271,17 +284,16 @@ class Partition:
         return self.proposal
 
     def proposal_to_send(self) -> tuple[ProposedReplica, ...] | None:
-        """The proposal that is still to be sent, for the first time or again."""
+        """The proposal to send, for the first time or again."""
         return None if self.proposal_is_outdated else self.proposal
 
     def proposal_failed(self, failed: tuple[ProposedReplica, ...], error_code: ErrorCode) -> None:
-        """The controller answered this proposal with an error, as `AlterPartition` gives them.
+        """The controller responded to this proposal with an `AlterPartition` error.
 
-        A refused one is forgotten: a broker epoch that has passed does not come again, so no copy
-        of it will be taken later. One that is
-        outdated goes on holding the high watermark until the controller's next decision, because
-        an earlier copy of it may have been stored. After any other error it is sent again. A late
-        answer to an earlier proposal says nothing about the one that is under way.
+        A refused proposal is dropped: its broker epoch has passed, so no copy of it will be
+        accepted later. An outdated one keeps holding the high watermark until the controller's next
+        decision, because an earlier copy may have been stored. After any other error it is sent
+        again. A late response to an earlier proposal says nothing about the current one.
         """
         if failed != self.proposal:
             return
@@ -295,12 +307,12 @@ class Partition:
         self.proposal_is_outdated = False
 
     def has_enough_in_sync_replicas(self) -> bool:
-        """With fewer assigned replicas than asked for, all of them are enough (KIP-966)."""
+        """If fewer replicas are assigned than required, all of them suffice (KIP-966)."""
         wanted = min(self.min_in_sync_replicas, len(self.leadership.assigned_replicas))
         return len(self.leadership.in_sync_replicas) >= wanted
 
     def refusal_to_append(self, acks_all: bool) -> ErrorCode | None:
-        """Why nothing may be appended here now, whoever wants to; None if it may."""
+        """Why nobody may append now; None if they may."""
         if self.leadership.leader != self.broker_id:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if acks_all and not self.has_enough_in_sync_replicas():
@@ -326,10 +338,10 @@ class Partition:
         self.high_watermark = candidate
         return True
 
-    # What a follower sees
+    # The follower's view
 
     def followed(self, log_end_offset: int, leader_high_watermark: int) -> bool:
-        """A follower copied data and learned the leader's high watermark."""
+        """A follower has copied data and learned the leader's high watermark."""
         self.log_end_offset = log_end_offset
         candidate = min(leader_high_watermark, log_end_offset)
         moved = candidate > self.high_watermark
@@ -337,9 +349,10 @@ class Partition:
         return moved
 
     def truncated(self, log_end_offset: int, log_start_offset: int = 0) -> None:
-        """A follower cut its log by leader epoch; its high watermark lies within what is left.
+        """A follower truncated its log by leader epoch. Its high watermark lies within the rest.
 
-        Of a log that starts anew, all before the start was committed: a leader deletes no other.
+        In a log that restarts, everything before the start was committed: leaders delete nothing
+        else.
         """
         self.log_end_offset = log_end_offset
         self.high_watermark = max(min(self.high_watermark, log_end_offset), log_start_offset)
@@ -347,11 +360,11 @@ class Partition:
     # Fencing (KIP-320)
 
     def is_follower(self, broker_id: int) -> bool:
-        """Whether another broker is assigned a replica: who only claims so is not served as one."""
+        """Whether another broker has an assigned replica. Others are not served as followers."""
         return broker_id != self.broker_id and broker_id in self.leadership.assigned_replicas
 
     def fence(self, current_leader_epoch: int) -> ErrorCode:
-        """Compares a request's idea of the leader epoch with ours; -1 asks for no check."""
+        """Compares a request's leader epoch with ours; -1 disables the check."""
         known = self.leadership.leader_epoch
         if current_leader_epoch in (-1, known):
             return NO_ERROR

@@ -1,8 +1,8 @@
-"""CORE: operations that wait for an event or for their deadline.
+"""CORE: operations that wait for an event or their deadline.
 
-A fetch that found too little and a produce that followers have not copied yet wait here. Whoever
-changes a partition calls `check(key)`; the shell calls `expire(now_ms)` when `next_deadline_ms()`
-has come. An operation ends once, by whichever comes first.
+A fetch that found too little and a produce that followers have not copied yet wait here. Code that
+changes a partition calls `check(key)`. The shell calls `expire(now_ms)` at `next_deadline_ms()`. An
+operation completes once, by whichever comes first.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Key_contra = TypeVar("Key_contra", bound=Hashable, contravariant=True)
 
 class Operation(Protocol[Key_contra]):
     def try_complete(self, key: Key_contra) -> bool:
-        """`key` has changed: ends the operation if that suffices, and says whether it did."""
+        """`key` has changed: completes the operation if that suffices. Returns whether it did."""
 
     def expire(self) -> None:
-        """The deadline has come: ends the operation with what there is."""
+        """The deadline has passed: completes the operation with what is available."""
 
 
 class _Entry(Generic[Key]):
@@ -35,12 +35,12 @@ class _Entry(Generic[Key]):
 
 
 MINIMUM_SWEEP = 1000
-"""Ended operations stay in the deadline heap until it holds this many and most of it is ended."""
+"""Completed operations stay in the deadline heap until it has this many and most are done."""
 
 
 class Purgatory(Generic[Key]):
     def __init__(self) -> None:
-        # What waits, by key; empty when nothing does.
+        # Waiting operations by key. Empty if there are none.
         self.watchers: dict[Key, dict[_Entry[Key], None]] = {}
         self._deadlines: list[tuple[float, int, _Entry[Key]]] = []
         self._sequence = count()
@@ -50,7 +50,7 @@ class Purgatory(Generic[Key]):
         return self._waiting
 
     def next_deadline_ms(self) -> float | None:
-        """The earliest one that somebody still waits for."""
+        """The earliest deadline of a pending operation."""
         deadlines = self._deadlines
         while deadlines and deadlines[0][2].operation is None:
             heapq.heappop(deadlines)
@@ -59,7 +59,7 @@ class Purgatory(Generic[Key]):
     def watch(
         self, operation: Operation[Key], keys: Iterable[Key], deadline_ms: float
     ) -> Callable[[], None]:
-        """Lets the operation wait; what is returned takes it back out."""
+        """Adds the operation. Returns a function that removes it."""
         entry = _Entry(operation, tuple(keys))
         for key in entry.keys:
             self.watchers.setdefault(key, {})[entry] = None
@@ -69,7 +69,7 @@ class Purgatory(Generic[Key]):
         return lambda: self._forget(entry)
 
     def check(self, key: Key) -> None:
-        """Something happened to `key`: ends the operations that it satisfies."""
+        """Completes the operations that a change of `key` satisfies."""
         watchers = self.watchers.get(key)
         if not watchers:
             return
@@ -86,7 +86,7 @@ class Purgatory(Generic[Key]):
                 operation.expire()
 
     def expire_all(self) -> None:
-        """Shutdown: whoever waits gets an answer now."""
+        """Completes all operations at shutdown."""
         self.expire(float("inf"))
 
     def _forget(self, entry: _Entry[Key]) -> None:

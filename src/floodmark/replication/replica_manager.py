@@ -1,8 +1,8 @@
-"""The partitions of this broker: append, read, wait.
+"""This broker's partitions: append, read, wait.
 
-The APIs come here with what a client asked for; the controller's decisions come here as deltas.
-This is the shell around `Replica`s: it owns the purgatory and its timer, the flusher, and what
-happens when a disk fails.
+The APIs pass client requests here; the controller's decisions arrive as deltas. This is the shell
+around `Replica`s: it owns the purgatory and its timer, the flusher, and the handling of disk
+failures.
 """
 
 from __future__ import annotations
@@ -17,20 +17,16 @@ from floodmark.occurrences import Occurrences
 from floodmark.promise import Promise
 from floodmark.records.batch import writable
 from floodmark.records.errors import CorruptRecord
+from floodmark.replication import leading
 from floodmark.replication.background import Background, Timer
 from floodmark.replication.closest_replica import closest_replica
-from floodmark.replication.fetching import Fetch, FetchLimits, Targets
+from floodmark.replication.fetch_reads import Fetch, FetchLimits, Targets
 from floodmark.replication.flusher import Flusher
 from floodmark.replication.follower_reads import FollowerReads
+from floodmark.replication.outcomes import NOT_VALIDATED, AppendOutcome, DeepValidation, ReadOutcome
 from floodmark.replication.partition import Leadership
 from floodmark.replication.purgatory import Purgatory
-from floodmark.replication.replica import (
-    UNPREPARED,
-    AppendOutcome,
-    Preparation,
-    ReadOutcome,
-    Replica,
-)
+from floodmark.replication.replica import Replica
 from floodmark.replication.throttle import ReplicationQuotas
 from floodmark.replication.waiting import (
     Deletion,
@@ -41,14 +37,14 @@ from floodmark.replication.waiting import (
 )
 from floodmark.steps import Unfinished, begin
 from floodmark.storage.errors import DiskFull, StorageError, TooManyFiles, told_to_clients
-from floodmark.storage.producers.transaction_guards import Guard, Unguarded
+from floodmark.storage.producers.transaction_guards import AppendGuard, Unguarded
 from floodmark.vocabulary import TopicPartition
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 
 logger = logging.getLogger(__name__)
 
-PREPARED_AT_ONCE_MS = 2.0
-"""Most batches are prepared within this. A longer one is given back, to be prepared in slices."""
+VALIDATED_AT_ONCE_MS = 2.0
+"""Most batches are validated within this. A longer one is given back, to be validated in slices."""
 
 
 class ReplicaManager:
@@ -67,26 +63,28 @@ class ReplicaManager:
         self._timer: Timer | None = None
         self._timer_due_ms = float("inf")
         self._refusals = Occurrences()
-        # How many partitions have gone, for whoever keeps some in mind.
+        # The number of removed partitions, for code that caches some.
         self.removals = 0
-        # Called with each partition that goes, for those who count what it did.
+        # Called with each removed partition, for code that keeps its counts.
         self.on_removed: Callable[[Replica], None] | None = None
-        # Called when a partition may have to be fetched from another leader than before, or from
-        # none: its leadership has changed, it has gone, or a flush it waited for has ended.
+        # Called when a partition may need to be fetched from another leader or none: its leadership
+        # changed, it was removed, or a flush it waited for has ended.
         self.on_following_changed: Callable[[Replica], None] | None = None
-        # Called with each partition that was fetched by a follower that is not in sync.
+        # Called with each partition fetched by a follower that is not in sync.
         self.on_candidate: Callable[[Replica, int], None] | None = None
-        # Whether this broker may lead no more and not know it yet; None where it leads alone.
+        # Whether this broker may have lost leadership without knowing; None if it leads alone.
         self.in_doubt: Callable[[], bool] | None = None
-        # The rack of a live broker; None where all consumers read from leaders.
+        # The rack of a live broker; None if all consumers read from leaders.
         self.rack_of: Callable[[int], str | None] | None = None
-        # Called when a decision of the controller counts later than it came: see `truncating`.
+        # Called when a partition goes offline or comes back.
+        self.on_offline_changed: Callable[[], None] = lambda: None
+        # Called when a decision of the controller takes effect late: see `truncating`.
         self.on_late_decision: Callable[[], None] = lambda: None
-        # Decisions of the controller that came in the middle of a truncation.
+        # Decisions of the controller that arrived during a truncation.
         self._postponed: dict[Replica, Leadership] = {}
         self.isr_shrinks = self.isr_expands = 0
         self.quotas = ReplicationQuotas()
-        # When a write last found a disk full, and what it was told.
+        # When a write last found the disk full, and the error text.
         self.disk_full: tuple[float, str] | None = None
         self.produces: Purgatory[TopicPartition] = Purgatory()
         self.fetches: Purgatory[TopicPartition] = Purgatory()
@@ -115,20 +113,22 @@ class ReplicaManager:
         self._take_out(replica.key)
         self._replicas[replica.key] = replica
         replica.is_here = True
-        self._offline.discard(replica.key)
+        if replica.key in self._offline:
+            self._offline.discard(replica.key)
+            self.on_offline_changed()
 
     def remove(self, key: TopicPartition) -> Replica | None:
-        """Whoever waits for this partition learns that it is gone."""
+        """Operations that wait for this partition learn that it is gone."""
         self._offline.discard(key)
         replica = self._take_out(key)
         self.changed(key)
         return replica
 
     def take_offline(self, keys: Iterable[TopicPartition]) -> None:
-        """Their files or their log folder failed: they answer KAFKA_STORAGE_ERROR from now on."""
+        """Their files or log folder failed: they respond with KAFKA_STORAGE_ERROR from now on."""
         for key in keys:
             if self._take_out(key) is not None:
-                self._offline.add(key)
+                self.mark_offline(key)
                 self.changed(key)
 
     def _take_out(self, key: TopicPartition) -> Replica | None:
@@ -142,8 +142,10 @@ class ReplicaManager:
         return replica
 
     def mark_offline(self, key: TopicPartition) -> None:
-        """A partition that is ours but could not be opened."""
-        self._offline.add(key)
+        """Marks a partition of ours that cannot be used."""
+        if key not in self._offline:
+            self._offline.add(key)
+            self.on_offline_changed()
 
     def missing(self, key: TopicPartition) -> ErrorCode:
         """Why `find` found nothing."""
@@ -158,42 +160,42 @@ class ReplicaManager:
         key: TopicPartition,
         records: memoryview | bytes,
         acks: int,
-        guard: Guard | None = None,
-        preparation: Preparation | None = None,
+        guard: AppendGuard | None = None,
+        validation: DeepValidation | None = None,
     ) -> AppendOutcome:
         replica = self._replicas.get(key)
         if replica is None:
             return AppendOutcome(self.missing(key))
-        return self.append_to(replica, writable(records), acks, guard, preparation)
+        return self.append_to(replica, writable(records), acks, guard, validation)
 
     def append_to(
         self,
         replica: Replica,
         batch: memoryview,
         acks: int,
-        guard: Guard | None = None,
-        preparation: Preparation | None = None,
+        guard: AppendGuard | None = None,
+        validation: DeepValidation | None = None,
     ) -> AppendOutcome:
-        """To a partition that is here. UNPREPARED for a batch that takes long to prepare."""
+        """To a partition that is here. NOT_VALIDATED for a batch that takes long to validate."""
         if self.in_doubt is not None and self.in_doubt():
             return AppendOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         now_ms = self._clock.now_ms()
         try:
-            outcome = replica.append(batch, acks, now_ms, guard, preparation)
-            if outcome is UNPREPARED and preparation is None:
-                steps = replica.preparing(batch, now_ms)
-                begun = begin(steps, self._clock.monotonic_ms, PREPARED_AT_ONCE_MS)
+            outcome = leading.append(replica, batch, acks, now_ms, guard, validation)
+            if outcome is NOT_VALIDATED and validation is None:
+                steps = leading.validating(replica, batch, now_ms)
+                begun = begin(steps, self._clock.monotonic_ms, VALIDATED_AT_ONCE_MS)
                 if not isinstance(begun, Unfinished):
-                    outcome = replica.append(batch, acks, now_ms, guard, begun)
+                    outcome = leading.append(replica, batch, acks, now_ms, guard, begun)
         except (StorageError, OSError) as problem:
             return self._not_stored(replica, problem)
         if outcome[0] is not NO_ERROR:
-            if outcome is not UNPREPARED:
+            if outcome is not NOT_VALIDATED:
                 self._tell_refusal(replica.key, outcome)
         elif replica.flush_due_offset is not None:
             self._flusher.request(replica)
             if replica.core.followers:
-                # They copy while we sync.
+                # Followers copy while we sync.
                 self.fetches.check(replica.key)
         elif self.fetches.watchers:
             self.fetches.check(replica.key)
@@ -203,15 +205,17 @@ class ReplicaManager:
         self,
         key: TopicPartition,
         batch: bytearray,
-        guard: Guard = Unguarded.NOT_CHECKED,
+        guard: AppendGuard = Unguarded.NOT_CHECKED,
         transaction_version: int = 0,
     ) -> AppendOutcome:
-        """For the coordinators of this broker: their records, and the markers of transactions."""
+        """For this broker's coordinators: their records and transaction markers."""
         replica = self._replicas.get(key)
         if replica is None:
             return AppendOutcome(self.missing(key))
         try:
-            outcome = replica.append_own(batch, self._clock.now_ms(), guard, transaction_version)
+            outcome = leading.append_own(
+                replica, batch, self._clock.now_ms(), guard, transaction_version
+            )
         except (StorageError, OSError) as problem:
             return self._not_stored(replica, problem)
         if outcome.error_code is NO_ERROR:
@@ -238,7 +242,7 @@ class ReplicaManager:
     def acknowledged(
         self, outcomes: dict[TopicPartition, AppendOutcome], acks: int, timeout_ms: int
     ) -> Promise[dict[TopicPartition, AppendOutcome]]:
-        """A promise of the final outcomes; kept already when all may be acknowledged now."""
+        """A promise of the final outcomes, already fulfilled if all can be acknowledged now."""
         promise: Promise[dict[TopicPartition, AppendOutcome]] = Promise()
         operation = WaitingProduce(outcomes, acks, self.find, promise)
         if operation.is_done():
@@ -254,7 +258,7 @@ class ReplicaManager:
     def fetch(
         self, targets: Targets, limits: FetchLimits
     ) -> list[ReadOutcome] | Promise[list[ReadOutcome]]:
-        """The outcomes in the order of the targets, now or when there is enough to read."""
+        """The outcomes in the order of the targets, now or once there is enough to read."""
         if limits.replica_id < 0:
             fetch = Fetch(self, targets, limits)
             outcomes = fetch.read()
@@ -282,7 +286,7 @@ class ReplicaManager:
     def _measure(
         self, targets: Targets, limits: FetchLimits, outcomes: list[ReadOutcome]
     ) -> list[ReadOutcome]:
-        """What a follower gets of throttled replicas counts, also while it is in sync (KIP-73)."""
+        """Counts what a follower gets of throttled replicas, even while it is in sync (KIP-73)."""
         if limits.replica_id < 0 or not self.quotas.leader.is_limited:
             return outcomes
         size_bytes = 0
@@ -297,13 +301,16 @@ class ReplicaManager:
     def _read_for_follower(
         self, targets: Targets, limits: FetchLimits
     ) -> tuple[Fetch, list[ReadOutcome]]:
-        """What a follower asks for says how far it is: that may let produces be acknowledged, and
-        the follower join the in-sync replicas."""
+        """A follower's fetch shows its progress.
+
+        That may acknowledge produces and let the follower join the in-sync replicas.
+        """
         follower = FollowerReads(
             limits.replica_id,
             limits.replica_epoch,
             self._clock.monotonic_ms(),
             self._is_over_leader_quota,
+            tells_high_watermark=self.rack_of is not None,
         )
         fetch = Fetch(self, targets, limits, follower)
         outcomes = fetch.read()
@@ -316,7 +323,7 @@ class ReplicaManager:
         return fetch, outcomes
 
     def closest(self, replica: Replica, rack: str, fetch_offset: int) -> int | None:
-        """Whom a consumer in this rack should read from; None for this broker."""
+        """The broker a consumer in this rack should read from; None for this broker."""
         if self.rack_of is None:
             return None
         return closest_replica(replica.core, rack, fetch_offset, self.rack_of)
@@ -329,7 +336,7 @@ class ReplicaManager:
         is_live: Callable[[int], bool],
         timeout_ms: int,
     ) -> dict[TopicPartition, Deletion] | Promise[dict[TopicPartition, Deletion]]:
-        """The leader has deleted: the outcomes, now or when all live replicas have."""
+        """After the leader has deleted: the outcomes, now or once all live replicas have."""
         promise: Promise[dict[TopicPartition, Deletion]] = Promise()
         operation = WaitingDeletion(deletions, self.find, is_live, promise)
         if operation.is_done():
@@ -346,14 +353,17 @@ class ReplicaManager:
     # Events
 
     def changed(self, key: TopicPartition) -> None:
-        """A partition's offsets or leadership changed by something else than a client's append."""
+        """A partition's offsets or leadership changed, other than by a client's append."""
         self.produces.check(key)
         self.fetches.check(key)
         self.deletions.check(key)
 
     def lead_or_follow(self, replica: Replica, leadership: Leadership) -> None:
-        """The controller decided who leads this partition. While its log is being truncated nobody
-        may append to it: the decision counts from the end of that on."""
+        """Applies the controller's decision on who leads.
+
+        Nobody may append to a log during a truncation, so the decision then takes effect at its
+        end.
+        """
         if replica.log.is_truncating:
             known = self._postponed.get(replica)
             if known is None or _epochs(known) < _epochs(leadership):
@@ -371,8 +381,8 @@ class ReplicaManager:
                 self._following_changed(replica)
 
     def stop_following(self, key: TopicPartition, leader_epoch: int) -> None:
-        """This broker is about to stop: it fetches no more, until it hears of a new leader epoch.
-        One that is not known (below 0) stops the present one."""
+        """This broker is about to stop, so it fetches no more until there is a new leader epoch. A
+        negative epoch means the current one."""
         replica = self._replicas.get(key)
         if replica is None or replica.core.is_leader:
             return
@@ -382,7 +392,7 @@ class ReplicaManager:
 
     @contextmanager
     def truncating(self, replica: Replica) -> Iterator[None]:
-        """While a thread cuts the log of a partition that this broker follows."""
+        """Wraps a thread's truncation of a followed partition's log."""
         replica.log.is_truncating = True
         try:
             yield
@@ -392,6 +402,8 @@ class ReplicaManager:
             if postponed is not None and replica.is_here:
                 self.lead_or_follow(replica, postponed)
                 self.on_late_decision()
+            # Another fetcher may have taken it over meanwhile, and has let it wait.
+            self._following_changed(replica)
 
     def _following_changed(self, replica: Replica) -> None:
         if self.on_following_changed is not None:
@@ -405,7 +417,7 @@ class ReplicaManager:
             self.isr_expands += members > members_before
 
     def copied(self, replica: Replica) -> None:
-        """This broker appended what it fetched from the leader of a partition."""
+        """This broker appended records fetched from a partition's leader."""
         self._flush_if_due(replica)
         self.changed(replica.key)
 
@@ -427,14 +439,16 @@ class ReplicaManager:
             self._following_changed(replica)
 
     def disk_failed(self, replica: Replica, problem: StorageError | OSError) -> None:
-        """A full disk or too many open files pass, the log stands as it stood; any other failure
-        takes the partition, or its folder."""
+        """A full disk or too many open files are temporary and leave the log intact.
+
+        Any other failure takes the partition or its folder offline.
+        """
         if isinstance(problem, DiskFull):
             self.found_disk_full(problem)
         if isinstance(problem, DiskFull | TooManyFiles):
             times = self._refusals.worth_telling(f"{replica.key} {problem}")
             if times:
-                text = "%s-%d cannot be served now (%d times by now): %s"
+                text = "%s-%d is temporarily unavailable (%d times by now): %s"
                 logger.error(text, *replica.key, times, problem)
             return
         logger.error("disk failure at %s-%d: %s", *replica.key, problem)
@@ -444,7 +458,7 @@ class ReplicaManager:
         self.disk_full = self._clock.monotonic_ms(), str(problem)
 
     def _schedule(self, deadline_ms: float) -> None:
-        """One timer serves all purgatories: it stands at the earliest deadline known."""
+        """One timer serves all purgatories, set to the earliest known deadline."""
         if deadline_ms >= self._timer_due_ms:
             return
         if self._timer is not None:

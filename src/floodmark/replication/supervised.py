@@ -1,4 +1,4 @@
-"""Background work that goes on for as long as the broker serves, whatever happens to one round."""
+"""Background work that continues as long as the broker runs, even if a round fails."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ AFTER_DEFECT_S = 1.0
 
 
 async def repeat(name: str, one_round: Callable[[], Awaitable[None]]) -> NoReturn:
-    """Until the task is cancelled. A defect is told and ends its round, not the task."""
+    """Runs until the task is cancelled. A bug is logged and ends its round, not the task."""
     while True:
         try:
             await one_round()
         except Exception:
-            logger.exception("%s has a defect; it will be tried again", name)
+            logger.exception("bug in %s; it will be retried", name)
             await asyncio.sleep(AFTER_DEFECT_S)

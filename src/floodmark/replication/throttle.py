@@ -1,10 +1,9 @@
-"""CORE: how fast throttled replicas are copied (KIP-73).
+"""CORE: limits how fast throttled replicas are copied (KIP-73).
 
-A topic's settings name the replicas that are throttled, the broker's dynamic settings the bytes a
-second. All traffic of a throttled replica is measured; only that of followers that are out of sync
-is held back, so that a throttle never makes a replica leave the in-sync ones. The replica manager
-holds back what a leader sends, the fetchers what a follower asks for, and the mover between log
-folders what it copies.
+A topic's settings name the throttled replicas, the broker's dynamic settings the bytes per second.
+All traffic of a throttled replica is measured, but only out-of-sync followers are held back. So a
+throttle never removes a replica from the in-sync set. The replica manager holds back what a leader
+sends, the fetchers what a follower requests, and the log folder mover what it copies.
 """
 
 from __future__ import annotations
@@ -26,11 +25,10 @@ def is_throttled(replicas: Iterable[str], partition: int, broker_id: int) -> boo
 
 
 class ReplicationQuota:
-    """Bytes over the last `windows` windows, against a limit.
+    """Bytes over the last `windows` windows, compared with a limit.
 
-    As Kafka's: the rate is what was counted divided by the time since the oldest window began, and
-    the first window counts in full, so that one large batch right at the start is not a breach of
-    any limit.
+    Like Kafka's: the rate is the count divided by the time since the oldest window began. The first
+    window counts in full, so a single large batch at the start does not exceed any limit.
     """
 
     __slots__ = ("_counted", "_in_windows", "limit_bytes", "total_bytes", "window_ms", "windows")
@@ -39,7 +37,7 @@ class ReplicationQuota:
         self.windows = windows
         self.window_ms = window_ms
         self.limit_bytes = UNLIMITED
-        """A second. With 0 nothing at all is copied."""
+        """Per second. 0 stops all copying."""
         self.total_bytes = 0
         self._counted: deque[tuple[float, int]] = deque()
         self._in_windows = 0
@@ -64,7 +62,7 @@ class ReplicationQuota:
         self._in_windows += size_bytes
 
     def rate(self, now_ms: float) -> float:
-        """Bytes a second."""
+        """Bytes per second."""
         self._forget_old(now_ms)
         if not self._counted:
             return 0.0
@@ -93,7 +91,7 @@ class ReplicationQuota:
 
 
 class ReplicationQuotas:
-    """The broker's own: what it sends as a leader, fetches as a follower, and moves by itself."""
+    """The broker's quotas: for sending as a leader, fetching as a follower, and moving logs."""
 
     __slots__ = ("alter_log_dirs", "follower", "leader")
 
@@ -103,7 +101,7 @@ class ReplicationQuotas:
         self.alter_log_dirs = ReplicationQuota()
 
     def configure(self, get_int: Callable[[str], int]) -> None:
-        """`get_int` reads the broker's settings in force."""
+        """`get_int` reads the broker's current settings."""
         for quota, rate, prefix in (
             (self.leader, "leader.replication.throttled.rate", ""),
             (self.follower, "follower.replication.throttled.rate", ""),

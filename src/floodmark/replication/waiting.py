@@ -1,33 +1,43 @@
-"""The operations that wait in purgatory: a produce for its followers, a fetch for its data, a
-deletion for its followers.
+"""The operations that wait in purgatory: produces and deletions for followers, fetches for data.
 
-Made by `replication.replica_manager`. Each keeps a promise for which a request is parked.
+Created by `replication.replica_manager`. Each holds a promise for a parked request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 from floodmark.promise import Promise
-from floodmark.replication.fetching import ENDS_THE_WAIT, Fetch
-from floodmark.replication.replica import AppendOutcome, ReadOutcome, Replica
+from floodmark.replication.fetch_reads import ENDS_THE_WAIT, Fetch
+from floodmark.replication.outcomes import ACKS_ALL, AppendOutcome, ReadOutcome
+from floodmark.replication.replica import Replica
 from floodmark.vocabulary import NO_OFFSET, TopicPartition
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 
 
-class WaitingProduce:
-    """Done when every appended partition is acknowledgeable; at the deadline the rest time out."""
+class _Outcome(Protocol):
+    @property
+    def error_code(self) -> ErrorCode: ...
+
+
+Settled = TypeVar("Settled", bound=_Outcome)
+
+
+class _WaitingForEach(Generic[Settled]):
+    """Done when each partition is settled that was not refused at once.
+
+    `_settle` takes a partition out of `_open` once its outcome stands.
+    """
 
     def __init__(
         self,
-        outcomes: dict[TopicPartition, AppendOutcome],
-        acks: int,
+        outcomes: dict[TopicPartition, Settled],
         find: Callable[[TopicPartition], Replica | None],
-        promise: Promise[dict[TopicPartition, AppendOutcome]],
+        promise: Promise[dict[TopicPartition, Settled]],
     ) -> None:
         self._outcomes = outcomes
-        self._acks = acks
         self._find = find
         self._promise = promise
         self._open = {k for k, outcome in outcomes.items() if outcome.error_code is NO_ERROR}
@@ -42,13 +52,30 @@ class WaitingProduce:
             self._settle(key)
         if self._open:
             return False
-        self._finish()
+        self._promise.set(self._outcomes)
         return True
+
+    def _settle(self, key: TopicPartition) -> None:
+        raise NotImplementedError
+
+
+class WaitingProduce(_WaitingForEach[AppendOutcome]):
+    """Done when every appended partition is acknowledgeable; at the deadline the rest time out."""
+
+    def __init__(
+        self,
+        outcomes: dict[TopicPartition, AppendOutcome],
+        acks: int,
+        find: Callable[[TopicPartition], Replica | None],
+        promise: Promise[dict[TopicPartition, AppendOutcome]],
+    ) -> None:
+        super().__init__(outcomes, find, promise)
+        self._acks = acks
 
     def expire(self) -> None:
         for key in self._open:
             self._outcomes[key] = AppendOutcome(ErrorCode.REQUEST_TIMED_OUT)
-        self._finish()
+        self._promise.set(self._outcomes)
 
     def _settle(self, key: TopicPartition) -> None:
         replica = self._find(key)
@@ -57,24 +84,21 @@ class WaitingProduce:
             self._outcomes[key] = AppendOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         elif not replica.is_acknowledgeable(outcome.required_offset, self._acks):
             return
-        elif self._acks == -1 and not replica.core.has_enough_in_sync_replicas():
+        elif self._acks == ACKS_ALL and not replica.core.has_enough_in_sync_replicas():
             self._outcomes[key] = AppendOutcome(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         self._open.discard(key)
-
-    def _finish(self) -> None:
-        self._promise.set(self._outcomes)
 
 
 @dataclass(slots=True)
 class Deletion:
-    """What became of one partition of DeleteRecords. All before `offset` has to go everywhere."""
+    """The outcome for one partition of DeleteRecords. Everything before `offset` must go."""
 
     error_code: ErrorCode
     offset: int = NO_OFFSET
     low_watermark: int = NO_OFFSET
 
 
-class WaitingDeletion:
+class WaitingDeletion(_WaitingForEach[Deletion]):
     """Done when all live replicas have deleted what was asked for; at the deadline the rest time
     out."""
 
@@ -85,34 +109,18 @@ class WaitingDeletion:
         is_live: Callable[[int], bool],
         promise: Promise[dict[TopicPartition, Deletion]],
     ) -> None:
-        self._deletions = deletions
-        self._find = find
+        super().__init__(deletions, find, promise)
         self._is_live = is_live
-        self._promise = promise
-        self._open = {k for k, deletion in deletions.items() if deletion.error_code is NO_ERROR}
-
-    def is_done(self) -> bool:
-        for key in list(self._open):
-            self._settle(key)
-        return not self._open
-
-    def try_complete(self, key: TopicPartition) -> bool:
-        if key in self._open:
-            self._settle(key)
-        if self._open:
-            return False
-        self._promise.set(self._deletions)
-        return True
 
     def expire(self) -> None:
-        # Followers may have died meanwhile, and nobody has told this operation.
+        # Followers may have died meanwhile without this operation being informed.
         if not self.is_done():
             for key in self._open:
-                self._deletions[key].error_code = ErrorCode.REQUEST_TIMED_OUT
-        self._promise.set(self._deletions)
+                self._outcomes[key].error_code = ErrorCode.REQUEST_TIMED_OUT
+        self._promise.set(self._outcomes)
 
     def _settle(self, key: TopicPartition) -> None:
-        replica, deletion = self._find(key), self._deletions[key]
+        replica, deletion = self._find(key), self._outcomes[key]
         if replica is None or not replica.core.is_leader:
             deletion.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             deletion.low_watermark = NO_OFFSET
@@ -126,17 +134,17 @@ class WaitingDeletion:
 
 
 class WaitingFetch:
-    """Done when enough bytes can be read; at the deadline with what there is.
+    """Done when enough bytes can be read, or at the deadline with what is available.
 
-    Most clients ask for one byte, so the first partition that has grown beyond its fetch offset
-    ends the wait. With a larger minimum the partitions that changed are measured, never all.
+    Most clients ask for one byte, so the first partition that grows beyond its fetch offset ends
+    the wait. With a larger minimum, only the changed partitions are measured, never all.
     """
 
     def __init__(
         self, fetch: Fetch, outcomes: list[ReadOutcome], promise: Promise[list[ReadOutcome]]
     ) -> None:
         self._fetch = fetch
-        # Slices are not kept: what they point to may be gone when the wait ends.
+        # Slices are not kept: their data may be gone when the wait ends.
         self._empty = [None if outcome.records is not None else outcome for outcome in outcomes]
         self._promise = promise
         self._sizes = fetch.sizes(outcomes)
@@ -160,13 +168,15 @@ class WaitingFetch:
 
 
 class WaitingFetchOfOne:
-    """The same for one partition: to read it takes no longer than to ask what could be read."""
+    """The same for one partition: reading it is as fast as checking what could be read."""
 
     def __init__(self, fetch: Fetch, promise: Promise[list[ReadOutcome]]) -> None:
         self._fetch = fetch
         self._promise = promise
 
     def try_complete(self, key: TopicPartition) -> bool:
+        if self._fetch.has_nothing_new(key):
+            return False
         outcomes = self._fetch.read()
         if not self._fetch.is_enough(outcomes):
             return False

@@ -25,7 +25,7 @@ async def cluster() -> AsyncIterator[ReplicaCluster]:
     for number in range(4):
         produced = cluster.nodes[1].produce(b"%d" % number)
         assert await asyncio.wait_for(produced, 5) is ErrorCode.NONE
-    await eventually(lambda: all(node.committed() == 4 for node in cluster.nodes.values()), 5)
+    await eventually(lambda: all(node.end() == 4 for node in cluster.nodes.values()), 5)
     yield cluster
     await cluster.close()
 

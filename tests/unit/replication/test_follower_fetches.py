@@ -9,9 +9,11 @@ import pytest
 
 from floodmark.records.record import Record, encode_batch
 from floodmark.records.validation import ProduceRules
+from floodmark.replication import leading
 from floodmark.replication.follower import FollowerFetch
+from floodmark.replication.outcomes import ACKS_ALL, Divergence
 from floodmark.replication.partition import Leadership, Partition
-from floodmark.replication.replica import ACKS_ALL, Divergence, Replica
+from floodmark.replication.replica import Replica
 from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_config import LogConfig
 from floodmark.testing.memory_files import MemoryFiles
@@ -29,13 +31,13 @@ def leader() -> Replica:
     replica.lead_or_follow(Leadership(1, 4, 0, (1, 2), (1, 2)), now_ms=0)
     for _ in range(3):
         batch = encode_batch([Record(0, NOW_MS, b"k", b"v", [])])
-        replica.append(memoryview(batch), ACKS_ALL, NOW_MS, False)
+        leading.append(replica, memoryview(batch), ACKS_ALL, NOW_MS)
     return replica
 
 
 def fetch(leader: Replica, *, leader_epoch: int = 4, offset: int = 3, last_epoch: int = 4):
     position = FollowerFetch(1, leader_epoch, offset, last_epoch)
-    return leader.read_for_follower(2, 22, position, 1 << 20, now_ms=1)
+    return leading.read_for_follower(leader, 2, 22, position, 1 << 20, now_ms=1)
 
 
 def test_a_follower_reads_above_the_high_watermark_and_its_fetch_moves_it(leader: Replica) -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from floodmark.replication.replica import ACKS_ALL
+from floodmark.replication.outcomes import ACKS_ALL
 from floodmark.wire.errors import ErrorCode
 from kit.replica_cluster import ReplicaCluster
 from kit.waiting import eventually
@@ -49,6 +49,24 @@ async def test_a_follower_that_catches_up_returns_with_its_broker_epoch(
         for member in request.topics[0].partitions[0].new_isr_with_epochs
     }
     assert members == {1: 101, 2: 102, 3: 103}
+
+
+async def test_a_follower_that_is_out_of_the_cluster_is_not_proposed_until_it_is_back(
+    cluster: ReplicaCluster,
+) -> None:
+    cluster.unregistered.add(3)
+    cluster.create(isr=(1,))
+    cluster.nodes[1].append(b"v")
+    await eventually(lambda: set(in_sync(cluster)) == {1, 2}, 5)
+    await eventually(lambda: cluster.nodes[3].values() == [b"v"], 5)
+    proposed = {
+        member.broker_id
+        for request in cluster.proposals
+        for member in request.topics[0].partitions[0].new_isr_with_epochs
+    }
+    assert proposed == {1, 2}
+    cluster.unregistered.clear()
+    await eventually(lambda: set(in_sync(cluster)) == {1, 2, 3}, 5)
 
 
 async def test_a_follower_that_has_less_than_the_high_watermark_does_not_return(

@@ -12,6 +12,7 @@ import pytest
 from floodmark.records.record import Record, encode_batch
 from floodmark.records.validation import ProduceRules
 from floodmark.replication.follower import Append
+from floodmark.replication.following import append_as_follower, next_fetch
 from floodmark.replication.partition import Leadership, Partition
 from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
@@ -103,13 +104,13 @@ def test_a_leader_again_waits_for_a_sync_of_its_new_epoch(bench: Bench) -> None:
 def test_a_follower_fetches_on_when_what_it_copied_is_synced(bench: Bench) -> None:
     """To fetch at an offset tells the leader that all before it is safe."""
     bench.decide(2, 5)
-    first = bench.replica.next_fetch()
+    first = next_fetch(bench.replica)
     assert first is not None
-    bench.replica.append_as_follower(batch(), Append(1, 0), NOW_MS)
+    append_as_follower(bench.replica, batch(), Append(1, 0), NOW_MS)
     bench.replicas.copied(bench.replica)
-    assert bench.replica.next_fetch() is None
+    assert next_fetch(bench.replica) is None
     bench.disk.finish()
-    following = bench.replica.next_fetch()
+    following = next_fetch(bench.replica)
     assert following is not None
     assert following.fetch_offset == 1
 

@@ -13,10 +13,11 @@ from floodmark.promise import Promise
 from floodmark.records.record import Record, encode_batch
 from floodmark.records.validation import ProduceRules
 from floodmark.replication.background import LoopBackground
+from floodmark.replication.fetch_reads import FetchLimits
 from floodmark.replication.fetch_sessions import FetchTarget
-from floodmark.replication.fetching import FetchLimits
+from floodmark.replication.outcomes import Isolation, ReadOutcome
 from floodmark.replication.partition import Leadership, Partition
-from floodmark.replication.replica import Isolation, ReadOutcome, Replica
+from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
 from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_config import LogConfig

@@ -1,8 +1,7 @@
-"""The reads of one fetch request: within its limits, from all of its partitions or from those that
-have changed since it began to wait.
+"""The reads of one fetch request: from all partitions, or those that changed while it waited.
 
-Made by `replication.replica_manager` for each request; `replication.waiting` keeps it while there
-is too little to read.
+Created by `replication.replica_manager` for each request. `replication.waiting` keeps it while
+there is too little to read.
 """
 
 from __future__ import annotations
@@ -12,23 +11,19 @@ from itertools import repeat
 from typing import NamedTuple, Protocol, TypeAlias
 
 from floodmark.records.errors import CorruptRecord
+from floodmark.replication import leading
 from floodmark.replication.fetch_sessions import FetchTarget
-from floodmark.replication.follower_reads import FollowerReads, lacks_offsets
+from floodmark.replication.follower_reads import FollowerReads
+from floodmark.replication.outcomes import NO_REPLICA, Divergence, Isolation, ReadOutcome
 from floodmark.replication.partition import UNKNOWN_BROKER_EPOCH
-from floodmark.replication.replica import (
-    NO_REPLICA,
-    Divergence,
-    Isolation,
-    ReadOutcome,
-    Replica,
-)
+from floodmark.replication.replica import Replica
 from floodmark.storage.errors import StorageError
 from floodmark.storage.log.leader_epochs import UNDEFINED_EPOCH
 from floodmark.vocabulary import TopicPartition
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 
 Targets: TypeAlias = Sequence[tuple[TopicPartition | None, FetchTarget]]
-"""What is asked for; a target whose topic id is unknown comes without a key."""
+"""The requested partitions. A target with an unknown topic id has no key."""
 
 CONSUMER = -1
 ENDS_THE_WAIT = -1
@@ -36,23 +31,23 @@ _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class FetchLimits(NamedTuple):
-    """The bounds of one fetch request."""
+    """The limits of one fetch request."""
 
     min_bytes: int
     max_bytes: int
     max_wait_ms: int
     isolation: Isolation
     replica_id: int = CONSUMER
-    """The broker that fetches for its replica; below 0 for a consumer."""
+    """The broker that fetches for its replica; negative for a consumer."""
     replica_epoch: int = UNKNOWN_BROKER_EPOCH
     leader_only: bool = True
     """Whether the client is too old to read from a follower."""
     rack: str = ""
-    """The consumer's, for which there may be a closer replica."""
+    """The consumer's rack, for which there may be a closer replica."""
 
 
 class Replicas(Protocol):
-    """What a fetch needs of the replica manager."""
+    """What a fetch needs from the replica manager."""
 
     def find(self, key: TopicPartition) -> Replica | None: ...
     def missing(self, key: TopicPartition) -> ErrorCode: ...
@@ -80,13 +75,13 @@ class Fetch:
         limits: FetchLimits,
         follower: FollowerReads | None = None,
     ) -> None:
-        """`follower` for a fetch whose limits name a replica."""
+        """`follower` is given if the limits name a replica."""
         self._replicas = replicas
         self._follower = follower
         self._targets = targets
         self._by_key = dict(targets)
         self._limits = limits
-        # Looked up for every partition, which is slower in a named tuple.
+        # Copied, because a named tuple is slower to access for every partition.
         self._isolation, self._leader_only = limits.isolation, limits.leader_only
         self._rack = limits.rack
 
@@ -99,7 +94,7 @@ class Fetch:
         return self._limits.min_bytes
 
     def read(self) -> list[ReadOutcome]:
-        """The outcomes in the order of the targets."""
+        """The outcomes, in the order of the targets."""
         targets = self._targets
         if len(targets) == 1:
             return [self._read_one(*targets[0], self._limits.max_bytes, True)]
@@ -108,15 +103,18 @@ class Fetch:
     def read_again(
         self, before: list[ReadOutcome | None], changed: Collection[TopicPartition | None]
     ) -> list[ReadOutcome]:
-        """The same later. `before` are the outcomes that had no records: where nothing happened
-        since, they still hold."""
+        """Reads again later.
+
+        `before` holds the outcomes without records, which are still valid where nothing has
+        changed.
+        """
         return self._read(
             None if key in changed else outcome
             for (key, _), outcome in zip(self._targets, before, strict=True)
         )
 
     def sizes(self, outcomes: list[ReadOutcome]) -> dict[TopicPartition, int]:
-        """The partitions that have something, and how much."""
+        """The partitions that have data, with its size."""
         return {
             key: outcome.size_bytes
             for (key, _), outcome in zip(self._targets, outcomes, strict=True)
@@ -124,8 +122,10 @@ class Fetch:
         }
 
     def is_enough(self, outcomes: list[ReadOutcome]) -> bool:
-        """An error or a divergence is answered at once: the client has to act on it. But what does
-        not exist waits with the others, as in Kafka: a consumer may ask for it again and again."""
+        """An error or a divergence ends the wait, because the client must act on it.
+
+        As in Kafka, missing partitions do not: a consumer may request them again and again.
+        """
         size_bytes = 0
         unknown = 0
         for outcome in outcomes:
@@ -141,29 +141,36 @@ class Fetch:
                 return True
         if size_bytes >= self._limits.min_bytes or unknown == len(outcomes):
             return True
-        return self._follower is not None and any(
-            lacks_offsets(target, outcome.high_watermark, outcome.log_start_offset)
+        follower = self._follower
+        return follower is not None and any(
+            follower.lacks_offsets(target, outcome.high_watermark, outcome.log_start_offset)
             for (_, target), outcome in zip(self._targets, outcomes, strict=True)
         )
 
+    def has_nothing_new(self, key: TopicPartition) -> bool:
+        """Told without a read: what lets a produce be acknowledged is no news for a follower."""
+        return self._follower is not None and self.available_bytes(key) == 0
+
     def available_bytes(self, key: TopicPartition) -> int:
-        """How much of a partition could be read now; ENDS_THE_WAIT when the answer is due, however
-        much that is."""
+        """How much of a partition could be read now.
+
+        ENDS_THE_WAIT means the response is due, whatever the size.
+        """
         replica = self._replicas.find(key)
         target, limits = self._by_key[key], self._limits
         if replica is None or (limits.leader_only and not replica.core.is_leader):
             return ENDS_THE_WAIT
         if replica.core.fence(target.current_leader_epoch) is not NO_ERROR:
             return ENDS_THE_WAIT
-        is_follower = self._follower is not None
-        if is_follower and lacks_offsets(
+        follower = self._follower
+        if follower is not None and follower.lacks_offsets(
             target, replica.core.high_watermark, replica.log.log_start_offset
         ):
             return ENDS_THE_WAIT
-        end_offset = replica.readable_end(limits.isolation, is_follower=is_follower)
+        end_offset = replica.readable_end(limits.isolation, is_follower=follower is not None)
         if end_offset <= target.fetch_offset:
             return 0
-        if self._follower is not None and self._follower.is_held_back(replica):
+        if follower is not None and follower.is_held_back(replica):
             return 0
         if limits.min_bytes <= 1:
             return ENDS_THE_WAIT
@@ -206,15 +213,17 @@ class Fetch:
                 > target.fetch_offset
                 >= replica.log.log_start_offset
             ):
-                # What Kafka's own exception becomes, which it throws only with something to read.
+                # Kafka's own exception maps to this. It raises it only if there is something to
+                # read.
                 return ReadOutcome(ErrorCode.UNKNOWN_SERVER_ERROR)
-            # A batch larger than every limit is still returned when it comes first (KIP-74).
+            # A batch above every limit is still returned if it comes first (KIP-74).
             if follower is not None:
                 outcome = follower.read(replica, target, max_bytes, min_one_batch)
             elif self._rack and (elsewhere := self._elsewhere(replica, target)):
                 return elsewhere
             else:
-                outcome = replica.read(
+                outcome = leading.read(
+                    replica,
                     target.fetch_offset,
                     max_bytes,
                     self._isolation,
@@ -234,7 +243,7 @@ class Fetch:
             return ReadOutcome(ErrorCode.CORRUPT_MESSAGE)
 
     def _elsewhere(self, replica: Replica, target: FetchTarget) -> ReadOutcome | None:
-        """Where a consumer should read instead, if there is a replica closer to it."""
+        """Where a consumer should read instead, if a replica is closer to it."""
         closest = self._replicas.closest(replica, self._rack, target.fetch_offset)
         if closest is None:
             return None
@@ -248,15 +257,14 @@ class Fetch:
 
 
 def _or_out_of_range(outcome: ReadOutcome, found: Divergence, fetch_offset: int) -> ReadOutcome:
-    """As in Kafka, clients are told where the logs part only if that is an offset in our log."""
+    """As in Kafka, clients learn of a divergence only if its offset is in our log."""
     if found.leader_epoch == UNDEFINED_EPOCH or fetch_offset < outcome.log_start_offset:
         return ReadOutcome(ErrorCode.OFFSET_OUT_OF_RANGE)
     return outcome
 
 
 def _why_no_follower(target: FetchTarget) -> ErrorCode:
-    """A replica that was just assigned knows a leader epoch that we do not know yet, and tries
-    again."""
+    """A newly assigned replica may know a leader epoch that we do not know yet, and will retry."""
     if target.current_leader_epoch >= 0:
         return ErrorCode.UNKNOWN_LEADER_EPOCH
     return ErrorCode.NOT_LEADER_OR_FOLLOWER
