@@ -1,9 +1,9 @@
 """What a client may append: the rules of one topic, applied to one batch.
 
-Called by replication's partition for every produce. `validate_produce` looks at the header and the
-checksum, which is all that most topics need. `prepare` also looks at the records where a rule needs
-them (compacted topics, a lower bound on timestamps, the full check), and gives the batch the
-topic's compression: long work, in steps.
+Called by `replication.leading` for every produce. `validate_produce` looks at the header and the
+checksum, which is all that most topics need. `validate_deeply` also looks at the records where a
+rule needs them (compacted topics, a lower bound on timestamps, the full check), and gives the batch
+the topic's compression: long work, in steps.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def validate_produce(buffer: memoryview, rules: ProduceRules, now_ms: int) -> He
     return fields
 
 
-class Prepared(NamedTuple):
+class ValidatedBatch(NamedTuple):
     """A valid batch, ready for a topic that had these rules."""
 
     rules: ProduceRules
@@ -137,7 +137,7 @@ class Prepared(NamedTuple):
         return self.batch, self.header
 
 
-def prepare(buffer: memoryview, rules: ProduceRules, now_ms: int) -> Steps[Prepared]:
+def validate_deeply(buffer: memoryview, rules: ProduceRules, now_ms: int) -> Steps[ValidatedBatch]:
     """What has to be done to a batch before it is appended; InvalidBatch as above."""
     header = header_of(validate_produce(buffer, rules, now_ms))
     codec = rules.compression
@@ -152,7 +152,7 @@ def prepare(buffer: memoryview, rules: ProduceRules, now_ms: int) -> Steps[Prepa
         header = header_of(HEADER.unpack_from(buffer))
     elif rules.needs_records:
         yield from _check_records(buffer, header, rules, now_ms)
-    return Prepared(rules, buffer, header)
+    return ValidatedBatch(rules, buffer, header)
 
 
 def _check_shape(header: BatchHeader, size_bytes: int, rules: ProduceRules) -> None:

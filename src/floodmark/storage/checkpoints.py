@@ -1,8 +1,8 @@
-"""The small text files beside the logs, in Kafka's own formats.
+"""The small text files next to the logs, in Kafka's formats.
 
-Offset checkpoints (`recovery-point-offset-checkpoint` and its kin), the leader epochs of a
-partition, `partition.metadata`, `meta.properties` and the clean-shutdown mark. Called by
-log_manager.py and leader_epochs.py.
+Offset checkpoints (`recovery-point-offset-checkpoint` and similar), a partition's leader epochs,
+`partition.metadata`, `meta.properties` and the clean-shutdown marker. Called by log_manager.py and
+leader_epochs.py.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _META_VERSIONS: Final = (0, 1)
 
 
 class CorruptCheckpoint(Exception):
-    """The file is not in the format that its name promises."""
+    """The file does not have the format its name implies."""
 
 
 def _entries(files: Files, path: Path) -> list[str] | None:
-    """The entry lines of a version 0 checkpoint file; None when it is missing or empty."""
+    """The entry lines of a version 0 checkpoint file; None if it is missing or empty."""
     if not files.exists(path):
         return None
     try:
@@ -44,13 +44,13 @@ def _entries(files: Files, path: Path) -> list[str] | None:
         if not text:
             return None
         if not text.endswith("\n"):
-            # Half of a number reads like a number.
-            raise CorruptCheckpoint(f"{path.name} ends within a line")
+            # A truncated number still looks like a number.
+            raise CorruptCheckpoint(f"{path.name} ends in the middle of a line")
         lines = text.splitlines()
         if int(lines[0]) != 0:
-            raise CorruptCheckpoint(f"{path.name} has version {lines[0]}, only 0 is known")
+            raise CorruptCheckpoint(f"{path.name} has version {lines[0]}, only 0 is supported")
         if len(lines) < 2 or int(lines[1]) != len(lines) - 2:
-            raise CorruptCheckpoint(f"{path.name} does not have as many entries as it says")
+            raise CorruptCheckpoint(f"{path.name} does not have the number of entries it states")
     except ValueError as error:
         raise CorruptCheckpoint(f"{path.name} is not a checkpoint file") from error
     return lines[2:]
@@ -61,7 +61,7 @@ def _encode(lines: list[str]) -> bytes:
 
 
 def read_pairs(files: Files, path: Path) -> list[tuple[int, int]] | None:
-    """The two numbers of each line; None when there is no such file or it is empty."""
+    """The two numbers of each line; None if the file is missing or empty."""
     lines = _entries(files, path)
     if lines is None:
         return None
@@ -79,7 +79,7 @@ def write_pairs(
 
 
 def read_offsets(files: Files, path: Path) -> dict[TopicPartition, int]:
-    """Offsets by partition; nothing when there is no such file."""
+    """Offsets by partition; empty if the file is missing."""
     lines = _entries(files, path) or []
     try:
         return {
@@ -96,7 +96,7 @@ def write_offsets(files: Files, path: Path, offsets: Mapping[TopicPartition, int
 
 
 def encode_uuid(value: UUID) -> str:
-    """Kafka writes ids as base64 for addresses, without padding."""
+    """Kafka writes ids as URL-safe base64 without padding."""
     return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
 
 
@@ -108,10 +108,10 @@ def decode_uuid(text: str) -> UUID:
 
 
 def read_topic_id(files: Files, directory: Path) -> UUID | None:
-    """The topic id in a partition's folder; None when the folder does not have one yet.
+    """The topic id in a partition's folder; None if the folder has none yet.
 
-    The file is not synced when it is written: after a power loss it may be empty, torn or zeros,
-    and that is as good as not there. The id is in the metadata store.
+    The file is not synced when written. After a power loss it may be empty, torn or zeros, which
+    counts as missing. The id is also in the metadata store.
     """
     path = directory / PARTITION_METADATA
     if not files.exists(path):
@@ -131,7 +131,7 @@ def write_topic_id(files: Files, directory: Path, topic_id: UUID, *, sync: bool 
 
 @dataclass(slots=True, frozen=True)
 class MetaProperties:
-    """Whose log folder this is. Version 0 is Kafka's ZooKeeper form, version 1 KRaft's."""
+    """The owner of a log folder. Version 0 is Kafka's ZooKeeper format, version 1 KRaft's."""
 
     version: int
     cluster_id: str | None
@@ -186,15 +186,17 @@ def write_clean_shutdown(files: Files, log_dir: Path, broker_epoch: int) -> None
 
 
 def take_clean_shutdown(files: Files, log_dir: Path) -> tuple[bool, int]:
-    """Whether the last stop was clean and in which broker epoch (-1 unknown); the mark is gone
-    afterwards."""
+    """Whether the last shutdown was clean and its broker epoch (-1 if unknown).
+
+    Removes the marker.
+    """
     path = log_dir / CLEAN_SHUTDOWN
     if not files.exists(path):
         return False, -1
     try:
         broker_epoch = int(json.loads(files.read_file(path))["brokerEpoch"])
     except (ValueError, KeyError, TypeError):
-        # Before Kafka 3.8 the mark was an empty file.
+        # Before Kafka 3.8 the marker was an empty file.
         broker_epoch = -1
     files.remove(path)
     files.fsync_dir(log_dir)

@@ -1,7 +1,7 @@
-"""What the log refuses and what a disk can do to it.
+"""Errors of the log and the disk.
 
-Raised by this room, turned into answers by replication and the APIs: each carries the error code
-that Kafka gives.
+Raised in this package, and turned into responses by replication and the APIs. Each carries Kafka's
+error code.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from floodmark.wire.errors import ErrorCode
 
 
 class StorageError(Exception):
-    """The disk did not do what the log asked of it."""
+    """A disk operation failed."""
 
     error_code: ClassVar[ErrorCode] = ErrorCode.KAFKA_STORAGE_ERROR
 
 
 class DiskFull(StorageError):
-    """No space left; the log stands as it stood before and goes on when there is space again."""
+    """No space left. The log is unchanged and continues once there is space."""
 
 
 class LogDirFailure(StorageError):
-    """A log folder cannot be trusted any more; its partitions go offline, others stay."""
+    """A log folder is no longer reliable. Its partitions go offline, others stay."""
 
     def __init__(self, directory: Path, text: str) -> None:
         super().__init__(f"{directory}: {text}")
@@ -33,15 +33,15 @@ class LogDirFailure(StorageError):
 
 
 class TooManyFiles(StorageError):
-    """The process may open no more files; what is open goes on."""
+    """The process cannot open more files. Open ones keep working."""
 
 
 class LogClosed(StorageError):
-    """The log has been closed or deleted; who still asks has lost a race."""
+    """The log has been closed or deleted; the caller lost a race."""
 
 
 class UnsupportedLogFormat(StorageError):
-    """The log holds message sets from before Kafka 0.11; it is left as it is."""
+    """The log holds message sets from before Kafka 0.11, and is left unchanged."""
 
 
 class LogDirLocked(StorageError):
@@ -61,7 +61,7 @@ class OffsetOutOfRange(Exception):
 
 
 class OffsetsOutOfOrder(Exception):
-    """A leader sent a follower batches that do not follow the end of its log."""
+    """A leader sent batches that do not continue the follower's log."""
 
     error_code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
 
@@ -73,7 +73,7 @@ class AppendRefused(Exception):
 
 
 class OutOfOrderSequence(AppendRefused):
-    """A gap or a step back in a producer's sequence numbers."""
+    """A gap or step back in a producer's sequence numbers."""
 
     error_code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
@@ -85,31 +85,31 @@ class InvalidProducerEpoch(AppendRefused):
 
 
 class InvalidTransactionState(AppendRefused):
-    """A batch outside a transaction from a producer whose transaction is open here."""
+    """A non-transactional batch from a producer with an open transaction here."""
 
     error_code = ErrorCode.INVALID_TXN_STATE
 
 
 class CoordinatorFenced(AppendRefused):
-    """A marker of a transaction coordinator that has been replaced."""
+    """A marker from a replaced transaction coordinator."""
 
     error_code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 
 _FULL_DISK: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_MORE_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
-# Somebody has put something else where a file or a folder of ours belongs: the disk is sound.
+# Something else is in place of our file or folder, but the disk is fine.
 _MISPLACED: Final = frozenset({errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ELOOP})
-# Perhaps a broker ran here as another user once, or somebody has removed the file.
+# A broker may have run as another user, or someone removed the file.
 _NOT_TO_BE_HAD: Final = frozenset({errno.EACCES, errno.EPERM, errno.ENOENT})
 
 
 def storage_failure(error: OSError, log_dir: Path, what: str) -> StorageError:
-    """How bad it is: what passes by itself must not take a whole log folder offline."""
+    """Classifies an error: a temporary one must not take a whole log folder offline."""
     if error.errno in _FULL_DISK:
         return DiskFull(f"{log_dir}: {what}: no space left on the disk")
     if error.errno in _NO_MORE_FILES:
-        return TooManyFiles(f"{log_dir}: {what}: raise the limit of open files (ulimit -n)")
+        return TooManyFiles(f"{log_dir}: {what}: raise the open file limit (ulimit -n)")
     if error.errno in _MISPLACED or (
         error.errno in _NOT_TO_BE_HAD and _in_partition(error, log_dir)
     ):
@@ -118,16 +118,16 @@ def storage_failure(error: OSError, log_dir: Path, what: str) -> StorageError:
 
 
 def told_to_clients(problem: StorageError | OSError) -> str:
-    """What went wrong, without the paths of our disk: those are for the operator, in our log."""
+    """The failure without local paths, which belong only in our log."""
     if isinstance(problem, DiskFull):
-        return "no space is left on the disk of the broker"
+        return "the broker's disk is full"
     if isinstance(problem, TooManyFiles):
-        return "the broker may open no more files"
-    return "the disk of the broker failed; its log says why"
+        return "the broker cannot open more files"
+    return "the broker's disk failed; see its log"
 
 
 def _in_partition(error: OSError, log_dir: Path) -> bool:
-    """Whether it is about the folder of a partition, and not about `log_dir` and its own files."""
+    """Whether it concerns a partition's folder rather than `log_dir` and its own files."""
     if not isinstance(error.filename, str):
         return False
     try:

@@ -1,7 +1,7 @@
-"""PORT: every touch of the disk goes through here.
+"""PORT: all disk access goes through here.
 
-RealFiles is the operating system; testing.memory_files has a twin that forgets, tears and fills up.
-Calls block and know no threads: who may not block calls them from a thread.
+RealFiles is the operating system. testing.memory_files has a twin with data loss, torn writes and
+full disks. Calls block and are not thread-aware: callers that must not block use a thread.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ Buffer = bytes | bytearray | memoryview
 
 
 class File(Protocol):
-    """An open file that is only ever appended to, cut, and read at positions."""
+    """An open file that is only appended to, truncated, and read at positions."""
 
     @property
     def path(self) -> Path: ...
     def append(self, data: Buffer) -> None:
-        """All of it or OSError; after an error the file may hold a part, which the caller cuts
-        off."""
+        """Writes all of it or raises OSError.
+
+        After an error the file may hold a part, which the caller truncates.
+        """
 
     def pread(self, size: int, position: int) -> bytes:
         """Up to size bytes; fewer only at the end of the file."""
@@ -31,20 +33,23 @@ class File(Protocol):
     def truncate(self, size: int) -> None: ...
     def size(self) -> int: ...
     def fsync(self) -> None:
-        """The data, and what is needed to read it, is on the disk when this returns."""
+        """When this returns, the data and what is needed to read it are on disk."""
 
     def send_to(self, socket_number: int, size: int, position: int) -> int:
-        """Send a stretch without reading it, as far as the socket takes it now; BlockingIOError
-        when it takes nothing. 0 when this is not possible, and reading will tell why."""
+        """Sends a range without reading it, as far as the socket accepts it.
+
+        Raises BlockingIOError if it accepts nothing. Returns 0 if this is impossible; reading will
+        show why.
+        """
 
     def close(self) -> None: ...
 
 
 class Lock(Protocol):
-    """A held lock file; released by close or by the end of the process."""
+    """A held lock file, released by close or when the process ends."""
 
     def is_in_place(self) -> bool:
-        """Whether the file is still the one that others would try to lock."""
+        """Whether the file is still the one others would try to lock."""
 
     def close(self) -> None: ...
 
@@ -60,33 +65,34 @@ class Files(Protocol):
     def modified_ms(self, path: Path) -> int: ...
     def mkdir(self, path: Path) -> None: ...
     def rename(self, source: Path, target: Path) -> None:
-        """Atomic; an existing target file is replaced."""
+        """Atomic. Replaces an existing target file."""
 
     def remove(self, path: Path) -> None:
-        """A missing file is no error: removal is repeated after a crash."""
+        """Ignores a missing file, because removal is repeated after a crash."""
 
     def remove_tree(self, path: Path) -> None: ...
     def fsync_dir(self, path: Path) -> None:
-        """Names made, moved and removed in this folder survive a power loss after this."""
+        """After this, names created, moved and removed in this folder survive a power loss."""
 
     def read_file(self, path: Path) -> bytes: ...
     def write_file_atomic(self, path: Path, data: Buffer, *, sync: bool = True) -> None:
-        """Readers see the old or the new content. Without sync a power loss may leave either, or an
-        empty file."""
+        """Readers see the old or the new content.
+
+        Without sync, a power loss may leave either, or an empty file.
+        """
 
     def database(self, path: Path) -> str:
-        """What SQLite opens for the database at this path; it does its own reading and writing."""
+        """The SQLite name of the database at this path. SQLite does its own reading and writing."""
 
     def space(self, path: Path) -> tuple[int, int]:
-        """The size of the disk that holds this folder, and what is left of it, in bytes."""
+        """The size of the folder's disk, and its free space, in bytes."""
 
     def lock(self, path: Path) -> Lock | None:
-        """Take the lock file for this process; None when another process has it."""
+        """Takes the lock file for this process. None if another process holds it."""
 
 
 class RealFile:
-    """A file of the operating system, opened with O_APPEND so that a write can never land in the
-    middle."""
+    """A file of the operating system, opened with O_APPEND so that writes always go to the end."""
 
     __slots__ = ("_fd", "path")
 
@@ -101,7 +107,7 @@ class RealFile:
             self._append_rest(data, written)
 
     def _append_rest(self, data: Buffer, written: int) -> None:
-        """A short write means a signal or a full disk; the next write tells which by raising."""
+        """A short write means a signal or a full disk. The next write raises for the latter."""
         view = memoryview(data)
         while written < len(view):
             written += os.write(self._fd, view[written:])
@@ -136,8 +142,8 @@ class RealFile:
 
     def close(self) -> None:
         if self._fd >= 0:
-            # Before it is closed: the number may be somebody else's the next moment, and a thread
-            # closes what the loop may be about to read.
+            # Reset before closing: the number may be reused at once, and a thread closes files that
+            # the loop may be about to read.
             number, self._fd = self._fd, -1
             os.close(number)
 
@@ -237,16 +243,16 @@ class RealFiles:
             os.close(fd)
             return None
         with suppress(OSError):
-            # For people and `floodmark broker stop`; a full disk must not keep a broker from it.
+            # For people and `floodmark broker stop`. A full disk must not prevent the start.
             os.ftruncate(fd, 0)
             os.pwrite(fd, str(os.getpid()).encode(), 0)
         return RealLock(fd, path)
 
 
 class FileSlice:
-    """A stretch of a log file: what a fetch returns as records until network.transfer sends it.
+    """A range of a log file: a fetch's records until network.transfer sends them.
 
-    `data` is what stands there, where somebody has just written it and need not read it again.
+    `data` holds the contents if they were just written and need not be read again.
     """
 
     __slots__ = ("data", "file", "position", "size_bytes")
@@ -263,7 +269,7 @@ class FileSlice:
         return self.size_bytes
 
     def read(self, start: int = 0, size: int | None = None) -> bytes:
-        """All of it, or a part."""
+        """Reads all of it, or a part."""
         end = self.size_bytes if size is None else start + size
         if self.data is not None:
             return self.data[start:end]
@@ -273,5 +279,5 @@ class FileSlice:
         return self.file.send_to(socket_number, size, self.position + start)
 
     def let_go(self) -> None:
-        """Frees the bytes in memory; the file has them as well."""
+        """Frees the bytes in memory. They are also in the file."""
         self.data = None

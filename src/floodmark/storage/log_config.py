@@ -1,6 +1,7 @@
-"""A topic's settings as the log uses them, from the dotted names of topic configuration.
+"""A topic's settings for the log, from their dotted names.
 
-Made by the broker when a topic is created or altered; the log reads plain fields on its hot path.
+Created by the broker when a topic is created or altered. The log reads plain fields on its hot
+path.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ UNLIMITED: Final = (1 << 63) - 1
 
 @dataclass(slots=True, frozen=True)
 class LogConfig:
-    """Field for field the topic settings of the same dotted names, with Kafka 4.3's defaults.
+    """The topic settings of the same names, with Kafka 4.3's defaults.
 
-    Only `segment_ms` may be less than the setting of its name: see `log_config_from`.
+    Only `segment_ms` may be lower than its setting: see `log_config_from`.
     """
 
     segment_bytes: int = 1 << 30
@@ -68,7 +69,7 @@ _INTEGERS: Final = (
 
 
 def log_config_from(settings: Mapping[str, object]) -> LogConfig:
-    """Settings by dotted name, as text or already typed; what is missing has its default."""
+    """Converts settings by dotted name, as text or typed. Missing ones have their default."""
     fields: dict[str, Any] = {
         name.replace(".", "_"): int(str(settings[name])) for name in _INTEGERS if name in settings
     }
@@ -78,7 +79,7 @@ def log_config_from(settings: Mapping[str, object]) -> LogConfig:
         fields["cleanup_policy"] = _names(settings["cleanup.policy"])
     config = LogConfig(**fields)
     if config.is_compacted and config.max_compaction_lag_ms < config.segment_ms:
-        # Only what is not in the active segment can be compacted (KIP-354).
+        # Only records outside the active segment can be compacted (KIP-354).
         return replace(config, segment_ms=config.max_compaction_lag_ms)
     return config
 
@@ -86,7 +87,7 @@ def log_config_from(settings: Mapping[str, object]) -> LogConfig:
 def produce_rules_from(
     settings: Mapping[str, object], *, check_records: bool = False
 ) -> ProduceRules:
-    """The rules that validation applies to what clients send for this topic."""
+    """The validation rules for what clients send to this topic."""
     codec = str(settings.get("compression.type", "producer"))
     compression = {"producer": None, "uncompressed": Compression.NONE}.get(codec)
     if codec not in ("producer", "uncompressed"):
@@ -108,9 +109,9 @@ def produce_rules_from(
 
 
 def _names(value: object) -> frozenset[str]:
-    """A list setting, whether still text or already split."""
+    """A list setting, as text or already split."""
     if isinstance(value, str):
         return frozenset(name.strip() for name in value.split(",") if name.strip())
     if isinstance(value, list | tuple | set | frozenset):
         return frozenset(str(name) for name in value)
-    raise TypeError(f"a list setting is text or a list, not {type(value).__name__}")
+    raise TypeError(f"a list setting must be text or a list, not {type(value).__name__}")

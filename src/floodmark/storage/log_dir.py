@@ -1,4 +1,4 @@
-"""One of `log.dirs`: its lock, what its small files say, and which partitions lie in it.
+"""One of `log.dirs`: its lock, its small files, and the partitions in it.
 
 Called by log_manager.py, which owns the logs. Blocks.
 """
@@ -21,13 +21,13 @@ from floodmark.vocabulary import TopicPartition
 
 logger = logging.getLogger(__name__)
 LOCK_FILE: Final = ".lock"
-# KRaft's own log: adopted folders keep it untouched.
+# KRaft's own log: left untouched in adopted folders.
 _FOREIGN: Final = "__cluster_metadata-0"
 
 
 @dataclass(slots=True, frozen=True)
 class FoundPartition:
-    """A partition's folder, before it is loaded."""
+    """A partition's folder before it is loaded."""
 
     topic: str
     partition: int
@@ -41,10 +41,10 @@ class FoundPartition:
 
 @dataclass(slots=True)
 class LogDir:
-    """A folder that was opened, with what its small files say.
+    """An open folder, with the contents of its small files.
 
-    `gone` are the logs that have left the folder and may still be named in `checkpoints`: what is
-    said there is not about a later log of the same name.
+    `gone` holds logs that have left the folder but may still be named in `checkpoints`. Those
+    entries do not apply to a later log of the same name.
     """
 
     path: Path
@@ -57,7 +57,7 @@ class LogDir:
     log_count: int = 0
 
     def offset_in(self, name: str, key: TopicPartition) -> int | None:
-        """What a checkpoint file says about a log."""
+        """A checkpoint file's entry for a log."""
         return None if key in self.gone else self.checkpoints[name].get(key)
 
     def names(self, key: TopicPartition) -> list[str]:
@@ -68,30 +68,32 @@ class LogDir:
         return self.path / f"{key[0]}-{key[1]}"
 
     def tell_of_loss(self, key: TopicPartition) -> None:
-        """The folder of a log is gone: what the checkpoints know of it."""
-        # A log that is not old may never have been synced, but it has been read.
+        """Logs what the checkpoints know about a log whose folder is gone."""
+        # A recent log may never have been synced, but it has been read.
         names = (checkpoints.RECOVERY_POINTS, checkpoints.HIGH_WATERMARKS)
         end_offset = max(self.offset_in(name, key) or 0 for name in names)
         if end_offset:
             logger.error(
-                "%s is missing; it held the offsets up to %d or more. The partition begins anew: "
-                "to have its records again, stop the broker and bring the folder back",
+                "%s is missing; it held the offsets up to %d or more. The partition starts empty. "
+                "To restore its records, stop the broker and bring the folder back",
                 self.folder_of(key),
                 end_offset,
             )
 
     def has_unrecovered(self, files: Files, is_open: Container[TopicPartition]) -> bool:
-        """Whether a log that the last stop has left torn could not be opened in this run, perhaps
-        because the disk was full: after a clean stop nobody would recover it."""
+        """Whether a log damaged by the last shutdown could not be opened in this run.
+
+        The disk may have been full. After a clean shutdown nobody would recover it.
+        """
         if self.clean:
             return False
         named = self.checkpoints[checkpoints.RECOVERY_POINTS].keys() - self.gone
         return any(key not in is_open and files.exists(self.folder_of(key)) for key in named)
 
     def keep_lock(self, files: Files) -> None:
-        """Somebody may have removed the lock file, and then a second broker can start here.
+        """If the lock file was removed, a second broker could start here.
 
-        LogDirFailure when it has: one of the two must go before they ruin each other's logs.
+        Raises LogDirFailure if one has: one of the two must go before they ruin each other's logs.
         """
         if self.lock.is_in_place():
             return
@@ -100,10 +102,10 @@ class LogDir:
         if lock is None:
             raise LogDirFailure(
                 self.path,
-                f"{LOCK_FILE} was replaced, by another broker perhaps: "
-                "stop all that use this folder, and start one of them again",
+                f"{LOCK_FILE} was replaced, perhaps by another broker: "
+                "stop all brokers that use this folder, and restart one of them",
             )
-        logger.warning("%s was removed, and is made anew: a broker needs it while it runs", path)
+        logger.warning("%s was removed; recreating it, because a running broker needs it", path)
         self.lock.close()
         self.lock = lock
 
@@ -114,7 +116,7 @@ class LogDir:
         offsets: Mapping[TopicPartition, int],
         is_open: Container[TopicPartition],
     ) -> None:
-        """Logs that are not open, perhaps because the disk is full, keep what is said of them."""
+        """Logs that are not open, perhaps because the disk is full, keep their entries."""
         kept = {
             key: offset
             for key, offset in self.checkpoints[name].items()
@@ -127,8 +129,8 @@ class LogDir:
 
 
 def open_log_dir(files: Files, path: Path) -> LogDir:
-    """Make the folder if need be, lock it and read its small files; LogDirLocked when another
-    broker has it, OSError or CorruptCheckpoint when it cannot be used."""
+    """Creates the folder if necessary, locks it and reads its small files. Raises LogDirLocked if
+    another broker holds it, OSError or CorruptCheckpoint if it is unusable."""
     if not files.exists(path):
         files.mkdir(path)
         files.fsync_dir(path.parent)
@@ -146,17 +148,19 @@ def open_log_dir(files: Files, path: Path) -> LogDir:
 
 
 def _read_offsets(files: Files, path: Path) -> dict[TopicPartition, int]:
-    """Without them all logs are checked and begin with their first segment, as with Kafka: that is
-    better than to serve none of them."""
+    """Without offsets, all logs are checked and start with their first segment, as in Kafka.
+
+    That is better than serving none of them.
+    """
     try:
         return checkpoints.read_offsets(files, path)
     except CorruptCheckpoint as problem:
-        logger.error("%s counts as empty: %s", path, problem)
+        logger.error("treating %s as empty: %s", path, problem)
         return {}
 
 
 def partitions_in(files: Files, path: Path) -> Iterator[FoundPartition]:
-    """Every partition's folder; what earlier deletions left behind is removed on the way."""
+    """Every partition's folder. Removes leftovers of earlier deletions on the way."""
     for name in files.listdir(path):
         folder = path / name
         if name == _FOREIGN or not files.is_dir(folder):
@@ -172,16 +176,16 @@ def partitions_in(files: Files, path: Path) -> Iterator[FoundPartition]:
 
 
 def _read_topic_id(files: Files, folder: Path) -> UUID | None:
-    """None as well when the file may not be read or is none: that costs this partition at most."""
+    """Also None if the file is unreadable: that costs at most this partition."""
     try:
         return checkpoints.read_topic_id(files, folder)
     except (IsADirectoryError, PermissionError) as error:
-        logger.error("the topic id of %s cannot be read: %s", folder.name, error)
+        logger.error("could not read the topic id of %s: %s", folder.name, error)
         return None
 
 
 def has_records(files: Files, folder: Path) -> bool:
-    """Whether there is anything in a partition's folder that could be missed."""
+    """Whether a partition's folder holds anything that could be missed."""
     return any(
         name.endswith(".log") and files.size(folder / name) > 0 for name in files.listdir(folder)
     )

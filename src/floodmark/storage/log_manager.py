@@ -1,18 +1,15 @@
-"""All logs of a broker in its log folders.
+"""All logs of a broker, in its log folders.
 
-Called by the broker: it locks and loads the folders, makes and deletes logs, writes the checkpoints
-and takes a folder offline that fails. Methods that say so block on the disk and belong into a
-thread.
+Called by the broker. It locks and loads the folders, creates and deletes logs, writes the
+checkpoints and takes failing folders offline. Methods marked as blocking must run in a thread.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
 from uuid import UUID
 
 from floodmark.storage import checkpoints
@@ -37,21 +34,15 @@ from floodmark.storage.log_dir import (
     partitions_in,
 )
 from floodmark.storage.log_moves import LogMoves
+from floodmark.storage.offset_checkpoints import OffsetCheckpoints
+from floodmark.storage.truncations import Cut, truncate_logs
 from floodmark.vocabulary import TopicPartition
 
 logger = logging.getLogger(__name__)
 
 
-class Cut(NamedTuple):
-    """A truncation: to this offset, or of all, to go on at this offset."""
-
-    log: PartitionLog
-    offset: int
-    keeps_start: bool = True
-
-
 class LogManager:
-    """The logs of one broker. Use: open_dirs, found_partitions, load, then serve, then close."""
+    """One broker's logs. Use: open_dirs, found_partitions, load, then serve, then close."""
 
     def __init__(
         self,
@@ -67,41 +58,48 @@ class LogManager:
         self.recovery_threads = recovery_threads
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._logs_opened = False
-        self._checkpoint_lock = threading.Lock()
         self.topic_ids: dict[TopicPartition, UUID] = {}
         self.dirs: dict[Path, LogDir] = {}
         self.offline_dirs: dict[Path, str] = {}
-        # Logs that were given up, with their folders: those get no mark of a clean stop.
+        # Failed logs with their folders, which get no clean-shutdown marker.
         self._failed: dict[TopicPartition, Path] = {}
         self.moves = LogMoves(files)
-        # Where somebody wants partitions that are not here yet.
+        # Requested folders of partitions that are not here yet.
         self.preferred_dirs: dict[TopicPartition, Path] = {}
-        # As of the last run; replication starts from these.
-        self.high_watermarks: dict[TopicPartition, int] = {}
+        self._checkpoints = OffsetCheckpoints(files, self.dirs, self._logs)
+
+    @property
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        """From the last run; replication starts from these."""
+        return self._checkpoints.high_watermarks
 
     # -- starting (blocks)
 
     def open_dirs(self) -> None:
-        """Make, lock and read the log folders; a failing one goes offline, a locked one is an
-        error."""
+        """Creates, locks and reads the log folders.
+
+        A failing one goes offline; a locked one is an error.
+        """
         for path in self._paths:
             try:
                 self.dirs[path] = open_log_dir(self._files, path)
-                self.high_watermarks |= self.dirs[path].checkpoints[checkpoints.HIGH_WATERMARKS]
+                self.high_watermarks.update(
+                    self.dirs[path].checkpoints[checkpoints.HIGH_WATERMARKS]
+                )
             except (OSError, CorruptCheckpoint) as error:
                 self._mark_offline(path, str(error))
         if not self.dirs:
             reasons = "; ".join(f"{path}: {why}" for path, why in self.offline_dirs.items())
-            raise StorageError(f"none of the log folders can be used: {reasons}")
+            raise StorageError(f"no log folder is usable: {reasons}")
 
     @property
     def was_clean(self) -> bool:
-        """Whether every folder was left by a clean stop."""
+        """Whether every folder was shut down cleanly."""
         return all(log_dir.clean for log_dir in self.dirs.values())
 
     @property
     def unbroken_since(self) -> int:
-        """The broker epoch since which every stop was a clean one; -1 after another."""
+        """The broker epoch since which every shutdown was clean; -1 if the last was not."""
         if not self.was_clean:
             return -1
         return min((log_dir.broker_epoch for log_dir in self.dirs.values()), default=-1)
@@ -112,13 +110,13 @@ class LogManager:
             self.dirs[path].meta = meta
 
     def found_partitions(self) -> list[FoundPartition]:
-        """Every partition's folder; what earlier deletions left behind is removed on the way."""
+        """Every partition's folder. Removes leftovers of earlier deletions on the way."""
         found: list[FoundPartition] = []
         try:
             self.moves.complete(list(self.dirs), all_online=not self.offline_dirs)
         except OSError as error:
-            # Each folder is looked at again below, and goes offline if it has to.
-            logger.error("interrupted moves between log folders are left alone: %s", error)
+            # Each folder is checked again below, and goes offline if necessary.
+            logger.error("leaving interrupted moves between log folders alone: %s", error)
         for path in list(self.dirs):
             try:
                 found += partitions_in(self._files, path)
@@ -127,8 +125,10 @@ class LogManager:
         return found
 
     def set_aside(self, strays: Sequence[FoundPartition]) -> None:
-        """Rename folders of topics that are no more: the broker was killed between the deletion and
-        the renaming of its folders. Kafka's suffix, and as with Kafka nobody removes them."""
+        """Renames folders of deleted topics, left by a broker that was killed before it could.
+
+        Uses Kafka's suffix, and as in Kafka, nobody removes them.
+        """
         for item in strays:
             target = item.log_dir / name_aside(item.folder.name, STRAY_SUFFIX)
             try:
@@ -136,10 +136,10 @@ class LogManager:
             except OSError as error:
                 self._mark_offline(item.log_dir, f"{item.folder.name}: {error}")
             else:
-                self._is_gone((item.topic, item.partition), self.dirs[item.log_dir])
+                self._checkpoints.is_gone((item.topic, item.partition), self.dirs[item.log_dir])
                 logger.warning(
-                    "%s belonged to a topic that has been deleted: it is now %s, to be removed "
-                    "when nobody misses it",
+                    "%s belonged to a deleted topic: renamed to %s, remove it when you no longer "
+                    "need it",
                     item.folder,
                     target.name,
                 )
@@ -150,8 +150,7 @@ class LogManager:
         config_for: Callable[[str], LogConfig],
         now_ms: int,
     ) -> None:
-        """Open the logs that were found, several at a time, and recover those of unclean
-        folders."""
+        """Opens the found logs, several at a time, and recovers those of unclean folders."""
         self._logs_opened = True
         with ThreadPoolExecutor(self.recovery_threads, "floodmark-load") as pool:
             jobs = [(item, pool.submit(self._load, item, config_for, now_ms)) for item in found]
@@ -173,7 +172,7 @@ class LogManager:
         if log is None:
             return
         if item.log_dir not in self.dirs:
-            # Another log of the folder has shown that the folder cannot be used.
+            # Another log in the folder has shown that the folder is unusable.
             log.close(now_ms, clean=False)
             return
         if key in self._logs:
@@ -199,15 +198,15 @@ class LogManager:
     def _open_found(
         self, key: TopicPartition, config: LogConfig, now_ms: int, log_dir: LogDir
     ) -> PartitionLog:
-        """A log that an earlier run has left in this folder."""
+        """Opens a log that an earlier run has left in this folder."""
         recovery_point = log_dir.offset_in(checkpoints.RECOVERY_POINTS, key)
         return PartitionLog.open(
             self._files,
             log_dir.folder_of(key),
             config,
             now_ms=now_ms,
-            # A clean stop lists all logs that were open. One that was not may never have been
-            # recovered, and one that has failed since was not closed as it should be.
+            # A clean shutdown lists all open logs. A log that was not open may never have been
+            # recovered, and one that has failed since was not closed properly.
             clean=log_dir.clean and recovery_point is not None and key not in self._failed,
             recovery_point=recovery_point or 0,
             log_start_offset=log_dir.offset_in(checkpoints.LOG_START_OFFSETS, key) or 0,
@@ -220,11 +219,11 @@ class LogManager:
         return self._logs.get((topic, partition))
 
     def is_usable(self, log: PartitionLog) -> bool:
-        """Whether the folder that a log lies in is online."""
+        """Whether a log's folder is online."""
         return log.directory.parent in self.dirs
 
     def space(self, log_dir: Path) -> tuple[int, int]:
-        """The size of the folder's disk, and what is left of it; -1 for what cannot be known."""
+        """The size of the folder's disk and its free space; -1 if unknown."""
         try:
             return self._files.space(log_dir)
         except OSError:
@@ -234,7 +233,7 @@ class LogManager:
         return list(self._logs.values())
 
     def expire_producers_after(self, expiration_ms: int) -> None:
-        """How long a silent producer is known, in the logs that are open and in those to come."""
+        """Sets how long a silent producer is remembered, in current and future logs."""
         self._producer_expiration_ms = expiration_ms
         for log in self.logs():
             log.producers.expiration_ms = expiration_ms
@@ -249,11 +248,12 @@ class LogManager:
         now_ms: int,
         is_new: bool = True,
     ) -> PartitionLog:
-        """The log of a partition, opened where it lies if the start could not; a new one goes to
-        the folder with the fewest logs.
+        """A partition's log, opened in place if the start could not open it.
 
-        A partition that is not new may have its records in a folder that is offline: it is made
-        again only when all folders can be looked at.
+        A new log goes to the folder with the fewest logs.
+
+        A partition that is not new may have its records in an offline folder, so it is created
+        again only if all folders are available.
         """
         key = (topic, partition)
         log = self._logs.get(key)
@@ -264,7 +264,7 @@ class LogManager:
                 log = self._open_found(key, config, now_ms, log_dir)
             elif self.offline_dirs and not is_new:
                 raise StorageError(
-                    f"{topic}-{partition} is not in the log folders that can be used; it may be in "
+                    f"{topic}-{partition} is not in the usable log folders; it may be in "
                     f"{', '.join(map(str, self.offline_dirs))}"
                 )
             else:
@@ -288,7 +288,7 @@ class LogManager:
     def _dir_of(self, key: TopicPartition, new_topic_id: UUID | None) -> LogDir | None:
         """Where a log lies that is not open: the start could not open it, or was not asked to.
 
-        What an earlier topic of the name has left there is no log of a new topic.
+        Leftovers of an earlier topic with that name do not count for a new topic.
         """
         for log_dir in list(self.dirs.values()):
             directory = log_dir.folder_of(key)
@@ -301,10 +301,10 @@ class LogManager:
                         self.topic_ids[key] = topic_id
                     return log_dir
                 if topic_id is None and not has_records(self._files, directory):
-                    # Made in part: the disk was full, or no more files could be opened.
+                    # Partly created: the disk was full, or no more files could be opened.
                     self._files.remove_tree(directory)
                     continue
-                logger.warning("%s is left over from a deleted topic, and goes", directory)
+                logger.warning("removing %s, left over from a deleted topic", directory)
                 target = directory.with_name(name_aside(directory.name, DELETE_SUFFIX))
                 self._files.rename(directory, target)
             except OSError as error:
@@ -314,7 +314,7 @@ class LogManager:
     def _create(
         self, key: TopicPartition, config: LogConfig, now_ms: int, log_dir: LogDir
     ) -> PartitionLog:
-        self._forget_offsets(key, log_dir)
+        self._checkpoints.forget(key, log_dir)
         return PartitionLog.open(
             self._files,
             log_dir.folder_of(key),
@@ -323,24 +323,9 @@ class LogManager:
             producer_expiration_ms=self._producer_expiration_ms,
         )
 
-    def _forget_offsets(self, key: TopicPartition, log_dir: LogDir) -> None:
-        """Before a new log gets the name of an earlier one: after a crash its records would be
-        taken for deleted, because the earlier one began above them."""
-        self._is_gone(key, log_dir)
-        for name in log_dir.names(key):
-            self._checkpoint(name, only_dir=log_dir.path)
-        with self._checkpoint_lock:
-            log_dir.gone.discard(key)
-
-    def _is_gone(self, key: TopicPartition, log_dir: LogDir) -> None:
-        """What the checkpoints say about this log is not true any more."""
-        self.high_watermarks.pop(key, None)
-        with self._checkpoint_lock:
-            log_dir.gone.add(key)
-
     def _write_topic_id(self, log: PartitionLog, topic_id: UUID) -> None:
         try:
-            # Not synced: the id is in the metadata store, and an empty file counts as none.
+            # Not synced: the id is in the metadata store, and an empty file counts as missing.
             checkpoints.write_topic_id(self._files, log.directory, topic_id, sync=False)
         except OSError as error:
             raise storage_failure(error, log.directory.parent, log.directory.name) from error
@@ -356,10 +341,9 @@ class LogManager:
         return min(self.dirs.values(), key=lambda log_dir: log_dir.log_count)
 
     def delete(self, topic: str, partition: int) -> Path:
-        """Take a log away (blocks); the renamed folder returned is for `remove_folder`, later.
+        """Removes a log (blocks). Returns the renamed folder for a later `remove_folder`.
 
-        When this returns nobody is at work in the old folder any more: a new topic may have its
-        name.
+        When this returns, nothing uses the old folder any more: a new topic may take its name.
         """
         log = self._logs.pop((topic, partition), None)
         log_dir = None if log is None else self.dirs.get(log.directory.parent)
@@ -370,22 +354,25 @@ class LogManager:
         if future is not None:
             self.moves.abandon(future)
         self.topic_ids.pop((topic, partition), None)
-        self._is_gone((topic, partition), log_dir)
+        self._checkpoints.is_gone((topic, partition), log_dir)
         try:
             return log.delete()
         finally:
             log.wait_until_unused()
 
     def begin_move(self, topic: str, partition: int, target: Path, now_ms: int) -> PartitionLog:
-        """An empty copy of a log in another folder (blocks)."""
+        """Creates an empty copy of a log in another folder (blocks)."""
         current = self._logs.get((topic, partition))
         if current is None or target not in self.dirs:
             raise StorageError(f"{topic}-{partition} cannot move to {target}: one is offline")
         return self.moves.begin(current, target, self.topic_ids.get((topic, partition)), now_ms)
 
     def finish_move(self, future: PartitionLog) -> Callable[[], None]:
-        """The copy takes the place of the log, from now on; returns what removes the old one, for
-        later and in a thread. On the loop: see `LogMoves.finish`."""
+        """The copy replaces the log from now on.
+
+        Returns a function that removes the old one later, in a thread. Runs on the loop: see
+        `LogMoves.finish`.
+        """
         key = (future.topic, future.partition)
         current = self._logs[key]
         source, target = self.dirs[current.directory.parent], self.dirs[future.directory.parent]
@@ -393,9 +380,7 @@ class LogManager:
         self._logs[key] = future
         source.log_count -= 1
         target.log_count += 1
-        with self._checkpoint_lock:
-            source.gone.add(key)
-            target.gone.discard(key)
+        self._checkpoints.is_moved(key, source, target)
 
         def remove() -> None:
             current.sync.close_files()
@@ -409,11 +394,11 @@ class LogManager:
             self._files.remove_tree(path)
 
     def retire(self, log: PartitionLog, segments: list[Segment]) -> RetiredSegments:
-        """Rename the files of segments that were detached from a log (blocks).
+        """Renames the files of segments detached from a log (blocks).
 
-        Names may reach the disk in any order: after a power loss an old segment may be left, and
-        those after it gone. A recovery point on disk that is behind them all says that this is the
-        work of retention, and not a hole that the loss has torn.
+        Renames may reach the disk in any order: after a power loss an old segment may remain, and
+        later ones be gone. A recovery point on disk past all of them shows that retention did this,
+        and that it is not a gap caused by the power loss.
         """
         log_dir = self.dirs.get(log.directory.parent)
         if log_dir is not None:
@@ -424,11 +409,11 @@ class LogManager:
         return log.retire(segments)
 
     def truncate_to(self, log: PartitionLog, offset: int, now_ms: int) -> None:
-        """Truncate a log that has diverged from its leader's (blocks)."""
+        """Truncates a log that has diverged from its leader's (blocks)."""
         self._truncate_one(Cut(log, offset), now_ms)
 
     def truncate_fully_and_start_at(self, log: PartitionLog, offset: int, now_ms: int) -> None:
-        """Empty a log and go on at this offset (blocks)."""
+        """Empties a log and continues at this offset (blocks)."""
         self._truncate_one(Cut(log, offset, keeps_start=False), now_ms)
 
     def _truncate_one(self, cut: Cut, now_ms: int) -> None:
@@ -437,77 +422,30 @@ class LogManager:
             raise problem
 
     def truncate(self, cuts: Sequence[Cut], now_ms: int) -> list[StorageError | None]:
-        """Truncate several logs (blocks); what went wrong with each."""
-        problems = self._lower_recovery_points(cuts)
-        return [problems.get(cut.log.directory.parent) or _truncate(cut, now_ms) for cut in cuts]
-
-    def _lower_recovery_points(self, cuts: Sequence[Cut]) -> dict[Path, StorageError]:
-        """On disk, before anything is cut: after a power loss in the middle recovery must look at
-        all that the truncations touch. Once per folder, however many logs of it are cut."""
-        folders: dict[Path, None] = {}
-        for log, offset, keeps_start in cuts:
-            if not keeps_start or offset < log.log_end_offset:
-                log.lower_recovery_point(offset if keeps_start else 0)
-                folders[log.directory.parent] = None
-        problems: dict[Path, StorageError] = {}
-        for folder in folders:
-            try:
-                self.checkpoint_recovery_points(folder)
-            except StorageError as problem:
-                problems[folder] = problem
-        return problems
+        """Truncates several logs (blocks). Returns the error of each, or None."""
+        return truncate_logs(cuts, self.checkpoint_recovery_points, now_ms)
 
     # -- checkpoints (block)
 
     def checkpoint_recovery_points(self, only_dir: Path | None = None) -> None:
-        self._checkpoint(checkpoints.RECOVERY_POINTS, only_dir=only_dir)
+        self._checkpoints.write(checkpoints.RECOVERY_POINTS, only_dir=only_dir)
 
     def checkpoint_log_start_offsets(self, only_dir: Path | None = None) -> None:
-        """Also those that the first segment's name tells: the files of older segments may still be
-        there under their old names, and would bring back what DeleteRecords has removed."""
-        self._checkpoint(checkpoints.LOG_START_OFFSETS, only_dir=only_dir)
+        """Includes starts that the first segment's name implies.
+
+        Files of older segments may still exist under their old names, and would bring back what
+        DeleteRecords has removed.
+        """
+        self._checkpoints.write(checkpoints.LOG_START_OFFSETS, only_dir=only_dir)
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         self.high_watermarks.update(high_watermarks)
-        self._checkpoint(checkpoints.HIGH_WATERMARKS)
-
-    def _checkpoint(self, name: str, *, only_dir: Path | None = None) -> None:
-        with self._checkpoint_lock:
-            offsets: dict[Path, dict[TopicPartition, int]] = {
-                path: {} for path in list(self.dirs) if only_dir in (None, path)
-            }
-            open_logs = dict(self._logs)
-            for key, log in open_logs.items():
-                value = self._value_in(name, log)
-                by_dir = offsets.get(log.directory.parent)
-                if by_dir is not None and value is not None:
-                    by_dir[key] = value
-            problems: list[StorageError] = []
-            for path, by_partition in offsets.items():
-                log_dir = self.dirs.get(path)
-                try:
-                    if log_dir is not None:
-                        log_dir.keep_lock(self._files)
-                        log_dir.write_checkpoint(self._files, name, by_partition, open_logs)
-                except StorageError as problem:
-                    problems.append(problem)
-                except OSError as error:
-                    problems.append(storage_failure(error, path, name))
-            if problems:
-                # The others have theirs; that a folder is lost matters most.
-                raise max(problems, key=lambda one: isinstance(one, LogDirFailure))
-
-    def _value_in(self, name: str, log: PartitionLog) -> int | None:
-        if name == checkpoints.RECOVERY_POINTS:
-            return log.recovery_point
-        if name == checkpoints.LOG_START_OFFSETS:
-            return log.log_start_offset or None
-        return self.high_watermarks.get((log.topic, log.partition))
+        self._checkpoints.write(checkpoints.HIGH_WATERMARKS)
 
     # -- failing and stopping
 
     def fail_dir(self, path: Path, reason: str) -> list[TopicPartition]:
-        """Take a log folder offline; the partitions that went with it."""
+        """Takes a log folder offline. Returns its partitions."""
         self._mark_offline(path, reason)
         lost = [key for key, log in list(self._logs.items()) if log.directory.parent == path]
         for key in lost:
@@ -521,7 +459,7 @@ class LogManager:
         return lost
 
     def fail_log(self, topic: str, partition: int) -> None:
-        """Take one log offline, the folder is sound; the next start checks it."""
+        """Takes one log offline while its folder is fine. The next start checks it."""
         log = self._logs.pop((topic, partition), None)
         if log is not None:
             self._failed[topic, partition] = log.directory.parent
@@ -536,11 +474,13 @@ class LogManager:
             self.offline_dirs[path] = reason
 
     def close(self, now_ms: int, *, clean: bool = True, broker_epoch: int = -1) -> bool:
-        """Close all logs (blocks). After a clean close the next start needs no recovery: says
-        whether this was one, for all folders.
+        """Closes all logs (blocks).
 
-        A disk that refuses the last writes, perhaps because it is full, does not stop the stop: its
-        folder gets no mark, and the next start checks its logs.
+        After a clean close the next start needs no recovery. Returns whether this was one, for all
+        folders.
+
+        A disk that refuses the last writes, perhaps because it is full, does not prevent the
+        shutdown. Its folder gets no marker, and the next start checks its logs.
         """
         failed = set(self._failed.values())
         for future in self.moves.futures.values():
@@ -561,7 +501,7 @@ class LogManager:
             ):
                 marked += self._mark_clean(path, broker_epoch)
             elif log_dir.clean and not self._logs_opened:
-                # A start that came to nothing, perhaps because its port was taken.
+                # The start failed, perhaps because its port was taken.
                 self._write_mark(path, log_dir.broker_epoch)
             log_dir.lock.close()
         self._logs.clear()
@@ -584,15 +524,3 @@ class LogManager:
             logger.error("%s is not marked as stopped cleanly: %s", path, error)
             return False
         return True
-
-
-def _truncate(cut: Cut, now_ms: int) -> StorageError | None:
-    log, offset, keeps_start = cut
-    try:
-        if keeps_start:
-            log.truncate_to(offset, now_ms)
-        else:
-            log.truncate_fully_and_start_at(offset, now_ms)
-    except StorageError as problem:
-        return problem
-    return None

@@ -1,14 +1,14 @@
-"""Moves of logs between log folders (AlterReplicaLogDirs), as far as the disk is concerned.
+"""The disk side of moving logs between log folders (AlterReplicaLogDirs).
 
-Used by `LogManager`, which owns one; `broker/folder_moves.py` decides when. A move copies the log
-into a folder `{topic}-{partition}.{id}-future`, which then takes the place of the one of before:
+Owned by `LogManager`; `broker/folder_moves.py` decides when. A move copies the log into a folder
+`{topic}-{partition}.{id}-future`, which then replaces the original:
 
-1. the copy is synced, and becomes equal in all that batches do not tell;
-2. the folder of before is renamed to `{topic}-{partition}.{id}-delete`, and that is synced;
+1. the copy is synced, and takes over all state that is not in the batches;
+2. the original is renamed to `{topic}-{partition}.{id}-delete`, and that is synced;
 3. the copy gets the name `{topic}-{partition}`.
 
-A start that finds the id of a `-future` folder in a `-delete` folder completes the move; any other
-copy is removed, and the move begins anew.
+A start that finds the id of a `-future` folder in a `-delete` folder completes the move. Any other
+copy is removed, and the move starts over.
 """
 
 from __future__ import annotations
@@ -35,21 +35,23 @@ logger = logging.getLogger(__name__)
 
 
 class NameTooLong(StorageError):
-    """The topic's name leaves no room for what marks a folder of the future."""
+    """The topic's name leaves no room for the suffix of a move."""
 
 
 class LogMoves:
-    """`futures` are the copies that are being made, by partition."""
+    """`futures` holds the copies in progress, by partition."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
         self.futures: dict[TopicPartition, PartitionLog] = {}
-        # Moves that the last stop has interrupted, and where to.
+        # Moves that the last shutdown interrupted, with their targets.
         self.interrupted: dict[TopicPartition, Path] = {}
 
     def complete(self, paths: list[Path], *, all_online: bool) -> None:
-        """At the start, before any log is opened (blocks). While a folder is offline nobody knows
-        how far a move had come: what it left stays."""
+        """At the start, before any log is opened (blocks).
+
+        While a folder is offline, nobody knows how far a move had come, so its files stay.
+        """
         if not all_online:
             return
         names = {path: self._files.listdir(path) for path in paths}
@@ -76,7 +78,7 @@ class LogMoves:
     def begin(
         self, current: PartitionLog, target: Path, topic_id: UUID | None, now_ms: int
     ) -> PartitionLog:
-        """An empty copy in the folder `target` (blocks)."""
+        """Creates an empty copy in the folder `target` (blocks)."""
         name = name_future(current.directory.name)
         if name is None:
             raise NameTooLong(f"the name of topic {current.topic} is too long for a move")
@@ -98,7 +100,7 @@ class LogMoves:
         return future
 
     def abandon(self, future: PartitionLog) -> None:
-        """Give up a copy (blocks)."""
+        """Drops a copy (blocks)."""
         key = (future.topic, future.partition)
         if self.futures.get(key) is future:
             del self.futures[key]
@@ -110,15 +112,15 @@ class LogMoves:
             raise storage_failure(error, future.directory.parent, "a move") from error
 
     def finish(self, current: PartitionLog, future: PartitionLog) -> Path:
-        """Let the copy take the place of the log; returns the folder to remove later.
+        """Replaces the log by the copy. Returns the folder to remove later.
 
-        Nothing may be appended meanwhile, so this is called on the loop, where it waits for the
-        sync of one folder.
+        Nothing may be appended meanwhile, so this runs on the loop, where it waits for one folder's
+        sync.
         """
         key = (current.topic, current.partition)
         name = parse_future_name(future.directory.name)
         if name is None or self.futures.get(key) is not future:
-            raise StorageError(f"{future.directory} does not move")
+            raise StorageError(f"{future.directory} is not being moved")
         future.become(current)
         left = current.directory.with_name(name_moved(name))
         place = future.directory.with_name(name.name)
@@ -129,7 +131,7 @@ class LogMoves:
         except OSError as error:
             raise LogDirFailure(source.parent, f"moving {name.name}: {error}") from error
         del self.futures[key]
-        # From here on a start would complete the move.
+        # From here on, a start would complete the move.
         future.move_to(place)
         current.sync.is_closed = True
         return left

@@ -1,7 +1,7 @@
-"""Which segments retention removes: by start offset, by time, by size.
+"""Decides which segments retention removes: by start offset, by time, by size.
 
-Called by the broker every log.retention.check.interval.ms for each log. Only whole segments below
-the high watermark go.
+The broker calls it for each log every log.retention.check.interval.ms. Only whole segments below
+the high watermark are removed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from floodmark.storage.log.partition_log import PartitionLog
 
 
 def segments_due(log: PartitionLog, now_ms: int, high_watermark: int) -> int:
-    """How many of the oldest segments are due, for whichever reason reaches furthest."""
+    """How many of the oldest segments are due, for the reason that reaches furthest."""
     deletable = _deletable(log, high_watermark)
     due = _before_start_offset(log, deletable)
     if log.config.is_deleted:
@@ -19,7 +19,7 @@ def segments_due(log: PartitionLog, now_ms: int, high_watermark: int) -> int:
 
 
 def _deletable(log: PartitionLog, high_watermark: int) -> int:
-    """The leading segments that end at or below the high watermark; an empty active one stays."""
+    """Leading segments that end at or below the high watermark. An empty active one stays."""
     segments = log.segments
     for slot, segment in enumerate(segments):
         is_active = slot + 1 == len(segments)

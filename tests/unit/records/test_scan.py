@@ -14,7 +14,7 @@ from floodmark.records.errors import CorruptRecord, DecompressionTooLarge
 from floodmark.records.limits import HEADERS_OF_A_RECORD, ITEMS, STEP_BYTES, UNPACKED_BYTES
 from floodmark.records.record import Record, decode_records, encode_batch, iter_records
 from floodmark.records.scan import Noted, Scanned, scan_records
-from floodmark.records.validation import ProduceRules, prepare
+from floodmark.records.validation import ProduceRules, validate_deeply
 from floodmark.steps import Unfinished, begin, finish
 
 NOW_MS = 1_700_000_000_000
@@ -120,7 +120,7 @@ def test_long_work_pauses_and_compression_is_left_to_a_thread() -> None:
     given = [Record(n, NOW_MS, b"k", bytes(100), []) for n in range(9_000)]
     batch = memoryview(encode_batch(given))
     rules = ProduceRules(compression=Compression.GZIP)
-    steps = prepare(batch, rules, NOW_MS)
+    steps = validate_deeply(batch, rules, NOW_MS)
     pauses = 0
     while (aside := next(steps)) is None:
         pauses += 1
@@ -128,15 +128,15 @@ def test_long_work_pauses_and_compression_is_left_to_a_thread() -> None:
     with pytest.raises(StopIteration) as end:
         steps.send(aside())
     assert decode_records(end.value.value.batch) == given
-    assert finish(prepare(batch, rules, NOW_MS)).batch == end.value.value.batch
+    assert finish(validate_deeply(batch, rules, NOW_MS)).batch == end.value.value.batch
 
 
 def test_work_is_done_at_once_only_within_its_budget() -> None:
     times = iter(range(1000))
     batch = memoryview(encode_batch([Record(0, NOW_MS, b"k", bytes(10 * STEP_BYTES), [])]))
     rules = ProduceRules(is_compacted=True)
-    work = begin(prepare(batch, rules, NOW_MS), lambda: next(times), 5)
+    work = begin(validate_deeply(batch, rules, NOW_MS), lambda: next(times), 5)
     assert isinstance(work, Unfinished)
     assert finish(work.steps).rules is rules
-    assert not isinstance(begin(prepare(batch, rules, NOW_MS), lambda: 0, 5), Unfinished)
-    assert isinstance(begin(prepare(batch, rules, NOW_MS), lambda: 0, 0), Unfinished)
+    assert not isinstance(begin(validate_deeply(batch, rules, NOW_MS), lambda: 0, 5), Unfinished)
+    assert isinstance(begin(validate_deeply(batch, rules, NOW_MS), lambda: 0, 0), Unfinished)

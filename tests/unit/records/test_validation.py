@@ -18,7 +18,12 @@ from floodmark.records.batch import (
 from floodmark.records.compression import Compression
 from floodmark.records.errors import InvalidBatch
 from floodmark.records.record import Record, decode_records, encode_batch
-from floodmark.records.validation import Prepared, ProduceRules, prepare, validate_produce
+from floodmark.records.validation import (
+    ProduceRules,
+    ValidatedBatch,
+    validate_deeply,
+    validate_produce,
+)
 from floodmark.steps import finish
 from floodmark.wire.errors import ErrorCode
 
@@ -34,20 +39,20 @@ def changed(change: Callable[[BatchHeader], BatchHeader]) -> bytearray:
     return batch
 
 
-def prepared(buffer: bytes | bytearray | memoryview, rules: ProduceRules) -> Prepared:
-    return finish(prepare(memoryview(buffer), rules, NOW_MS))
+def validated(buffer: bytes | bytearray | memoryview, rules: ProduceRules) -> ValidatedBatch:
+    return finish(validate_deeply(memoryview(buffer), rules, NOW_MS))
 
 
 def refusal(buffer: bytes | bytearray, rules: ProduceRules | None = None) -> ErrorCode:
     with pytest.raises(InvalidBatch) as caught:
-        prepared(buffer, rules or ProduceRules())
+        validated(buffer, rules or ProduceRules())
     return caught.value.error_code
 
 
 def test_a_good_batch_gives_its_header() -> None:
     batch = encode_batch(GOOD)
     assert validate_produce(memoryview(batch), ProduceRules(), NOW_MS) == read_header(batch)
-    assert prepared(batch, ProduceRules()).batch.obj is batch
+    assert validated(batch, ProduceRules()).batch.obj is batch
 
 
 @pytest.mark.parametrize(
@@ -87,7 +92,7 @@ def test_a_flipped_bit_is_a_corrupt_message() -> None:
 
 def test_max_message_bytes_counts_the_whole_batch() -> None:
     batch = encode_batch(GOOD)
-    prepared(batch, ProduceRules(max_message_bytes=len(batch)))
+    validated(batch, ProduceRules(max_message_bytes=len(batch)))
     assert (
         refusal(batch, ProduceRules(max_message_bytes=len(batch) - 1))
         == ErrorCode.MESSAGE_TOO_LARGE
@@ -97,7 +102,7 @@ def test_max_message_bytes_counts_the_whole_batch() -> None:
 def test_a_compacted_topic_refuses_records_without_a_key_and_names_them() -> None:
     batch = encode_batch([*GOOD, Record(0, NOW_MS, None, b"v", [])])
     with pytest.raises(InvalidBatch) as caught:
-        prepared(batch, ProduceRules(is_compacted=True))
+        validated(batch, ProduceRules(is_compacted=True))
     assert caught.value.error_code == ErrorCode.INVALID_RECORD
     assert [index for index, _ in caught.value.record_errors] == [2]
 
@@ -106,14 +111,14 @@ def test_old_records_are_refused_where_the_topic_bounds_them() -> None:
     rules = ProduceRules(timestamp_before_max_ms=1000)
     batch = encode_batch([GOOD[0], Record(0, NOW_MS - 1001, b"k", b"v", [])])
     assert refusal(batch, rules) == ErrorCode.INVALID_TIMESTAMP
-    prepared(encode_batch([Record(0, -1, b"k", b"v", [])]), rules)
+    validated(encode_batch([Record(0, -1, b"k", b"v", [])]), rules)
 
 
 def test_the_full_check_finds_broken_records_behind_a_good_checksum() -> None:
     batch = encode_batch(GOOD)
     batch[61] = 0
     batch[17:21] = compute_crc(batch, 0, len(batch)).to_bytes(4, "big")
-    prepared(batch, ProduceRules())
+    validated(batch, ProduceRules())
     assert refusal(batch, ProduceRules(check_records=True)) == ErrorCode.CORRUPT_MESSAGE
 
 
@@ -129,7 +134,7 @@ def test_a_topic_compression_repacks_the_batch(source: Compression, target: Comp
         is_transactional=True,
     )
     rules = ProduceRules(compression=target)
-    buffer, header = prepared(batch, rules).stamped(NOW_MS)
+    buffer, header = validated(batch, rules).stamped(NOW_MS)
     assert header == read_header(buffer)
     assert crc_ok(buffer, 0, header)
     assert header.compression is target
@@ -142,7 +147,7 @@ def test_a_topic_compression_repacks_the_batch(source: Compression, target: Comp
 def test_log_append_time_is_stamped_into_the_batch(kind: type) -> None:
     batch = writable(kind(encode_batch(GOOD)))
     rules = ProduceRules(timestamp_type=TimestampType.LOG_APPEND_TIME)
-    buffer, header = prepared(batch, rules).stamped(NOW_MS + 9)
+    buffer, header = validated(batch, rules).stamped(NOW_MS + 9)
     assert header.max_timestamp == NOW_MS + 9
     assert crc_ok(buffer, 0, header)
     assert [r.timestamp for r in decode_records(buffer)] == [NOW_MS + 9] * 2

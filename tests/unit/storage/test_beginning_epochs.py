@@ -7,8 +7,10 @@ from uuid import UUID
 
 from floodmark.records.record import Record, encode_batch
 from floodmark.records.validation import ProduceRules
+from floodmark.replication import leading
+from floodmark.replication.outcomes import ACKS_ALL
 from floodmark.replication.partition import Leadership, Partition
-from floodmark.replication.replica import ACKS_ALL, Replica
+from floodmark.replication.replica import Replica
 from floodmark.storage.checkpoints import read_pairs
 from floodmark.storage.log.leader_epochs import FILE_NAME
 from floodmark.storage.log.partition_log import PartitionLog
@@ -32,7 +34,7 @@ def lead(replica: Replica, leader_epoch: int) -> None:
 
 def append(replica: Replica) -> ErrorCode:
     batch = encode_batch([Record(0, NOW_MS, b"k", b"v", [])])
-    return replica.append(memoryview(batch), ACKS_ALL, NOW_MS).error_code
+    return leading.append(replica, memoryview(batch), ACKS_ALL, NOW_MS).error_code
 
 
 def test_a_full_disk_does_not_keep_a_leader_from_leading() -> None:

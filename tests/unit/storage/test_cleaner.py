@@ -115,7 +115,7 @@ async def test_a_log_whose_aborts_cannot_be_read_is_given_up_with_the_reason(
     kit.fill()
     kit.bench.log.segments[0].path.with_suffix(".txnindex").write_bytes(b"?" * 34)
     assert await kit.cleaner.clean_one()
-    assert "cannot be compacted: 00000000000000000000.txnindex is out of order" in caplog.text
+    assert ": 00000000000000000000.txnindex is out of order" in caplog.text
     kit.cleaner.begin_round()
     assert not await kit.cleaner.clean_one(), "it is not tried again"
 
@@ -167,7 +167,7 @@ async def test_a_log_that_cannot_be_read_does_not_keep_the_others_from_their_tur
     assert len(kit.bench.pairs()) == 6
     assert not await kit.cleaner.clean_one()
     assert [record.levelname for record in caplog.records] == ["ERROR"]
-    assert "table-0 cannot be compacted now: " in caplog.text
+    assert "table-0 yet: " in caplog.text
     broken.log.close(0, clean=False)
 
 
@@ -184,7 +184,7 @@ async def test_a_folder_in_the_place_of_the_checkpoint_does_not_stop_it(
     path = tmp_path / checkpoints.CLEANER_OFFSETS
     assert [record.getMessage().partition(": ")[0] for record in caplog.records] == [
         f"{tmp_path}",  # all of its logs count as dirty
-        *(f"{path} cannot be written ({times} times by now)" for times in (1, 2, 4)),
+        *(f"could not write {path} ({times} times by now)" for times in (1, 2, 4)),
     ]
 
 

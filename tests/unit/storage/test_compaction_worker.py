@@ -9,14 +9,17 @@ from pathlib import Path
 import pytest
 
 from floodmark.child_python import child_python
+from floodmark.storage.compaction.compaction_worker import NICENESS
 from kit.waiting import wait_for
 
 WORKER = child_python("floodmark.storage.compaction.compaction_worker", "1e9")
-# Stands for a broker: starts a worker, waits until it takes jobs, and tells its pid.
+# Stands for a broker: starts a worker, waits until it takes jobs, and tells its pid. A worker that
+# does so has lowered its priority below ours, whatever that is.
 PARENT = f"""
-import subprocess, sys, time
+import os, subprocess, sys, time
+lowered = str(min(os.nice(0) + {NICENESS}, 19))
 worker = subprocess.Popen({WORKER!r}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-while open(f'/proc/{{worker.pid}}/stat').read().rsplit(')')[1].split()[16] != '10':
+while open(f'/proc/{{worker.pid}}/stat').read().rsplit(')')[1].split()[16] != lowered:
     time.sleep(0.01)
 print(worker.pid, flush=True)
 sys.stdin.read()

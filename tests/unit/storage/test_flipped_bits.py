@@ -182,7 +182,7 @@ def test_damage_below_the_recovery_point_is_told_with_what_to_do(
         log.read(damaged.last_offset, 100, end_offset=log.log_end_offset)
     for part in (str(path), f"position {start}", f"offset {damaged.base_offset}"):
         assert part in str(problem.value)
-    assert f"go on at offset {damaged.next_offset}" in str(problem.value)
+    assert f"continue at offset {damaged.next_offset}" in str(problem.value)
 
 
 def test_a_log_with_holes_of_compaction_is_read_as_it_is() -> None:

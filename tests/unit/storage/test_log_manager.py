@@ -129,7 +129,7 @@ def test_a_folder_that_cannot_be_made_is_offline_and_none_left_is_an_error(tmp_p
     manager.open_dirs()
     assert list(manager.offline_dirs) == [tmp_path / "file" / "logs"]
     manager.close(NOW_MS)
-    with pytest.raises(StorageError, match="none of the log folders"):
+    with pytest.raises(StorageError, match="no log folder is usable"):
         LogManager(RealFiles(), [tmp_path / "file" / "logs"]).open_dirs()
 
 

@@ -17,7 +17,7 @@ from floodmark.storage.errors import (
 from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.producers.producer_state import AppendOrigin
-from floodmark.storage.producers.transaction_guards import Guard, Unguarded
+from floodmark.storage.producers.transaction_guards import AppendGuard, Unguarded
 from floodmark.testing.memory_files import MemoryFiles
 
 NOW_MS = 1_700_000_000_000
@@ -30,14 +30,16 @@ class Log:
             MemoryFiles(), Path("/logs/t-0"), LogConfig(), now_ms=NOW_MS, clean=True
         )
 
-    def verify(self, sequence: int = 0, *, epoch: int = 0, second_version: bool = False) -> Guard:
+    def verify(
+        self, sequence: int = 0, *, epoch: int = 0, second_version: bool = False
+    ) -> AppendGuard:
         return self.log.producers.start_verification(
             PRODUCER_ID, epoch, sequence, NOW_MS, bumps_epoch=second_version
         )
 
     def send(
         self,
-        guard: Guard,
+        guard: AppendGuard,
         sequence: int = 0,
         *,
         epoch: int = 0,

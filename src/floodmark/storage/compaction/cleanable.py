@@ -1,8 +1,8 @@
-"""Which logs are worth compacting, and how far. Called by cleaner.py on the loop.
+"""Decides which logs to compact, and how far. Called by cleaner.py on the loop.
 
-The clean part of a log ends at its entry in `cleaner-offset-checkpoint`; from there on it is dirty.
-The active segment, what an open transaction may still change, and records younger than
-`min.compaction.lag.ms` are left alone.
+The clean part of a log ends at its entry in `cleaner-offset-checkpoint`; the rest is dirty. The
+active segment, records an open transaction may still change, and records younger than
+`min.compaction.lag.ms` are not compacted.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from floodmark.storage.compaction.compaction import CompactionJob, LastRecord, S
 from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log.segment import Segment
 
-# Entries of the time index are larger than those of the offset index, and as many.
+# Time index entries are larger than offset index entries, and there are as many.
 _INDEX_ENTRY_BYTES: Final = 12
 
 
 @dataclass(slots=True, frozen=True)
 class Cleanable:
-    """A log as the cleaner sees it. Only whole segments are compacted: those of `segments`."""
+    """A log as the cleaner sees it. Only whole segments are compacted: those in `segments`."""
 
     log: PartitionLog
     segments: list[Segment]
@@ -88,7 +88,7 @@ def examine(
 
 
 def _first_dirty_offset(log: PartitionLog, clean_offset: int | None) -> int:
-    """A checkpoint outside of the log belongs to another life of it."""
+    """A checkpoint outside the log belongs to an earlier log of that name."""
     start = log.log_start_offset
     if clean_offset is None or not start <= clean_offset <= log.log_end_offset:
         return start
@@ -98,7 +98,7 @@ def _first_dirty_offset(log: PartitionLog, clean_offset: int | None) -> int:
 def _cleanable_count(
     log: PartitionLog, high_watermark: int, first_dirty_offset: int, now_ms: int
 ) -> int:
-    """How many of the leading segments lie below everything that must not be touched."""
+    """How many leading segments lie entirely in the part that may be compacted."""
     limit = min(log.last_stable_offset(high_watermark), log.active.base_offset)
     lag_ms = log.config.min_compaction_lag_ms
     count = 0
@@ -113,6 +113,6 @@ def _cleanable_count(
 
 
 def _is_overdue(log: PartitionLog, dirty: list[Segment], now_ms: int) -> bool:
-    """Whether a dirty record has waited for `max.compaction.lag.ms`."""
+    """Whether a dirty record has waited longer than `max.compaction.lag.ms`."""
     oldest_allowed_ms = now_ms - log.config.max_compaction_lag_ms
     return any(0 < segment.first_timestamp < oldest_allowed_ms for segment in dirty)

@@ -1,7 +1,7 @@
-"""A segment that compaction writes: a log file and its indexes, all named `*.cleaned`.
+"""A segment written by compaction: a log file and its indexes, all named `*.cleaned`.
 
-Used by compaction.py. Everything is on the disk when `finish` returns, so that the swap which
-follows is a matter of names only.
+Used by compaction.py. Everything is on disk when `finish` returns, so that the following swap only
+renames files.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WRITE_BYTES: Final = 1 << 19
 
 class CleanedSegment:
     def __init__(self, files: Files, directory: Path, base_offset: int, config: LogConfig) -> None:
-        # A leftover of a compaction that was cut off is written over.
+        # Overwrites leftovers of an interrupted compaction.
         Segment(files, directory, base_offset, config, CLEANED_SUFFIX).remove_files()
         self._segment = Segment.create(files, directory, base_offset, config, 0, CLEANED_SUFFIX)
         self._parts: list[Buffer] = []
@@ -73,7 +73,7 @@ class CleanedSegment:
 
 
 def emptied(header: BatchHeader) -> bytearray:
-    """The batch without its records: it still tells a producer's last sequence and epoch."""
+    """The batch without its records. It still carries a producer's last sequence and epoch."""
     kept_bits = header.attributes & (TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT)
     return _pack(
         header._replace(attributes=kept_bits, base_timestamp=NO_TIMESTAMP, records_count=0)
@@ -81,7 +81,7 @@ def emptied(header: BatchHeader) -> bytearray:
 
 
 def placeholder(header: BatchHeader) -> bytearray:
-    """A batch that only holds the place of offsets whose records are gone."""
+    """A batch that only covers offsets whose records are gone."""
     return _pack(
         header._replace(
             attributes=0,

@@ -1,8 +1,8 @@
-"""Which batches and markers of transactions compaction may drop.
+"""Decides which transactional batches and markers compaction may drop.
 
-Aborted batches go at once. A marker stays as long as a batch of its transaction was there when the
-cleaner came by, so that producer state made from the log alone never sees a transaction without an
-end. Used by compaction.py, which shows it every batch in the order of the log.
+Aborted batches go immediately. A marker stays as long as a batch of its transaction was still
+there, so that producer state rebuilt from the log never sees an unfinished transaction. Used by
+compaction.py, which passes every batch in log order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from floodmark.storage.indexes.transaction_index import AbortedTransaction
 
 
 class CleanedTransactions:
-    """`aborted` are those whose markers lie in the range that is read."""
+    """`aborted` holds those whose markers lie in the range being read."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._ahead = deque(sorted(aborted, key=lambda entry: entry.first_offset))
@@ -25,7 +25,7 @@ class CleanedTransactions:
         self._committing: set[int] = set()
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Whether this batch of data belongs to a transaction that was aborted."""
+        """Whether this data batch belongs to an aborted transaction."""
         self._come_to(header.last_offset)
         if not header.is_transactional:
             return False
@@ -38,8 +38,11 @@ class CleanedTransactions:
     def end(
         self, header: BatchHeader, marker: EndTransactionMarker | None
     ) -> tuple[bool, AbortedTransaction | None]:
-        """For a control batch: whether it ends nothing that is still in the log, and what the new
-        segment's index has to say about it."""
+        """For a control batch.
+
+        Whether its transaction has nothing left in the log, and the entry for the new segment's
+        index.
+        """
         self._come_to(header.last_offset)
         if marker is None:
             return True, None

@@ -1,8 +1,8 @@
-"""Keeps compacted topics compact: picks the dirtiest log, has it cleaned, swaps the result in.
+"""Compacts topics: picks the dirtiest log, has it cleaned, swaps the result in.
 
-Started by `broker`. The work is done by a process of its own (compaction_worker.py), which is there
-only while there is something to clean; here, on the loop, a log changes segments in a few
-microseconds, and what touches the disk runs in the executor.
+Started by `broker`. A separate process (compaction_worker.py) does the work and exists only while
+there is something to clean. Here, on the loop, swapping segments takes a few microseconds; disk
+work runs in the executor.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ T = TypeVar("T")
 
 _WORKER_MODULE: Final = "floodmark.storage.compaction.compaction_worker"
 
-# A job of a large log with many producers is a long line.
+# A job for a large log with many producers is a long line.
 _LINE_LIMIT_BYTES = 1 << 28
 
-# A quarter of an hour by default. A try begins with the first segment again, whatever is done yet:
-# on a nearly full disk that would be all that the cleaner does.
+# A quarter of an hour by default. A retry starts over with the first segment. On a nearly full
+# disk, the cleaner would do nothing else.
 MAX_REST_ROUNDS: Final = 64
 
 
@@ -58,7 +58,7 @@ class CleanerSettings:
 
 
 class CleaningFailed(Exception):
-    """This round came to nothing; the log is as it was."""
+    """This round failed; the log is unchanged."""
 
     def __init__(self, reason: str, *, is_corrupt: bool = False) -> None:
         super().__init__(reason)
@@ -67,7 +67,7 @@ class CleaningFailed(Exception):
 
 @dataclass(slots=True)
 class _Failures:
-    """Of one log since it was last cleaned: it rests twice as long after each."""
+    """The failures of one log since it was last cleaned. Each doubles its pause."""
 
     rest_rounds: int = 0
     next_round: int = 0
@@ -77,13 +77,13 @@ _TROUBLE_OF_ONE_LOG: Final = (CleaningFailed, StorageError, OSError, CorruptInde
 
 
 class RunLater(Protocol):
-    """`broker.deferred`: blocking work after a delay."""
+    """`broker.deferred`: runs blocking work after a delay."""
 
     def __call__(self, delay_ms: int, work: Callable[[], None]) -> object: ...
 
 
 class LogCleaner:
-    """`candidates` gives the logs of this broker with their high watermarks."""
+    """`candidates` returns this broker's logs with their high watermarks."""
 
     def __init__(
         self,
@@ -126,14 +126,14 @@ class LogCleaner:
                 while await self.clean_one():
                     pass
             except Exception:
-                logger.exception("the log cleaner rests after a failure")
+                logger.exception("the log cleaner pauses after a failure")
             await self._stop_process()
 
     def begin_round(self) -> None:
-        """What failed may be tried again, the sooner the less often it did.
+        """Allows failed logs to be retried, sooner if they failed less often.
 
-        A topic that is made anew has another log, in a folder of the same name: what is known of
-        the earlier one is forgotten.
+        A recreated topic has a new log in a folder of the same name, so what was known about the
+        earlier log is dropped.
         """
         self._round += 1
         logs = {log for log, _ in self._candidates()}
@@ -144,7 +144,7 @@ class LogCleaner:
             self._clean_offsets.get(log.directory.parent, {}).pop((log.topic, log.partition), None)
 
     async def clean_one(self) -> bool:
-        """Clean the dirtiest log that is due; False when there is none."""
+        """Cleans the dirtiest log that is due. Returns False if there is none."""
         target = await self._dirtiest()
         if target is None:
             return False
@@ -157,12 +157,12 @@ class LogCleaner:
         return True
 
     def _pass_over(self, log: PartitionLog, problem: Exception) -> None:
-        """The others must have their turn."""
+        """Lets the other logs have their turn."""
         is_corrupt = isinstance(problem, CorruptIndex) or (
             isinstance(problem, CleaningFailed) and problem.is_corrupt
         )
         logger.error(
-            "%s cannot be compacted%s: %s", log.directory, "" if is_corrupt else " now", problem
+            "could not compact %s%s: %s", log.directory, "" if is_corrupt else " yet", problem
         )
         if is_corrupt:
             self._uncleanable.add(log)
@@ -208,7 +208,7 @@ class LogCleaner:
             line = await process.stdout.readline()
             if not line:
                 self._process = None
-                raise CleaningFailed(f"the cleaner's process ended with {await process.wait()}")
+                raise CleaningFailed(f"the cleaner process exited with {await process.wait()}")
             answer = decode_answer(line)
             if isinstance(answer, GroupDone):
                 await self._swap(target, answer.group)
@@ -240,7 +240,7 @@ class LogCleaner:
         self._run_later(log.config.file_delete_delay_ms, retired.remove)
 
     def _load_cleaned(self, log: PartitionLog, base_offset: int) -> Segment:
-        """Everything that needs a path is read here, because the files are about to be renamed."""
+        """Reads everything that needs a path, because the files are about to be renamed."""
         segment = Segment.load(self._files, log.directory, base_offset, log.config, CLEANED_SUFFIX)
         segment.load_indexes()
         segment.file.size()
@@ -259,7 +259,7 @@ class LogCleaner:
         try:
             return checkpoints.read_offsets(self._files, log_dir / checkpoints.CLEANER_OFFSETS)
         except (CorruptCheckpoint, OSError) as problem:
-            logger.warning("%s: %s; all of its logs count as dirty", log_dir, problem)
+            logger.warning("%s: %s; treating all of its logs as dirty", log_dir, problem)
             return {}
 
     async def _note_clean(self, log: PartitionLog, clean_offset: int) -> None:
@@ -272,10 +272,10 @@ class LogCleaner:
         try:
             await self._in_thread(lambda: checkpoints.write_offsets(self._files, path, offsets))
         except OSError as problem:
-            # The log is clean all the same; without the file it counts as dirty after a restart.
+            # The log is clean anyway. Without the file, it counts as dirty after a restart.
             times = self._problems.worth_telling(f"{path} {problem.errno}")
             if times:
-                text = "%s cannot be written (%d times by now): %s"
+                text = "could not write %s (%d times by now): %s"
                 logger.error(text, path, times, problem)
 
     # The process

@@ -1,13 +1,14 @@
-"""Compaction of one log: the last value of every key stays, what it replaced goes.
+"""Compacts one log: keeps the last value of every key, and drops what it replaced.
 
-Two passes over segments that nobody writes to: the first notes the last offset of each key in the
-dirty part, the second copies all segments up to there and leaves out what is replaced. The copies
-are files `*.cleaned`, which the broker swaps in (`PartitionLog.swap_in`). Offsets never change.
+Makes two passes over segments that are no longer written to. The first records the last offset of
+each key in the dirty part. The second copies all segments up to there without the replaced records.
+The copies are `*.cleaned` files, which the broker swaps in (`PartitionLog.swap_in`). Offsets never
+change.
 
-Runs in a process of its own (compaction_worker.py) and touches nothing but files. The rules are
-Kafka's: tombstones and markers get a delete horizon when they are first seen to be needed by
-nobody, and go when it has passed (KIP-534); the last batch of every active producer stays, if need
-be without its records, because its sequence is in it.
+Runs in a separate process (compaction_worker.py) and uses only files. Follows Kafka's rules:
+tombstones and markers get a delete horizon once nobody needs them, and go when it has passed
+(KIP-534). The last batch of every active producer stays, if necessary without its records, because
+it carries the sequence.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _READ_BYTES: Final = 1 << 20
 
 @dataclass(slots=True, frozen=True)
 class SourceSegment:
-    """A segment to be compacted; `end_offset` is where the next one begins."""
+    """A segment to compact. `end_offset` is where the next one starts."""
 
     base_offset: int
     end_offset: int
@@ -47,7 +48,7 @@ class SourceSegment:
 
 @dataclass(slots=True, frozen=True)
 class LastRecord:
-    """What an active producer wrote last; without data its epoch tells its marker."""
+    """An active producer's last write. Without data, the epoch identifies its marker."""
 
     producer_epoch: int
     last_data_offset: int = NO_OFFSET
@@ -55,7 +56,7 @@ class LastRecord:
 
 @dataclass(slots=True, frozen=True)
 class CompactionJob:
-    """All that the cleaner's process is told. `segments` end where the log must not be touched."""
+    """The cleaner process's input. `segments` end where the log must not be touched."""
 
     directory: str
     segments: list[SourceSegment]
@@ -66,7 +67,7 @@ class CompactionJob:
     segment_index_bytes: int
     index_interval_bytes: int
     delete_retention_ms: int
-    # Aborted transactions have their index entry in the segment of the marker, perhaps a later one.
+    # An aborted transaction's index entry is in its marker's segment, perhaps a later one.
     index_base_offsets: list[int] = field(default_factory=list)
     active_producers: dict[int, LastRecord] = field(default_factory=dict)
 
@@ -85,7 +86,7 @@ class CompactionJob:
 
 @dataclass(slots=True, frozen=True)
 class CleanedGroup:
-    """One finished `*.cleaned` segment and the segments that it replaces."""
+    """A finished `*.cleaned` segment and the segments it replaces."""
 
     base_offset: int
     replaced: list[int]
@@ -94,19 +95,19 @@ class CleanedGroup:
 
 
 Pace = Callable[[int], None]
-"""Told of bytes read and written; may sleep, so that the cleaner leaves room for others."""
+"""Gets the bytes read and written, and may sleep to limit the cleaner's IO."""
 
 
 def compact(
     files: Files, job: CompactionJob, emit: Callable[[CleanedGroup], None], pace: Pace
 ) -> int:
-    """Write the new segments, tell of each, and return the offset up to which the log is clean.
+    """Writes the new segments, reports each, and returns the offset up to which the log is clean.
 
-    Raises CorruptRecord for a batch that is not what was written: it must not be copied under a
-    fresh checksum; and CorruptIndex where it is not known what was aborted.
+    Raises CorruptRecord for a damaged batch, which must not be copied under a new checksum, and
+    CorruptIndex if it is unknown what was aborted.
     """
     # A killed broker may have left the last rename of a swap unsynced. If the power fails now,
-    # recovery must not find that swap beside our new files: it would take it for unfinished work.
+    # recovery must not find that swap next to our new files: it would treat it as unfinished work.
     files.fsync_dir(Path(job.directory))
     aborted = _aborted_transactions(files, job)
     keys, clean_end = _map_keys(files, job, aborted, pace)
@@ -119,7 +120,7 @@ def compact(
 
 
 def group_segments(job: CompactionJob, clean_end: int) -> list[list[SourceSegment]]:
-    """Neighbours that fit into one segment together, by size, by index and by offset range."""
+    """Groups adjacent segments that fit into one, by size, index and offset range."""
     groups: list[list[SourceSegment]] = []
     size_bytes = index_bytes = 0
     for segment in job.segments:
@@ -143,7 +144,7 @@ def group_segments(job: CompactionJob, clean_end: int) -> list[list[SourceSegmen
 def _map_keys(
     files: Files, job: CompactionJob, aborted: list[AbortedTransaction], pace: Pace
 ) -> tuple[KeyOffsets, int]:
-    """The last offsets of the keys in the dirty part, and where the memory for them ended."""
+    """The last offsets of keys in the dirty part, and where the memory for them ran out."""
     keys = KeyOffsets(job.dedupe_buffer_bytes)
     start = job.first_dirty_offset
     transactions = CleanedTransactions(e for e in aborted if e.last_offset >= start)
@@ -166,7 +167,7 @@ def _map_keys(
 
 
 class _Verdict(NamedTuple):
-    """What becomes of a batch: the bytes to write, or nothing; an abort for the new index."""
+    """The outcome for a batch: the bytes to write or None, and an abort for the new index."""
 
     data: bytes | bytearray | memoryview | None
     max_timestamp: int
@@ -174,7 +175,7 @@ class _Verdict(NamedTuple):
 
 
 class _Rules:
-    """Decides batch by batch what stays."""
+    """Decides for each batch what stays."""
 
     def __init__(
         self,
@@ -205,7 +206,7 @@ class _Rules:
         try:
             records = [] if drop_records else decode_within_limits(chunk, position, header)
         except DecompressionTooLarge:
-            # To look into it could take gigabytes. All of it stays, and replaces nothing.
+            # Decompressing it could take gigabytes. It stays whole and replaces nothing.
             return _Verdict(_as_it_is(chunk, position, header), header.max_timestamp, aborted)
         kept = records if header.is_control else self._kept(records, header)
         if not kept:
@@ -239,8 +240,7 @@ class _Rules:
         return header.has_delete_horizon and header.base_timestamp <= self._now_ms
 
     def _must_stay(self, header: BatchHeader) -> bool:
-        """The last batch of a producer, and the last of the round: an offset that followers have
-        to reach."""
+        """The last batch of a producer, and of the round: followers must reach its offset."""
         if header.next_offset == self._end_offset:
             return True
         last = self._producers.get(header.producer_id)
@@ -269,7 +269,7 @@ def _clean_group(
                 output.append(verdict.data, header.last_offset, verdict.max_timestamp)
                 pace(len(verdict.data))
         if dropped_last is not None:
-            # Segments follow each other without a hole: recovery takes one for lost data.
+            # Segments must be contiguous: recovery would treat a gap as lost data.
             output.append(placeholder(dropped_last), dropped_last.last_offset, NO_OFFSET)
         output.finish()
     except BaseException:
@@ -288,7 +288,7 @@ def _as_it_is(chunk: bytes, position: int, header: BatchHeader) -> memoryview:
 
 
 def _encode(header: BatchHeader, records: list[Record], horizon_ms: int | None) -> bytearray:
-    """The batch anew with fewer records; its offset range, and so its sequences, stay."""
+    """Encodes the batch with fewer records. Its offset range and sequences stay."""
     return encode_batch(
         records,
         base_offset=header.base_offset,
@@ -319,9 +319,9 @@ def _aborted_transactions(files: Files, job: CompactionJob) -> list[AbortedTrans
 def _batches(
     files: Files, job: CompactionJob, segment: SourceSegment, pace: Pace
 ) -> Iterator[tuple[bytes, int, BatchHeader]]:
-    """Every batch of the segment, with its checksum checked."""
+    """Every batch of the segment, after checking its checksum."""
     path = segment_path(Path(job.directory), segment.base_offset, ".log")
-    # Never made anew: retention may have taken it away meanwhile.
+    # Never created: retention may have removed it meanwhile.
     file = files.open(path, create=False)
     try:
         position = 0
@@ -342,7 +342,7 @@ def _batches(
 
 
 def _read_chunk(file: File, position: int, size_bytes: int) -> bytes:
-    """A megabyte, or the whole of a batch that is larger."""
+    """Reads a megabyte, or a whole larger batch."""
     front = file.pread(12, position)
     batch_bytes = 12 + int.from_bytes(front[8:12], "big")
     return file.pread(min(size_bytes - position, max(_READ_BYTES, batch_bytes)), position)

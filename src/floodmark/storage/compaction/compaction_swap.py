@@ -1,6 +1,6 @@
-"""A compacted segment takes the file names of those it was made from.
+"""Renames a compacted segment to the files it was made from.
 
-Called by PartitionLog.finish_swap, in a thread and under the lock that keeps fsync away.
+Called by PartitionLog.finish_swap, in a thread, under the lock that excludes fsync.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ def rename_swapped(
     cleaned: Segment,
     replaced: list[Segment],
 ) -> RetiredSegments:
-    """Each step is safe before the next: a crash leaves the old segments, or new ones marked as
-    swaps which the next start completes."""
+    """Each step is durable before the next. A crash leaves the old segments, or new ones marked as
+    swaps, which the next start completes."""
     is_current = any(segment is cleaned for segment in segments.all)
     if is_current:
         cleaned.rename(SWAP_SUFFIX)
         files.fsync_dir(directory)
-    # A truncation may have begun a segment at the place of an old one meanwhile.
+    # Meanwhile a truncation may have started a segment in place of an old one.
     others = {segment.base_offset for segment in segments.all if segment is not cleaned}
     retired = RetiredSegments(files, [old for old in replaced if old.base_offset not in others])
     files.fsync_dir(directory)

@@ -1,11 +1,10 @@
-"""The cleaner's process: compacts logs for a broker, one job after the other.
+"""The cleaner process: compacts logs for a broker, one job after the other.
 
-Started by cleaner.py with the allowed bytes per second as its argument. A job is a line of JSON on
-standard input; the answers are lines on standard output: a finished group of
-segments, the end of the job, or why it failed. The end of the input is the end of the broker, and
-of this process, whatever it is at: a broker that was killed may be back in a moment and clean the
-same log, into files of the same names. On Linux the kernel ends it together with the broker, even
-if it is stopped or starved and could not read the end of its input.
+cleaner.py starts it with the allowed bytes per second as its argument. A job is a JSON line on
+standard input. Responses are lines on standard output: a finished group of segments, the end of the
+job, or why it failed. When the input closes, the broker is gone and this process exits at once,
+whatever it is doing: a killed broker may return soon and clean the same log into files of the same
+names. On Linux, the kernel kills it together with the broker, even if it is stopped or starved.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from floodmark.storage.compaction.compaction import CleanedGroup, CompactionJob,
 from floodmark.storage.files import RealFiles
 from floodmark.storage.indexes.index_file import CorruptIndex
 
-# The broker's loop and its clients come first.
+# The broker's loop and its clients have priority.
 NICENESS: Final = 10
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -40,7 +39,7 @@ class JobDone(msgspec.Struct, tag="done"):
 
 
 class JobFailed(msgspec.Struct, tag="failed"):
-    """`is_corrupt` says that trying again will not help."""
+    """`is_corrupt` means that retrying will not help."""
 
     reason: str
     is_corrupt: bool
@@ -59,7 +58,7 @@ def decode_answer(line: bytes) -> Answer:
 
 
 def throttle(bytes_per_second: float, clock: Clock) -> Callable[[int], None]:
-    """A `Pace` that sleeps whenever reading and writing ran ahead of the allowed rate."""
+    """A `Pace` that sleeps whenever reading and writing exceed the allowed rate."""
     started_ms = clock.monotonic_ms()
     moved_bytes = 0
 
@@ -74,7 +73,7 @@ def throttle(bytes_per_second: float, clock: Clock) -> Callable[[int], None]:
 
 
 def jobs_until_the_end(stream: BinaryIO) -> Iterable[bytes]:
-    """The lines of the stream; its end ends the process, even in the middle of a job."""
+    """The lines of the stream. Its end exits the process, even in the middle of a job."""
     jobs: SimpleQueue[bytes] = SimpleQueue()
 
     def read() -> None:
@@ -108,8 +107,8 @@ def serve(jobs: Iterable[bytes], answers: BinaryIO, bytes_per_second: float) -> 
 
 
 def end_with_parent() -> None:
-    """Have the kernel kill this process when its parent ends. A parent that has ended before this
-    call is noticed at the end of the input."""
+    """Makes the kernel kill this process when its parent exits. If the parent exited before this
+    call, the end of the input shows it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -120,7 +119,7 @@ def main() -> None:
     try:
         serve(jobs_until_the_end(sys.stdin.buffer), sys.stdout.buffer, float(sys.argv[1]))
     except BrokenPipeError:
-        # The broker has ended; not even the interpreter's last flush would reach it.
+        # The broker is gone, so even the interpreter's final flush would not reach it.
         os._exit(0)
 
 

@@ -1,7 +1,7 @@
-"""The last offset of every key in the part of a log that is being compacted.
+"""The last offset of every key in the part of a log being compacted.
 
-Memory is bounded by `log.cleaner.dedupe.buffer.size`: when it is used up, this round of compaction
-ends there and the next one goes on. Used by compaction.py, in the cleaner's process.
+Memory is bounded by `log.cleaner.dedupe.buffer.size`: when it is full, this round of compaction
+ends there and the next one continues. Used by compaction.py, in the cleaner process.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Final
 
 from floodmark.records.record import Record
 
-# Keys up to this length stand for themselves; longer ones are hashed to one byte more, so that no
-# key can pretend to be the hash of another.
+# Keys up to this length are stored as they are. Longer ones are hashed to one byte more, so that no
+# key can collide with another's hash.
 LONGEST_PLAIN_KEY_BYTES: Final = 32
 _HASH_MARK: Final = b"\0"
 
-# What CPython takes for one entry of a dictionary from bytes to int, besides the key's own bytes:
-# the two objects and, at its worst filling, the table.
+# CPython's memory for a dictionary entry from bytes to int, besides the key's own bytes: the two
+# objects and, at its worst load, the table.
 ENTRY_BYTES: Final = 180
 
 
@@ -36,7 +36,7 @@ class KeyOffsets:
         return self._used_bytes >= self._limit_bytes
 
     def add(self, records: Sequence[Record], first_offset: int) -> None:
-        """Note the records at and after first_offset; those without a key are passed over."""
+        """Records offsets at and after first_offset. Skips records without a key."""
         offsets = self._offsets
         before = len(offsets)
         key_bytes = 0
@@ -52,7 +52,7 @@ class KeyOffsets:
             self._used_bytes += added * (ENTRY_BYTES + key_bytes // len(records))
 
     def latest(self, key: bytes) -> int:
-        """The last offset of this key, -1 when it was not seen."""
+        """The last offset of this key, or -1 if it was not seen."""
         if len(key) > LONGEST_PLAIN_KEY_BYTES:
             key = _hashed(key)
         return self._offsets.get(key, -1)

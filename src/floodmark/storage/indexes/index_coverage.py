@@ -1,7 +1,7 @@
-"""Whether the index files of a segment reach as far as its batches.
+"""Checks that a segment's index files cover its batches.
 
-Files that are empty, full of zeros or cut, as a power loss or an operator leaves them, look like
-those of a segment that needs no more entries. Called by segment.py when it loads them.
+Empty, zeroed or truncated files, left by a power loss or an operator, look like those of a segment
+that needs no more entries. Called by segment.py when it loads them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 
 def refuse_cut_indexes(segment: Segment, interval_bytes: int) -> None:
-    """CorruptIndex when the batches behind the last entry should have had one. There are few of
-    them: only followers of Kafka append many at once, with one entry."""
+    """Raises CorruptIndex if batches after the last entry should have had one.
+
+    There are few of them: only Kafka's followers append many at once with one entry.
+    """
     start = segment.offset_index.last_position()
     allowed_bytes = interval_bytes
     if len(segment.offset_index):

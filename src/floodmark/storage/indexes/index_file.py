@@ -1,7 +1,7 @@
-"""What the indexes of a segment share: entries kept in memory, appended to the file in batches.
+"""The common base of a segment's indexes: entries kept in memory, appended to the file in batches.
 
-The file is opened only to load and to append, so that a partition holds one descriptor and not
-three. Entries not yet written are lost in a crash and rebuilt from the log by recovery.
+The file is open only while loading and appending, so a partition holds one descriptor instead of
+three. A crash loses unwritten entries; recovery rebuilds them from the log.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Final
 
 from floodmark.storage.files import Files
 
-# As much as one page: a syscall per few megabytes of log instead of one per entry.
+# One page: a syscall per few megabytes of log instead of one per entry.
 FLUSH_BYTES: Final = 4096
 
 
 class CorruptIndex(Exception):
-    """The index file does not fit its segment; it is rebuilt from the log."""
+    """The index file does not match its segment, and is rebuilt from the log."""
 
 
 class IndexFile:
-    """The bytes of an index on disk: how much is written and how more is added."""
+    """An index's bytes on disk: how much is written, and how to add more."""
 
     __slots__ = ("files", "path", "written_bytes")
 
@@ -34,12 +34,14 @@ class IndexFile:
         if data is None:
             raise CorruptIndex(f"{self.path.name} is missing")
         if len(data) % entry_bytes:
-            raise CorruptIndex(f"{self.path.name} has {len(data)} bytes, entries {entry_bytes}")
+            raise CorruptIndex(
+                f"{self.path.name} has {len(data)} bytes, not a multiple of {entry_bytes}"
+            )
         self.written_bytes = len(data)
         return data
 
     def is_doubtful(self, entry_bytes: int) -> bool:
-        """Whether the file is missing, empty or ends within an entry: told without reading it."""
+        """Whether the file is missing, empty or ends within an entry, without reading it."""
         if not self.files.exists(self.path):
             return True
         size_bytes = self.files.size(self.path)
@@ -48,7 +50,7 @@ class IndexFile:
     def append(self, data: bytes) -> None:
         file = self.files.open(self.path)
         try:
-            # What an earlier failed write left behind the known end goes first.
+            # First remove what an earlier failed write left after the known end.
             if file.size() != self.written_bytes:
                 file.truncate(self.written_bytes)
             file.append(data)

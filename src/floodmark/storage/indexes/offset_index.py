@@ -1,7 +1,7 @@
 """The sparse index from offsets to positions in a segment's log file.
 
-Kafka's format: per entry the offset relative to the segment's base and the position, four bytes
-each. Called by segment.py.
+Kafka's format: each entry holds the offset relative to the segment's base and the position, four
+bytes each. Called by segment.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 from floodmark.storage.files import Files
 from floodmark.storage.indexes.sparse_index import SparseIndex, rises
 
-# Offsets are kept relative to the segment's base in four signed bytes.
+# Offsets are stored relative to the segment's base, in four signed bytes.
 MAX_RELATIVE_OFFSET: Final = (1 << 31) - 1
 
 
@@ -35,7 +35,7 @@ class OffsetIndex(SparseIndex):
         super().__init__(files, path, base_offset, max_entries, columns, offsets)
 
     def load(self, log_size_bytes: int) -> None:
-        """Read the file; CorruptIndex when it cannot belong to a log of this size."""
+        """Reads the file. Raises CorruptIndex if it cannot belong to a log of this size."""
         # Not entry by entry: a full index has a hundred thousand of them.
         entries = array("i", self._file.load(self.entry.size))
         if sys.byteorder == "little":
@@ -44,7 +44,7 @@ class OffsetIndex(SparseIndex):
         self.positions[:] = entries[1::2]
         if entries and (
             self.positions[-1] >= log_size_bytes
-            # The first batch never has an entry: zeros are data that did not reach the disk.
+            # The first batch never has an entry, so zeros are data that did not reach the disk.
             or self.positions[0] <= 0
             or self.relative_offsets[0] <= 0
             or not rises(self.relative_offsets)
@@ -58,19 +58,19 @@ class OffsetIndex(SparseIndex):
         self._flush_if_many()
 
     def lookup(self, offset: int) -> int:
-        """The position of a batch at or before this offset, from which to scan."""
+        """The position of a batch at or before this offset, to start scanning from."""
         slot = bisect_right(self.relative_offsets, offset - self.base_offset) - 1
         return self.positions[slot] if slot >= 0 else 0
 
     def first_offset_at(self, position: int) -> int | None:
-        """The offset of the first entry that lies at this position or after it."""
+        """The offset of the first entry at or after this position."""
         slot = bisect_left(self.positions, position)
         if slot == len(self.positions):
             return None
         return self.base_offset + self.relative_offsets[slot]
 
     def entries_back_from(self, position: int) -> Iterator[tuple[int, int]]:
-        """Positions and offsets of the entries up to this position, the last one first."""
+        """Positions and offsets of the entries up to this position, last one first."""
         for slot in range(bisect_right(self.positions, position) - 1, -1, -1):
             yield self.positions[slot], self.base_offset + self.relative_offsets[slot]
 
@@ -79,8 +79,10 @@ class OffsetIndex(SparseIndex):
             yield self.positions[slot], self.base_offset + self.relative_offsets[slot]
 
     def fits(self, position: int, end_position: int, last_offset: int) -> bool:
-        """Whether the entry of this batch, if it has one, points to its beginning and promises no
-        offset before its last. Kafka's may have the last of several batches that came together."""
+        """Whether this batch's entry, if any, points to its start and covers its last offset.
+
+        Kafka's may name the last of several batches appended together.
+        """
         slot = bisect_left(self.positions, position)
         following = bisect_left(self.positions, end_position, slot)
         return following == slot or (

@@ -1,4 +1,4 @@
-"""What the offset index and the time index of a segment share: two columns of rising numbers.
+"""The common base of a segment's offset and time index: two columns of rising numbers.
 
 Entries are kept in memory and appended to the file in batches. Called by offset_index.py and
 time_index.py.
@@ -18,8 +18,10 @@ from floodmark.storage.indexes.index_file import FLUSH_BYTES, CorruptIndex, Inde
 
 
 class SparseIndex:
-    """Each entry has an offset relative to the segment's base, and what that offset stands for.
-    The format of a file is that of its entries: `entry`, with the columns in their order."""
+    """Each entry has an offset relative to the segment's base, and its counterpart.
+
+    `entry` defines the file format, with the columns in order.
+    """
 
     entry: ClassVar[Struct]
 
@@ -49,15 +51,15 @@ class SparseIndex:
         return len(self.relative_offsets) >= self._max_entries
 
     def _refuse(self) -> CorruptIndex:
-        return CorruptIndex(f"{self._file.path.name} does not rise or points past its log")
+        return CorruptIndex(f"{self._file.path.name} is not ascending or points past its log")
 
     def _flush_if_many(self) -> None:
-        """As much as one page: a syscall per few megabytes of log instead of one per entry."""
+        """One page: a syscall per few megabytes of log instead of one per entry."""
         if len(self) * self.entry.size - self._file.written_bytes >= FLUSH_BYTES:
             self.flush(required=False)
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the entries of this offset and above."""
+        """Drops the entries at and above this offset."""
         self._keep(bisect_left(self.relative_offsets, offset - self.base_offset))
 
     def reset(self) -> None:
@@ -71,7 +73,7 @@ class SparseIndex:
             self._file.truncate(size_bytes)
 
     def flush(self, *, required: bool = True) -> None:
-        """Write what is not in the file yet; a full disk matters only when a segment ends."""
+        """Writes pending entries. A full disk matters only when a segment ends."""
         start = self._file.written_bytes // self.entry.size
         if start == len(self):
             return
@@ -89,11 +91,11 @@ class SparseIndex:
         return self._file.is_doubtful(self.entry.size)
 
     def create(self) -> None:
-        """Make the empty file: Kafka rebuilds a segment that has none."""
+        """Creates the empty file, because Kafka rebuilds a segment without one."""
         self._file.truncate(0)
 
     def renamed(self, path: Path) -> None:
-        """The file has another name now."""
+        """The file has been renamed."""
         self._file.path = path
 
     def fsync(self) -> None:
@@ -101,5 +103,5 @@ class SparseIndex:
 
 
 def rises(numbers: array[int]) -> bool:
-    """Strictly; one pass at C speed, up to the first pair that does not."""
+    """Strictly ascending. One pass at C speed, up to the first pair that is not."""
     return all(map(int.__lt__, numbers, numbers[1:]))

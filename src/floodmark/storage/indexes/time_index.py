@@ -1,7 +1,7 @@
 """The sparse index from timestamps to offsets in a segment.
 
-Kafka's format: per entry the largest timestamp so far (eight bytes) and the relative offset of its
-batch (four bytes). Called by segment.py.
+Kafka's format: each entry holds the largest timestamp so far (eight bytes) and the relative offset
+of its batch (four bytes). Called by segment.py.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class TimeIndex(SparseIndex):
     def __init__(self, files: Files, path: Path, base_offset: int, max_bytes: int) -> None:
         self.timestamps, offsets = array("q"), array("i")
         columns = (self.timestamps, offsets)
-        # One slot stays free for the last entry, which is written when the segment ends.
+        # One slot stays free for the final entry, written when the segment ends.
         max_entries = max_bytes // self.entry.size - 1
         super().__init__(files, path, base_offset, max_entries, columns, offsets)
 
     def load(self) -> None:
-        """Read the file; CorruptIndex when its entries do not rise."""
+        """Reads the file. Raises CorruptIndex if its entries are not ascending."""
         offsets = self.relative_offsets
         del self.timestamps[:], offsets[:]
         for timestamp, offset in self.entry.iter_unpack(self._file.load(self.entry.size)):
@@ -48,7 +48,7 @@ class TimeIndex(SparseIndex):
         return self.timestamps[-1], self.base_offset + self.relative_offsets[-1]
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
-        """Add an entry if the timestamp is larger than all before."""
+        """Adds an entry if the timestamp is larger than all before."""
         if timestamp <= (self.timestamps[-1] if self.timestamps else NO_TIMESTAMP):
             return
         self.timestamps.append(timestamp)
@@ -56,7 +56,6 @@ class TimeIndex(SparseIndex):
         self._flush_if_many()
 
     def lookup(self, timestamp: int) -> int:
-        """The offset of the last entry whose timestamp is at or before this one, from which to
-        scan."""
+        """The offset of the last entry at or before this timestamp, to start scanning from."""
         slot = bisect_right(self.timestamps, timestamp) - 1
         return self.base_offset + (self.relative_offsets[slot] if slot >= 0 else 0)

@@ -1,7 +1,7 @@
-"""The list of aborted transactions of a segment, which read_committed fetches hand to consumers.
+"""A segment's aborted transactions, which read_committed fetches return to consumers.
 
-Kafka's format: per entry version, producer id, first offset, last offset and the last stable offset
-when the abort came. The file exists only where something was aborted. Called by segment.py.
+Kafka's format: each entry holds version, producer id, first offset, last offset and the last stable
+offset at the abort. The file exists only if something was aborted. Called by segment.py.
 """
 
 from __future__ import annotations
@@ -38,28 +38,30 @@ class TransactionIndex:
         self.entries: list[AbortedTransaction] = []
 
     def load(self) -> None:
-        """Read the file, if there is one; CorruptIndex when its entries are out of order."""
+        """Reads the file, if any. Raises CorruptIndex if its entries are out of order."""
         self.entries = []
         if not self._file.files.exists(self._file.path):
             return
         last_offset = -1
         for version, *fields in _ENTRY.iter_unpack(self._file.load(ENTRY_BYTES)):
             entry = AbortedTransaction(*fields)
-            # A marker comes after what it ends, and lies in this segment; zeros fit neither.
+            # A marker follows what it ends and lies in this segment. Zeros satisfy neither.
             before = max(last_offset, entry.first_offset, self.base_offset - 1)
             if version != _VERSION or entry.last_offset <= before:
-                raise CorruptIndex(f"{self._file.path.name} is out of order or of another version")
+                raise CorruptIndex(f"{self._file.path.name} is out of order or has another version")
             last_offset = entry.last_offset
             self.entries.append(entry)
 
     def append(self, entry: AbortedTransaction) -> None:
-        """Written at once, because aborts are rare; on a full disk later, the marker is in the
-        log."""
+        """Written immediately, because aborts are rare.
+
+        On a full disk it is written later: the marker is in the log.
+        """
         self.entries.append(entry)
         self.flush(required=False)
 
     def flush(self, *, required: bool = True) -> None:
-        """Write what is not in the file yet; a full disk matters only when a segment ends."""
+        """Writes pending entries. A full disk matters only when a segment ends."""
         missing = self.entries[self._file.written_bytes // ENTRY_BYTES :]
         if not missing:
             return
@@ -70,8 +72,8 @@ class TransactionIndex:
                 raise
 
     def collect(self, first_offset: int, end_offset: int, into: list[AbortedTransaction]) -> bool:
-        """Add those that touch the range; True when no later segment can have another."""
-        # Entries are in the order of their markers, so those that ended before are passed over.
+        """Adds those that overlap the range. True if no later segment can have another."""
+        # Entries are in marker order, so skip those that ended before.
         start = bisect_left(self.entries, first_offset, key=lambda entry: entry.last_offset)
         for entry in islice(self.entries, start, None):
             if entry.first_offset < end_offset:
@@ -81,7 +83,7 @@ class TransactionIndex:
         return False
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the aborts whose markers lie at this offset or above."""
+        """Drops aborts whose markers lie at or above this offset."""
         kept = sum(1 for entry in self.entries if entry.last_offset < offset)
         if kept < len(self.entries):
             del self.entries[kept:]
@@ -94,10 +96,10 @@ class TransactionIndex:
             self._file.truncate(0)
 
     def renamed(self, path: Path) -> None:
-        """The file has another name now."""
+        """The file has been renamed."""
         self._file.path = path
 
     def fsync(self) -> None:
-        # Also when it is empty: a truncation may have emptied it since the last sync.
+        # Even if empty: a truncation may have emptied it since the last sync.
         if self._file.files.exists(self._file.path):
             self._file.fsync()

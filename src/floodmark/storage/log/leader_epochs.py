@@ -1,8 +1,8 @@
-"""Which leader epoch began at which offset: followers truncate by it (KIP-101, KIP-279).
+"""The start offset of each leader epoch, by which followers truncate (KIP-101, KIP-279).
 
-Called by partition_log.py. Kept in memory, written to `leader-epoch-checkpoint` on every change;
-not synced then, because what is lost is in the batches above the recovery point, and fsync of the
-log syncs this file before it moves that point.
+Called by partition_log.py. Kept in memory and written to `leader-epoch-checkpoint` on every change.
+It is not synced then, because the batches above the recovery point contain what may be lost, and
+the log's fsync syncs this file before it moves that point.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from floodmark.storage.files import Files
 FILE_NAME: Final = "leader-epoch-checkpoint"
 UNDEFINED_EPOCH: Final = -1
 UNDEFINED_OFFSET: Final = -1
-# Instead of an epoch: the file has others than the memory.
+# In place of an epoch: the file differs from memory.
 _ANOTHER_LIST: Final = -2
 
 
@@ -28,7 +28,7 @@ class EpochEndOffset(NamedTuple):
 
 
 class LeaderEpochs:
-    """Epochs with their start offsets, both rising."""
+    """Epochs with their start offsets, both ascending."""
 
     __slots__ = (
         "_dirty",
@@ -47,13 +47,15 @@ class LeaderEpochs:
         self.epochs: list[int] = []
         self.start_offsets: list[int] = []
         self.latest = UNDEFINED_EPOCH
-        # Behind `latest` while that has begun without a record. Read once per append, hence a
-        # field.
+        # Lags behind `latest` while an epoch has no records. A field, because every append reads
+        # it.
         self.latest_written = UNDEFINED_EPOCH
 
     def load(self) -> bool:
-        """Read the file; False when it is missing or broken and the epochs must come from the
-        log."""
+        """Reads the file.
+
+        False if it is missing or corrupt, and the epochs must come from the log.
+        """
         try:
             pairs = read_pairs(self._files, self._path)
         except CorruptCheckpoint:
@@ -67,31 +69,32 @@ class LeaderEpochs:
         return True
 
     def copy(self) -> LeaderEpochs:
-        """As they are now, to compare with."""
+        """A copy to compare with."""
         copied = LeaderEpochs(self._files, self._path.parent)
         copied._set(list(self.epochs), list(self.start_offsets))
         return copied
 
     def take_over(self, others: LeaderEpochs) -> None:
-        """Become a copy of another log's epochs, also of those without records (KAFKA-20961)."""
+        """Becomes a copy of another log's epochs, including those without records (KAFKA-20961)."""
         self._replace(list(others.epochs), list(others.start_offsets))
 
     def moved(self, directory: Path) -> None:
-        """The folder has got another name."""
+        """The folder has been renamed."""
         self._path = directory / FILE_NAME
 
     def begin(self, leader_epoch: int, start_offset: int) -> None:
-        """A new leader's epoch begins at the log's end, in memory: a full disk does not keep it
-        from leading. The file follows with the first record (`assign`); a restart would drop an
-        epoch without records."""
+        """Starts a new leader's epoch at the log end, in memory only.
+
+        So a full disk does not prevent leading. The file follows with the first record (`assign`).
+        A restart would drop an epoch without records.
+        """
         if leader_epoch > self.latest:
             self._set(*self._with(leader_epoch, start_offset))
 
     def assign(self, leader_epoch: int, start_offset: int) -> None:
-        """Note that an epoch begins at this offset; an epoch known already keeps its start.
+        """Records that an epoch starts at this offset. A known epoch keeps its start.
 
-        Entries that the new one contradicts go: those of later epochs, and those that start at or
-        after its offset.
+        Removes conflicting entries: later epochs, and those that start at or after its offset.
         """
         if leader_epoch < 0:
             return
@@ -109,32 +112,34 @@ class LeaderEpochs:
         return [*self.epochs[:keep], leader_epoch], [*self.start_offsets[:keep], start_offset]
 
     def end_offset_for(self, leader_epoch: int, log_end_offset: int) -> EpochEndOffset:
-        """The largest epoch at or below the asked one, and where it ends; (-1, -1) when it is not
-        known."""
+        """The largest epoch not above the requested one, and its end; (-1, -1) if unknown."""
         if leader_epoch == UNDEFINED_EPOCH or not self.epochs or leader_epoch > self.latest:
             return EpochEndOffset(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
         if leader_epoch == self.latest:
             return EpochEndOffset(leader_epoch, log_end_offset)
         above = bisect_right(self.epochs, leader_epoch)
         if above == 0:
-            # Older than all we know: what the asker has of it ends where our first epoch begins.
+            # Older than all known epochs: it ends where our first epoch starts.
             return EpochEndOffset(leader_epoch, self.start_offsets[0])
         return EpochEndOffset(self.epochs[above - 1], self.start_offsets[above])
 
     def epoch_for(self, offset: int) -> int:
-        """The epoch in which this offset was written, -1 when that is before all we know."""
+        """The epoch in which this offset was written, or -1 if it is older than all known ones."""
         slot = bisect_right(self.start_offsets, offset) - 1
         return self.epochs[slot] if slot >= 0 else UNDEFINED_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Drop epochs that begin at or after the new end of the log."""
+        """Drops epochs that start at or after the new end of the log."""
         keep = self._count_below(end_offset)
         if keep < len(self.epochs):
             self._replace(self.epochs[:keep], self.start_offsets[:keep])
 
     def forget_from(self, end_offset: int) -> None:
-        """The same in memory alone. The file has them until `write`: a recovery that is killed must
-        not leave less than what the next one has to know."""
+        """The same in memory only.
+
+        The file keeps them until `write`: a recovery that is killed must not leave less than the
+        next one needs.
+        """
         keep = self._count_below(end_offset)
         if keep < len(self.epochs):
             self._set(self.epochs[:keep], self.start_offsets[:keep])
@@ -147,20 +152,22 @@ class LeaderEpochs:
         return keep
 
     def write(self) -> None:
-        """Let the file follow what was changed in memory alone."""
+        """Writes changes made in memory only."""
         if self.latest_written != self.latest:
             self._replace(self.epochs, self.start_offsets)
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Drop epochs that end at or before the new log start; the one that spans it begins
-        there."""
+        """Drops epochs that end at or before the new log start.
+
+        The one that spans it starts there.
+        """
         slot = bisect_right(self.start_offsets, start_offset) - 1
         if slot < 0 or (slot == 0 and self.start_offsets[0] == start_offset):
             return
         self._replace(self.epochs[slot:], [start_offset, *self.start_offsets[slot + 1 :]])
 
     def _replace(self, epochs: list[int], start_offsets: list[int]) -> None:
-        """Write, then change: when the disk refuses, memory and file stay as they were."""
+        """Writes, then changes: if the disk refuses, memory and file stay unchanged."""
         pairs = zip(epochs, start_offsets, strict=True)
         write_pairs(self._files, self._path, pairs, sync=False)
         self._dirty = True
@@ -173,10 +180,10 @@ class LeaderEpochs:
         self.latest = epochs[-1] if epochs else UNDEFINED_EPOCH
 
     def fsync(self) -> bool:
-        """Make the file durable if it changed; True when the folder needs a sync, too.
+        """Makes the file durable if it changed. True if the folder needs a sync too.
 
-        Runs in the thread of the log's fsync: it reopens the file and does not write it, because
-        the loop may replace it at the same time.
+        Runs in the thread of the log's fsync. It reopens the file without writing it, because the
+        loop may replace it at the same time.
         """
         if not self._dirty:
             return False

@@ -1,8 +1,8 @@
-"""Finds what a read of one log gets: which stretch of which file.
+"""Locates the data of a read: which range of which file.
 
-Called by partition_log.py, which has checked the range. Nothing but headers is read here, unless
-an earlier run has left the data: then it is checked once (verification.py). The slice itself is
-read when it goes to the socket.
+Called by partition_log.py, which has checked the range. Reads only headers, unless the data is from
+an earlier run: then it is verified once (verification.py). The slice itself is read when it goes to
+the socket.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from floodmark.storage.log.log_segments import LogSegments
 from floodmark.storage.log.segment import Segment
 from floodmark.storage.log.verification import DamagedBatch
 
-# Consumers and followers at the end of a log: each offset they wait at is remembered.
+# Consumers and followers at the end of a log: remember the offsets they wait at.
 _TAIL_POSITIONS_KEPT: Final = 32
-# Small batches take the longest: a thousand of them some milliseconds.
+# Small batches take longest: a thousand of them some milliseconds.
 _CHECKED_AT_ONCE_BYTES: Final = 4 << 20
 
 
 class LogReader:
-    """Positions by the sparse index and a short walk; at the tail, by memory."""
+    """Finds positions with the sparse index and a short walk, or at the tail from memory."""
 
     __slots__ = ("_segments", "_tail_positions", "damaged")
 
@@ -30,7 +30,7 @@ class LogReader:
         self._segments = segments
         # Of the active segment.
         self._tail_positions: dict[int, int] = {}
-        # Base offset of the segment and position of each batch that was found damaged.
+        # The segment's base offset and the position of each damaged batch found.
         self.damaged: set[tuple[int, int]] = set()
 
     def read(
@@ -41,23 +41,23 @@ class LogReader:
         log_end_offset: int,
         min_one_batch: bool,
     ) -> FileSlice | None:
-        """What PartitionLog.read promises, for an offset within the log."""
+        """Implements PartitionLog.read for an offset within the log."""
         segments = self._segments
         last = segments.active
         if offset == last.tail_offset and last.tail and end_offset == log_end_offset:
-            # Who has waited at the end of the log is to get what was appended just now.
+            # A reader that waited at the end of the log gets what was just appended.
             size_bytes = len(last.tail)
             if size_bytes <= max_bytes or min_one_batch:
                 self.remember_tail(end_offset, last.size_bytes)
                 return FileSlice(last.file, last.size_bytes - size_bytes, size_bytes, last.tail)
-        # Not `holding`: this is the hot path, and a call is what it would cost.
+        # Not `holding`: this is the hot path, and a call would show.
         slot = bisect_right(segments.base_offsets, offset) - 1
         for segment in segments.all[max(slot, 0) :]:
             if segment.base_offset >= end_offset:
                 return None
             start = self._checked_position_of(segment, offset)
             if start >= segment.size_bytes:
-                # Compaction may leave nothing at the end of a segment: the next one has it.
+                # Compaction may leave nothing at the end of a segment: try the next one.
                 continue
             available = self._end_position(segment, end_offset, log_end_offset) - start
             if available <= 0:
@@ -69,7 +69,7 @@ class LogReader:
                 first_batch_bytes = min(available, segment.batch_size_at(start))
                 if size_bytes < first_batch_bytes:
                     if not min_one_batch:
-                        # A piece of one batch and nothing else fails Java's consumer.
+                        # Java's consumer fails on a partial batch alone.
                         return None
                     size_bytes = first_batch_bytes
             elif segment is segments.active:
@@ -87,8 +87,11 @@ class LogReader:
             raise
 
     def _checked_end(self, segment: Segment, start: int, end: int) -> int:
-        """Where a slice has to end: at the first damaged batch, whose turn comes with the next
-        read, and after as much as may be checked on the loop without a pause."""
+        """Where a slice must end.
+
+        At the first damaged batch, which is the next read's turn, and after as much as may be
+        verified on the loop without a pause.
+        """
         if segment.verified.covers(start, end):
             return end
         try:
@@ -108,7 +111,7 @@ class LogReader:
     def end_of_slice(self, first_offset: int, records: FileSlice, log_end_offset: int) -> int:
         """An offset at or after the end of what `read` returned for this offset.
 
-        Told by the index, not by the batches: the next entry, or the next segment's beginning.
+        Uses the index, not the batches: the next entry, or the start of the next segment.
         """
         for segment in self._segments.holding(first_offset):
             if segment.is_of(records):
@@ -126,7 +129,7 @@ class LogReader:
         return segment.position_of(offset)
 
     def _end_position(self, segment: Segment, end_offset: int, log_end_offset: int) -> int:
-        """Where end_offset lies in this segment: reads stop before it."""
+        """The position of end_offset in this segment: reads stop before it."""
         segments = self._segments
         segment_end = (
             log_end_offset
@@ -141,7 +144,7 @@ class LogReader:
             return damage.position
 
     def remember_tail(self, offset: int, position: int) -> None:
-        """Those who read to the end come back for what follows: spare them the search."""
+        """Readers at the end return for what follows: this saves them the search."""
         self._segments.active.is_read_to_its_end = True
         tail = self._tail_positions
         if offset not in tail and len(tail) >= _TAIL_POSITIONS_KEPT:
@@ -149,5 +152,5 @@ class LogReader:
         tail[offset] = position
 
     def forget_tail(self) -> None:
-        """Positions are others now, or belong to another segment."""
+        """Positions have changed, or belong to another segment."""
         self._tail_positions.clear()

@@ -1,7 +1,7 @@
-"""The segments of one log in their order, and which of them holds an offset.
+"""The ordered segments of one log, and the lookup by offset.
 
-Owned by partition_log.py; log_reader.py, truncation.py and compaction_swap.py work on it too. It
-never touches the disk by itself, but for the questions that need a segment's headers.
+Owned by partition_log.py; log_reader.py, truncation.py and compaction_swap.py use it too. It does
+not access the disk, except where a lookup needs a segment's headers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from floodmark.storage.log.segment import Segment
 
 
 def introduce(segments: Sequence[Segment], leader_epochs: LeaderEpochs) -> None:
-    """Tell neighbours what their batches are checked against."""
+    """Tells segments what to check their batches against."""
     for segment, following in zip_longest(segments, segments[1:]):
         if following is not None:
             segment.offset_limit = following.base_offset
@@ -25,17 +25,17 @@ def introduce(segments: Sequence[Segment], leader_epochs: LeaderEpochs) -> None:
 
 
 class LogSegments:
-    """Never empty but inside of a truncation; the last one is `active`, the one appended to."""
+    """Never empty except during a truncation. The last one is `active`, which is appended to."""
 
     __slots__ = ("_leader_epochs", "active", "all", "base_offsets", "removed_bytes")
 
     def __init__(self, segments: list[Segment], leader_epochs: LeaderEpochs) -> None:
         self._leader_epochs = leader_epochs
         self.all = segments
-        # Beside the segments, because every read searches it.
+        # A separate list, because every read searches it.
         self.base_offsets = [segment.base_offset for segment in segments]
         self.active = segments[-1]
-        # What retention and compaction took: with the size, all that was ever appended.
+        # Removed by retention and compaction: plus the size, everything ever appended.
         self.removed_bytes = 0
 
     @property
@@ -43,15 +43,15 @@ class LogSegments:
         return sum(segment.size_bytes for segment in self.all)
 
     def slot_of(self, offset: int) -> int:
-        """Which segment holds this offset; the first for offsets before the log."""
+        """The index of the segment with this offset; the first for offsets before the log."""
         return max(bisect_right(self.base_offsets, offset) - 1, 0)
 
     def holding(self, offset: int) -> list[Segment]:
-        """The segment that holds this offset, and all after it."""
+        """The segment with this offset, and all after it."""
         return self.all[self.slot_of(offset) :]
 
     def end_of(self, segment: Segment, log_end_offset: int) -> int:
-        """Where a segment's offsets end: at the next one's base, or at the log's end."""
+        """Where a segment's offsets end: at the next base offset, or at the log end."""
         slot = bisect_right(self.base_offsets, segment.base_offset)
         return self.base_offsets[slot] if slot < len(self.base_offsets) else log_end_offset
 
@@ -64,7 +64,7 @@ class LogSegments:
         self.active = segment
 
     def forget_after(self, keep: int) -> None:
-        """All but the first `keep`."""
+        """Drops all but the first `keep`."""
         del self.all[keep:], self.base_offsets[keep:]
         if self.all:
             self.active = self.all[-1]
@@ -74,7 +74,7 @@ class LogSegments:
         del self.all[:count], self.base_offsets[:count]
 
     def replace(self, replaced: list[Segment], cleaned: Segment) -> bool:
-        """One segment for several neighbours; False when they are no longer there."""
+        """Replaces adjacent segments by one. False if they are no longer there."""
         first = self.slot_of(replaced[0].base_offset)
         place = slice(first, first + len(replaced))
         if self.all[place] != replaced:
@@ -92,7 +92,7 @@ class LogSegments:
     def batches(
         self, first_offset: int, end_offset: int
     ) -> Iterator[tuple[Segment, int, BatchHeader]]:
-        """Every batch that holds an offset of the range: its segment, position and header."""
+        """Every batch that overlaps the range: its segment, position and header."""
         for segment in self.holding(first_offset):
             if segment.base_offset >= end_offset:
                 return

@@ -1,8 +1,7 @@
-"""What of a log is durable, and how it gets there.
+"""Tracks and extends the durable part of a log.
 
-Owned by partition_log.py. `fsync` and `sync_names` run in threads while the loop goes on appending,
-rolling and removing; the locks here are what they share, and the loop never waits for them but in a
-truncation.
+Owned by partition_log.py. `fsync` and `sync_names` run in threads while the loop appends, rolls and
+removes. They share the locks here, and the loop waits for them only in a truncation.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from floodmark.storage.log_config import LogConfig
 
 
 class LogSync:
-    """All below `recovery_point` is on the disk."""
+    """Everything below `recovery_point` is on disk."""
 
     __slots__ = (
         "_directory",
@@ -60,19 +59,19 @@ class LogSync:
         # Guards the recovery point against a truncation while fsync runs in its thread.
         self._guard = threading.Lock()
         self._truncations = 0
-        # Held while a thread uses files, so that none is closed or renamed under it.
+        # Held while a thread uses files, so that none is closed or renamed meanwhile.
         self._in_use = threading.Lock()
-        # How often names of segments were made in the folder, and how many of those are durable.
+        # How often segment names were created in the folder, and how many of those are durable.
         self._names_changed = 1
         self._names_synced = 0
-        # Segments that have rolled and whose indexes are not synced: the recovery point will pass
-        # them, and recovery then trusts what it finds. Changed in place and in single steps, since
-        # the loop adds to it while a thread takes from it.
+        # Rolled segments whose indexes are not synced: the recovery point will pass them, and
+        # recovery then trusts them. Changed in place and in single steps, because the loop adds
+        # while a thread removes.
         self._finished: list[Segment] = []
-        # The folder's own name, too, is only durable once the folder above is synced.
+        # The folder's own name is durable only once its parent is synced.
         self._name_dirty = True
 
-    # -- what the loop tells
+    # -- called by the loop
 
     def segment_added(self) -> None:
         self._names_changed += 1
@@ -81,13 +80,15 @@ class LogSync:
         self._finished.append(segment)
 
     def require_names(self) -> None:
-        """Before a roll: the name of a segment before must not be lost while the new one's
-        survives. The broker calls `sync_names` in time, but for logs that roll every second."""
+        """Before a roll: an earlier segment's name must not be lost while the new one's survives.
+
+        The broker calls `sync_names` in time, except for logs that roll every second.
+        """
         if self._names_synced < self._names_changed:
             self._sync_names(self._names_changed)
 
     def close_files(self) -> None:
-        """At once, or when the thread is done that uses them: the loop does not wait for a sync."""
+        """Closes now, or when the thread using them is done: the loop does not wait for a sync."""
         self.is_closed = True
         if self._in_use.acquire(blocking=False):
             try:
@@ -97,7 +98,7 @@ class LogSync:
                 self._in_use.release()
 
     def moved(self, directory: Path) -> None:
-        """The folder has got another name, which is not durable yet."""
+        """The folder has been renamed, which is not durable yet."""
         self._directory = directory
         self._name_dirty = True
 
@@ -105,24 +106,24 @@ class LogSync:
 
     @property
     def truncations(self) -> int:
-        """Changes with each: what was read before may not be in the log any more."""
+        """Changes with each truncation: earlier reads may no longer be in the log."""
         return self._truncations
 
     @contextmanager
     def truncating(self) -> Iterator[None]:
-        """No sync runs inside of this."""
+        """No sync runs within this."""
         with self.using_files(), self._guard:
             yield
 
     def lower_recovery_point(self, offset: int) -> None:
-        """Before a truncation: nothing from the segment of this offset on counts as synced."""
+        """Before a truncation: nothing from this offset's segment on counts as synced."""
         with self._guard:
             self._truncations += 1
             slot = self._segments.slot_of(offset)
             self.recovery_point = min(self.recovery_point, self._segments.base_offsets[slot])
 
     def truncated(self, log_end_offset: int) -> None:
-        """Inside of `truncating`, when the batches are cut."""
+        """Within `truncating`, once the batches are cut."""
         self._truncations += 1
         self.recovery_point = min(self.recovery_point, log_end_offset)
         self._finished[:] = [old for old in self._finished if old in self._segments.all[:-1]]
@@ -131,7 +132,7 @@ class LogSync:
 
     @contextmanager
     def using_files(self) -> Iterator[None]:
-        """For a thread: no file is closed or renamed by others inside of this."""
+        """For a thread: nobody else closes or renames a file within this."""
         try:
             with self._in_use:
                 yield
@@ -140,15 +141,15 @@ class LogSync:
                 self.close_files()
 
     def forget(self, segments: list[Segment]) -> None:
-        """Inside of `using_files`: these have left the log."""
+        """Within `using_files`: these have left the log."""
         for segment in segments:
             with suppress(ValueError):
                 self._finished.remove(segment)
 
     def fsync(self, log_end: Callable[[], int], now_ms: int | None) -> int:
-        """Make everything written before this call durable; returns the log end that is."""
+        """Makes everything written before this call durable. Returns the durable log end."""
         with self.using_files():
-            # In this order: a truncation that is announced in between keeps the point where it is.
+            # In this order: a truncation announced in between keeps the point where it is.
             truncations = self._truncations
             log_end_offset = log_end()
             if self.is_closed:
@@ -159,7 +160,7 @@ class LogSync:
                 self._sync_all(finished)
             except OSError as error:
                 if self.is_closed:
-                    # The folder has been renamed meanwhile, to be removed.
+                    # The folder has been renamed meanwhile, for removal.
                     return log_end_offset
                 self._finished[:0] = finished
                 raise self._failed(error) from error
@@ -187,7 +188,7 @@ class LogSync:
             self._name_dirty = False
 
     def sync_names(self) -> None:
-        """Make the names of all segments durable."""
+        """Makes the names of all segments durable."""
         with self.using_files():
             try:
                 if not self.is_closed:
@@ -201,8 +202,8 @@ class LogSync:
         if error.filename is not None or isinstance(failure, TooManyFiles):
             # Something could not be opened: no fsync has failed.
             return failure
-        # After a failed fsync the kernel may have dropped the pages: nothing can be promised about
-        # this folder until it is recovered from what is on the disk.
+        # After a failed fsync the kernel may have dropped the pages. Nothing in this folder is safe
+        # until it is recovered from disk.
         return LogDirFailure(self._directory.parent, f"fsync: {error}")
 
     def _sync_names(self, names_changed: int) -> None:
@@ -212,8 +213,7 @@ class LogSync:
     # -- when
 
     def flush_due(self, log_end_offset: int, config: LogConfig, now_ms: int) -> bool:
-        """Whether flush.messages or flush.ms asks for an fsync, or a finished segment waits for
-        one."""
+        """Whether flush.messages, flush.ms or a finished segment requires an fsync."""
         pending = log_end_offset - self.recovery_point
         return pending > 0 and (
             pending >= config.flush_messages
@@ -222,8 +222,10 @@ class LogSync:
         )
 
     def names_due(self, config: LogConfig, now_ms: int) -> bool:
-        """Whether the active segment may soon be full and its name is not durable yet: the next
-        roll would have to wait for that."""
+        """Whether the active segment may soon be full and its name is not durable yet.
+
+        The next roll would have to wait for that.
+        """
         if self._names_synced == self._names_changed:
             return False
         active = self._segments.active

@@ -1,10 +1,10 @@
 """The log of one partition: segments, producer state, leader epochs.
 
-The one face of a log for its callers; how segments are read, synced, cut, swapped and put away
-stands in files of their own. Called by replication on the loop, one call at a time. In threads
-beside appends run `fsync`, `sync_names`, `retire` and the cleaner's `finish_swap`; `open` and
-`delete` run in threads, too, when nobody appends yet or any more.
-Reads return slices of files, never bytes. An append is one write and some integers.
+The only interface to a log for its callers. Separate files implement how segments are read, synced,
+cut, swapped and retired. Called by replication on the loop, one call at a time. `fsync`,
+`sync_names`, `retire` and the cleaner's `finish_swap` run in threads next to appends. `open` and
+`delete` also run in threads, before the first and after the last append. Reads return slices of
+files, never bytes. An append is one write and some integers.
 """
 
 from __future__ import annotations
@@ -62,17 +62,16 @@ from floodmark.storage.log_config import LogConfig
 from floodmark.storage.producers.producer_replay import note_batch, replay_batch
 from floodmark.storage.producers.producer_snapshot import ProducerSnapshots
 from floodmark.storage.producers.producer_state import AppendOrigin, BatchMetadata
-from floodmark.storage.producers.transaction_guards import Guard, Unguarded
+from floodmark.storage.producers.transaction_guards import AppendGuard, Unguarded
 from floodmark.storage.recovery.recovery import LoadedLog, load_log
 from floodmark.vocabulary import NO_PRODUCER_ID, NO_TIMESTAMP
 
-# Base offset, length and leader epoch: what a leader stamps, in front of the checksum.
+# Base offset, length and leader epoch: set by the leader, before the checksum.
 _FRONT: Final = Struct(">qii")
 
 
 class PartitionLog:
-    """One partition's log. Offsets are exclusive ends: log_end_offset is the next one to be
-    written."""
+    """One partition's log. Offsets are exclusive ends: log_end_offset is the next one to write."""
 
     __slots__ = (
         "_files",
@@ -99,12 +98,12 @@ class PartitionLog:
         loaded: LoadedLog,
         now_ms: int,
     ) -> None:
-        """For `open` alone, which has read the folder."""
+        """Only for `open`, which has read the folder."""
         self._files = files
         self.directory = directory
         self.topic, self.partition = parse_directory_name(partition_name(directory.name))
         self.config = config
-        # While a thread truncates, nobody else may change the segments.
+        # While a thread truncates, nothing else may change the segments.
         self.is_truncating = False
         self._segments = LogSegments(loaded.segments, loaded.leader_epochs)
         self._reader = LogReader(self._segments)
@@ -112,7 +111,7 @@ class PartitionLog:
         self.leader_epochs = loaded.leader_epochs
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
-        # Public for `recovery_point`, which is asked for at every append.
+        # Public for `recovery_point`, which every append reads.
         self.sync = LogSync(
             files,
             directory,
@@ -136,8 +135,10 @@ class PartitionLog:
         log_start_offset: int = 0,
         producer_expiration_ms: int = 86_400_000,
     ) -> PartitionLog:
-        """The log in this folder, made new if the folder is, recovered if the last stop was not
-        clean."""
+        """The log in this folder.
+
+        Created if it is new, recovered if the last shutdown was not clean.
+        """
         parse_directory_name(partition_name(directory.name))
         try:
             files.mkdir(directory)
@@ -154,7 +155,7 @@ class PartitionLog:
         except OSError as error:
             raise storage_failure(error, directory.parent, directory.name) from error
         except CorruptRecord as error:
-            # Below the recovery point, where nothing is cut: all that comes behind is whole.
+            # Below the recovery point nothing is cut: everything after it is intact.
             raise StorageError(f"{directory} has changed on the disk: {error}") from error
         return cls(files, directory, config, loaded, now_ms)
 
@@ -164,7 +165,7 @@ class PartitionLog:
 
     @property
     def active(self) -> Segment:
-        """The segment that is appended to."""
+        """The segment being appended to."""
         return self._segments.active
 
     # -- appending
@@ -175,15 +176,17 @@ class PartitionLog:
         fields: HeaderFields,
         leader_epoch: int,
         now_ms: int,
-        guard: Guard = Unguarded.NOT_CHECKED,
+        guard: AppendGuard = Unguarded.NOT_CHECKED,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         transaction_version: int = 0,
     ) -> BatchMetadata | None:
-        """Append one validated batch as the leader: at the log end offset, with this leader epoch,
-        which are written into it. One that repeats another is not appended: returns the other.
+        """Appends one validated batch as the leader.
 
-        Raises AppendRefused for what the producer's state forbids, and StorageError when the disk
-        refuses; the log is then as it was.
+        Writes the log end offset and this leader epoch into it. A duplicate is not appended;
+        returns the original instead.
+
+        Raises AppendRefused if the producer's state forbids it, and StorageError if the disk fails.
+        The log is then unchanged.
         """
         _, length, _, _, _, attributes, last_delta, _, max_timestamp, producer_id, _, _, _ = fields
         marker: EndTransactionMarker | None = None
@@ -216,10 +219,10 @@ class PartitionLog:
         return None
 
     def append_as_follower(self, buffer: Buffer, now_ms: int) -> None:
-        """Append batches as the leader sent them; an incomplete last one is left out.
+        """Appends batches as the leader sent them. Drops an incomplete last one.
 
-        Raises CorruptRecord for a bad checksum and OffsetsOutOfOrder for batches that do not follow
-        the log's end.
+        Raises CorruptRecord for a bad checksum and OffsetsOutOfOrder for batches that do not
+        continue the log.
         """
         batches = list(iter_headers(buffer))
         if not batches:
@@ -255,14 +258,16 @@ class PartitionLog:
         self.log_end_offset = next_offset
 
     def _roll_unless_empty(self, segment: Segment, now_ms: int) -> Segment:
-        """For an append that has no room: the new active segment. What does not even fit into an
-        empty one goes there all the same."""
+        """The new active segment, for an append that does not fit.
+
+        A batch that does not even fit into an empty segment goes there anyway.
+        """
         if segment.size_bytes > 0 or self.log_end_offset != segment.base_offset:
             self.roll(now_ms)
         return self._segments.active
 
     def _failed(self, error: OSError, segment: Segment) -> StorageError:
-        """After a write that failed: cut the file back to its known end, and say how bad it is."""
+        """After a failed write: truncates the file to its known end, and classifies the error."""
         if self.sync.is_closed:
             return LogClosed(f"{self.directory.name} is closed")
         try:
@@ -272,10 +277,9 @@ class PartitionLog:
         return storage_failure(error, self.directory.parent, segment.path.name)
 
     def roll(self, now_ms: int) -> None:
-        """Finish the active segment and begin a new one at the log end.
+        """Finishes the active segment and starts a new one at the log end.
 
-        When the disk refuses, the old segment stays the active one and the roll is tried again with
-        the next append.
+        If the disk refuses, the old segment stays active and the next append retries.
         """
         old = self._segments.active
         if old.size_bytes == 0 and old.base_offset == self.log_end_offset:
@@ -298,15 +302,16 @@ class PartitionLog:
     def read(
         self, offset: int, max_bytes: int, end_offset: int, min_one_batch: bool = True
     ) -> FileSlice | None:
-        """Batches from the one that holds this offset, up to max_bytes, never past end_offset.
+        """Batches from the one with this offset, up to max_bytes, never past end_offset.
 
-        The last batch may be cut, as Kafka does, but never the first: if that is larger than
-        max_bytes it comes whole with min_one_batch, else not at all. None when there is nothing.
+        As in Kafka, the last batch may be cut, but never the first. If the first is larger than
+        max_bytes, it comes whole with min_one_batch, otherwise not at all. None if there is
+        nothing.
         """
         log_end_offset = self.log_end_offset
         if offset < self.log_start_offset or offset > log_end_offset:
             raise OffsetOutOfRange(
-                f"{self.directory.name}: offset {offset} is outside of "
+                f"{self.directory.name}: offset {offset} is outside "
                 f"[{self.log_start_offset}, {log_end_offset}]"
             )
         if offset >= end_offset or offset == log_end_offset:
@@ -321,20 +326,20 @@ class PartitionLog:
             if self.sync.is_closed:
                 raise LogClosed(f"{self.directory.name} is closed") from error
             if isinstance(error, FileNotFoundError):
-                # Somebody has removed an old segment: damage, which costs those who read it.
+                # Someone removed an old segment: damage that affects its readers.
                 raise CorruptRecord(f"{error.filename} is gone") from error
             raise storage_failure(error, self.directory.parent, self.directory.name) from error
 
     def offset_for_timestamp(
         self, timestamp: int, end_offset: int
     ) -> Steps[TimestampedOffset | None]:
-        """The first record below end_offset whose timestamp is not below this one."""
+        """The first record below end_offset with at least this timestamp."""
         segments = list(self._segments.all)
         found = yield from find_timestamp(segments, timestamp, self.log_start_offset)
         return found if found is not None and found.offset < end_offset else None
 
     def max_timestamp_offset(self, end_offset: int) -> Steps[TimestampedOffset | None]:
-        """The first record that has the largest timestamp of the log."""
+        """The first record with the largest timestamp of the log."""
         start = self.log_start_offset
         if start == self.log_end_offset:
             return None
@@ -345,7 +350,7 @@ class PartitionLog:
         return self.leader_epochs.end_offset_for(leader_epoch, self.log_end_offset)
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """What read_committed may see: nothing at or after the first open transaction."""
+        """The limit for read_committed: nothing at or after the first open transaction."""
         producers = self.producers
         if not producers.ongoing and not producers.unreplicated:
             return high_watermark
@@ -357,24 +362,23 @@ class PartitionLog:
     def end_of_slice(self, first_offset: int, records: FileSlice) -> int:
         """An offset at or after the end of what `read` returned for this offset.
 
-        Told by the index, not by the batches: the next entry, or the next segment's beginning.
+        Uses the index, not the batches: the next entry, or the start of the next segment.
         """
         return self._reader.end_of_slice(first_offset, records, self.log_end_offset)
 
     def aborted_transactions(self, first_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Aborted transactions with records in a range that is handed to a read_committed
-        consumer."""
+        """Aborted transactions with records in a range for a read_committed consumer."""
         return self._segments.aborted_transactions(first_offset, end_offset)
 
     def batches(
         self, first_offset: int, end_offset: int
     ) -> Iterator[tuple[Segment, int, BatchHeader]]:
-        """Every batch that holds an offset of the range: its segment, position and header."""
+        """Every batch that overlaps the range: its segment, position and header."""
         return self._segments.batches(first_offset, end_offset)
 
     @property
     def damaged_batches(self) -> int:
-        """How many batches reads have found that the disk has changed."""
+        """How many batches reads have found damaged."""
         return len(self._reader.damaged)
 
     @property
@@ -383,13 +387,13 @@ class PartitionLog:
 
     @property
     def appended_bytes(self) -> int:
-        """What is there and what retention and compaction have taken since the log was opened."""
+        """Current size plus what retention and compaction have removed since the log was opened."""
         return self._segments.size_bytes + self._segments.removed_bytes
 
     # -- producer snapshots
 
     def take_snapshot(self) -> None:
-        """Write producer state as of the log end, so that a restart need not replay the log."""
+        """Writes producer state as of the log end, so that a restart need not replay the log."""
         if self._snapshot_due():
             self._snapshots.take(self.producers, self.log_end_offset)
 
@@ -399,17 +403,17 @@ class PartitionLog:
     # -- cutting
 
     def lower_recovery_point(self, offset: int) -> None:
-        """Before a truncation: nothing from the segment of this offset on counts as synced."""
+        """Before a truncation: nothing from this offset's segment on counts as synced."""
         self.sync.lower_recovery_point(offset)
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Drop the batch that holds this offset and all after: a follower that has diverged.
+        """Drops the batch with this offset and all after it, for a follower that has diverged.
 
-        The log then ends after its last whole batch, which is at or below the offset asked for.
-        LogManager.truncate_to is what to call: it lowers the recovery point on disk first.
+        The log then ends after its last whole batch, at or below the given offset. Call
+        LogManager.truncate_to instead, which first lowers the recovery point on disk.
         """
         if offset >= self.log_end_offset:
-            # An epoch that wrote nothing may still begin there, and contradict the leader's.
+            # An epoch without records may still start there, and conflict with the leader's.
             self._forget_epochs_from(offset)
             return
         if offset <= self._segments.base_offsets[0]:
@@ -423,7 +427,7 @@ class PartitionLog:
             self._check_open()
             raise LogDirFailure(self.directory.parent, f"truncation: {error}") from error
         except CorruptRecord as error:
-            raise StorageError(f"{self.directory} cannot be truncated: {error}") from error
+            raise StorageError(f"could not truncate {self.directory}: {error}") from error
 
     def _forget_epochs_from(self, offset: int) -> None:
         try:
@@ -432,8 +436,10 @@ class PartitionLog:
             raise LogDirFailure(self.directory.parent, f"truncation: {error}") from error
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
-        """Drop everything and go on at this offset: a follower whose leader no longer has what it
-        needs."""
+        """Drops everything and continues at this offset.
+
+        For a follower whose leader no longer has the records it needs.
+        """
         try:
             with self.sync.truncating():
                 drop_segments(self._segments, 0)
@@ -468,9 +474,9 @@ class PartitionLog:
         self._segments.add(segment)
 
     def advance_log_start(self, offset: int) -> None:
-        """Records below this offset are gone for readers (DeleteRecords, or the leader said so).
+        """Hides records below this offset from readers (DeleteRecords, or as the leader did).
 
-        The segments go with the next retention; the next checkpoint of LogManager has the offset.
+        The next retention removes the segments; the next checkpoint of LogManager has the offset.
         """
         if offset > self.log_end_offset:
             raise OffsetOutOfRange(
@@ -481,21 +487,25 @@ class PartitionLog:
             self._forget_old_epochs()
 
     def _forget_old_epochs(self) -> None:
-        """On a full disk later: an epoch too many at the start does no harm, the next start drops
-        it."""
+        """On a full disk this happens later.
+
+        An extra epoch at the start is harmless, and the next start drops it.
+        """
         with contextlib.suppress(OSError):
             self.leader_epochs.truncate_from_start(self.log_start_offset)
 
     def detach_oldest(self, count: int, now_ms: int) -> list[Segment]:
-        """Take the oldest segments out of the log, for `retire`: after a crash in between they are
-        there again, and due again."""
+        """Takes the oldest segments out of the log, for `retire`.
+
+        After a crash in between they return, and are due again.
+        """
         if count == len(self.segments):
             try:
                 self.roll(now_ms)
             except DiskFull:
                 if count == 1:
                     raise
-                # The others make the room that this one needs, the next time.
+                # The others free the space that this one needs next time.
                 count -= 1
         detached = self.segments[:count]
         self._segments.forget_first(count)
@@ -504,16 +514,17 @@ class PartitionLog:
             self.log_start_offset = first_offset
             self._forget_old_epochs()
         with contextlib.suppress(OSError):
-            # Those that stay are removed by the next start.
+            # The next start removes the rest.
             self._snapshots.keep_from(first_offset)
         return detached
 
     def retire(self, segments: list[Segment]) -> RetiredSegments:
-        """Rename the files of detached segments; blocks while a sync still uses them, and is called
-        from a thread. LogClosed when the log has been deleted meanwhile: its folder may be
-        another's now.
+        """Renames the files of detached segments.
 
-        Reads under way may still hold the files, so the caller removes them after
+        Blocks while a sync uses them, so call it from a thread.
+
+        Raises LogClosed if the log was deleted meanwhile: its folder may belong to another log now.
+        Reads in progress may still hold the files, so the caller removes them after
         file.delete.delay.ms.
         """
         try:
@@ -533,15 +544,17 @@ class PartitionLog:
     # -- compaction
 
     def swap_in(self, cleaned: Segment, replaced: list[Segment]) -> bool:
-        """Let a compacted segment take the place of those it was made from, for all reads from now
-        on; False when they are no longer there. Its files get their names in `finish_swap`."""
+        """Replaces segments by the compacted one for all reads from now on.
+
+        False if they are no longer there. `finish_swap` renames its files.
+        """
         if self.is_truncating or not self._segments.replace(replaced, cleaned):
             return False
         self._reader.forget_tail()
         return True
 
     def finish_swap(self, cleaned: Segment, replaced: list[Segment]) -> RetiredSegments:
-        """After `swap_in`, make it so on the disk; blocks, and is called from a thread."""
+        """After `swap_in`, applies it on disk. Blocks, so call it from a thread."""
         try:
             with self.sync.using_files():
                 self._check_open()
@@ -555,8 +568,10 @@ class PartitionLog:
     # -- ending
 
     def close(self, now_ms: int, *, clean: bool = True) -> None:
-        """Close the files. A clean close leaves indexes and a snapshot that make recovery
-        needless."""
+        """Closes the files.
+
+        A clean close leaves indexes and a snapshot, so no recovery is needed.
+        """
         try:
             if clean and self.log_end_offset > self.sync.recovery_point:
                 self.fsync(now_ms)
@@ -570,10 +585,10 @@ class PartitionLog:
             self.sync.close_files()
 
     def delete(self) -> Path:
-        """Rename the folder, with `-delete` at its end; the caller removes it later, in a thread.
+        """Renames the folder with a `-delete` suffix. The caller removes it later, in a thread.
 
-        Who uses files of the log at this moment, to sync or to rename them, fails as it should;
-        `wait_until_unused` says when that is over.
+        Threads that sync or rename files of the log at this moment fail as they should.
+        `wait_until_unused` returns when they are done.
         """
         self.sync.close_files()
         target = self.directory.with_name(name_aside(self.directory.name, DELETE_SUFFIX))
@@ -584,8 +599,10 @@ class PartitionLog:
         return target
 
     def become(self, current: PartitionLog) -> None:
-        """Of a copy that has all records of another log: be that log in everything else, too. What
-        is known of producers and of epochs is more than the batches tell."""
+        """For a copy that has all records of another log: becomes that log in every other respect.
+
+        The state of producers and epochs is more than the batches show.
+        """
         try:
             self.leader_epochs.take_over(current.leader_epochs)
             self.producers = current.producers
@@ -596,7 +613,7 @@ class PartitionLog:
             raise storage_failure(error, self.directory.parent, self.directory.name) from error
 
     def move_to(self, directory: Path) -> None:
-        """Rename the folder, while the log goes on."""
+        """Renames the folder while the log stays in use."""
         try:
             self._files.rename(self.directory, directory)
         except OSError as error:
@@ -609,7 +626,7 @@ class PartitionLog:
             segment.moved(directory)
 
     def wait_until_unused(self) -> None:
-        """Blocks until no thread uses files of the log; after `delete` none begins to."""
+        """Blocks until no thread uses files of the log. After `delete` none starts to."""
         with self.sync.using_files():
             pass
 
@@ -623,9 +640,9 @@ class PartitionLog:
         return self.sync.flush_due(self.log_end_offset, self.config, now_ms)
 
     def fsync(self, now_ms: int | None = None) -> int:
-        """Make everything written before this call durable; returns the log end that is.
+        """Makes everything written before this call durable. Returns the durable log end.
 
-        Blocks, and is called from a thread while the loop goes on appending.
+        Blocks, so call it from a thread while the loop keeps appending.
         """
         return self.sync.fsync(lambda: self.log_end_offset, now_ms)
 
@@ -633,5 +650,5 @@ class PartitionLog:
         return self.sync.names_due(self.config, now_ms)
 
     def sync_names(self) -> None:
-        """Make the names of all segments durable (blocks)."""
+        """Makes the names of all segments durable (blocks)."""
         self.sync.sync_names()

@@ -1,7 +1,7 @@
-"""Segments that have left a log: renamed at once, removed later.
+"""Segments that have left a log: renamed immediately, removed later.
 
-Made by PartitionLog for retention and compaction_swap.py for the cleaner; the broker calls `remove`
-after file.delete.delay.ms.
+Created by PartitionLog for retention and by compaction_swap.py for the cleaner. The broker calls
+`remove` after file.delete.delay.ms.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class RetiredSegments:
         return len(self._segments)
 
     def remove(self) -> None:
-        """Close and remove the files; blocks, so not on the loop."""
+        """Closes and removes the files. Blocks, so not on the loop."""
         for segment in self._segments:
             segment.close_file()
         for path in self._paths:

@@ -1,7 +1,7 @@
 """One segment of a log: the file of batches and its three indexes.
 
-Called by partition_log.py and recovery.py. Appends know their header already and do nothing per
-record; reads find a position by the sparse index and a short walk over headers.
+Called by partition_log.py and recovery.py. Appends already know their header and do nothing per
+record. Reads find a position with the sparse index and a short walk over headers.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from floodmark.vocabulary import NO_TIMESTAMP
 logger = logging.getLogger(__name__)
 # Enough for the usual distance between two index entries and the batch across it.
 _WALK_BYTES: Final = 8192
-# Larger batches are worth a read of their own.
+# Larger batches are worth a separate read.
 TAIL_BYTES: Final = 4096
 _UNKNOWN: Final = -2
 SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex")
 
 
 def segment_path(directory: Path, base_offset: int, suffix: str) -> Path:
-    """`suffix` is one of SUFFIXES, with compaction's mark behind it while it works on the file."""
+    """`suffix` is one of SUFFIXES, followed by compaction's mark while it works on the file."""
     return directory / f"{base_offset:020d}{suffix}"
 
 
@@ -73,7 +73,7 @@ class Segment:
     def __init__(
         self, files: Files, directory: Path, base_offset: int, config: LogConfig, mark: str = ""
     ) -> None:
-        """`mark` stands behind all file names while compaction makes or swaps the segment."""
+        """`mark` follows all file names while compaction creates or swaps the segment."""
         self._files = files
         self._mark = mark
         self.directory = directory
@@ -81,24 +81,24 @@ class Segment:
         self.path = segment_path(directory, base_offset, ".log" + mark)
         self._file: File | None = None
         self.size_bytes = 0
-        # The last batch, if it is small, was appended just now, and somebody has read to the end of
-        # the log before: those who wait for it there are many, and a read takes as long as all the
-        # rest of the search.
+        # The last batch, if it is small, was just appended, and someone has read to the end of the
+        # log before. Many may wait for it there, and a read takes as long as the rest of the
+        # search.
         self.tail = b""
         self.tail_offset = 0
         self.is_read_to_its_end = False
         self.created_ms = 0
         self._index_interval_bytes = config.index_interval_bytes
         self._bytes_since_entry = 0
-        # Whether an index has no room for another entry; kept, because every append asks.
+        # Whether an index has no room for another entry; cached, because every append asks.
         self.is_full = False
         self._first_timestamp = _UNKNOWN
         self._max_timestamp = _UNKNOWN
         self._max_timestamp_offset = base_offset
         self._indexes_loaded = False
         self.verified = VerifiedRange(0)
-        # What the log knows and loaded batches are checked against: an offset that none of them
-        # reaches, and which epochs there were.
+        # What the log knows, to check loaded batches against: an offset that none of them reaches,
+        # and the existing epochs.
         self.offset_limit: int | None = None
         self.leader_epochs: LeaderEpochs | None = None
         limit_bytes = config.segment_index_bytes
@@ -125,7 +125,7 @@ class Segment:
         now_ms: int,
         mark: str = "",
     ) -> Segment:
-        """A new empty segment; when the disk refuses, nothing of it is left behind."""
+        """A new empty segment. If the disk refuses, leaves nothing behind."""
         segment = cls(files, directory, base_offset, config, mark)
         segment.created_ms = now_ms
         segment._indexes_loaded = True
@@ -147,9 +147,9 @@ class Segment:
     def load(
         cls, files: Files, directory: Path, base_offset: int, config: LogConfig, mark: str = ""
     ) -> Segment:
-        """An existing segment; its sparse indexes are read when first needed.
+        """An existing segment. Its sparse indexes are read on first use.
 
-        CorruptIndex when its transaction index is broken.
+        Raises CorruptIndex if its transaction index is corrupt.
         """
         segment = cls(files, directory, base_offset, config, mark)
         segment.size_bytes = files.size(segment.path)
@@ -161,14 +161,16 @@ class Segment:
 
     @property
     def file(self) -> File:
-        """The log file, opened when first used: old segments hold no descriptor until they are
-        read. Never made anew: what somebody has removed is lost, not empty."""
+        """The log file, opened on first use: old segments hold no descriptor until they are read.
+
+        Never created: a removed file is lost, not empty.
+        """
         if self._file is None:
             self._file = self._files.open(self.path, create=False)
         return self._file
 
     def is_of(self, records: FileSlice) -> bool:
-        """Whether a slice was cut from this segment."""
+        """Whether a slice belongs to this segment."""
         return records.file is self._file
 
     # -- appending
@@ -181,8 +183,10 @@ class Segment:
         max_timestamp: int,
         size_bytes: int,
     ) -> None:
-        """Write one batch that already carries its offset; on OSError the segment is unchanged in
-        memory."""
+        """Writes one batch that already has its offset.
+
+        On OSError the segment is unchanged in memory.
+        """
         (self._file or self.file).append(buffer)
         self.note(last_offset, max_timestamp, size_bytes)
         if self.is_read_to_its_end:
@@ -191,8 +195,10 @@ class Segment:
                 self.tail, self.tail_offset = bytes(buffer), base_offset
 
     def note(self, last_offset: int, max_timestamp: int, size_bytes: int) -> None:
-        """Account for a batch just written: size, largest timestamp and, now and then, an index
-        entry."""
+        """Accounts for a batch just written.
+
+        Size, largest timestamp and, now and then, an index entry.
+        """
         if max_timestamp > self._max_timestamp:
             self._max_timestamp = max_timestamp
             self._max_timestamp_offset = last_offset
@@ -213,8 +219,8 @@ class Segment:
         self.is_full = self.offset_index.is_full or self.time_index.is_full
 
     def cut_back(self) -> None:
-        """Take away what a failed write left behind the known end; a file that could not be opened
-        has got nothing."""
+        """Removes what a failed write left after the known end. A file that could not be opened got
+        nothing."""
         if self._file is not None:
             self._file.truncate(self.size_bytes)
 
@@ -226,9 +232,9 @@ class Segment:
         now_ms: int,
         config: LogConfig,
     ) -> bool:
-        """Whether a batch still belongs here, by size, by time and for the indexes.
+        """Whether a batch still fits here, by size, time and index space.
 
-        Time is that of the records where the first batch has one.
+        Uses the records' time if the first batch has one.
         """
         first_timestamp = self._first_timestamp
         if first_timestamp < 0:
@@ -244,20 +250,22 @@ class Segment:
         )
 
     def _begin_and_end(self, max_timestamp: int, now_ms: int) -> tuple[int, int]:
-        """Between which times the segment would lie with a batch of this timestamp."""
+        """The time range of the segment with a batch of this timestamp."""
         first_timestamp = self.first_timestamp
         if first_timestamp < 0:
             return self.created_ms, now_ms
         return first_timestamp, max_timestamp
 
     def _jitter_ms(self, limit_ms: int) -> int:
-        """A share of segment.jitter.ms that is the segment's own: what began together does not
-        roll together."""
+        """This segment's share of segment.jitter.ms.
+
+        Segments that started together do not roll together.
+        """
         return crc32(f"{self.directory.name} {self.base_offset}".encode()) % limit_ms
 
     @property
     def first_timestamp(self) -> int:
-        """The timestamp of the first batch, -1 when it has none or there is no batch."""
+        """The timestamp of the first batch; -1 if it has none or there is no batch."""
         if self._first_timestamp == _UNKNOWN:
             self._load_first_timestamp()
         return max(self._first_timestamp, NO_TIMESTAMP)
@@ -272,7 +280,7 @@ class Segment:
     # -- indexes
 
     def load_indexes(self) -> None:
-        """Read the index files; what does not fit the log is rebuilt from it."""
+        """Reads the index files. Rebuilds those that do not match the log."""
         if self._indexes_loaded:
             return
         try:
@@ -280,7 +288,7 @@ class Segment:
             self.time_index.load()
             refuse_cut_indexes(self, self._index_interval_bytes)
         except CorruptIndex as problem:
-            logger.warning("%s: indexes are made anew: %s", self.directory.name, problem)
+            logger.warning("%s: rebuilding indexes: %s", self.directory.name, problem)
             self.rebuild_indexes()
             return
         self._max_timestamp, self._max_timestamp_offset = self.time_index.last_entry()
@@ -288,15 +296,17 @@ class Segment:
         self._indexes_loaded = True
 
     def settle_indexes(self) -> None:
-        """Load index files that look lost, to rebuild them where nobody waits: recovery calls this
-        in its threads, and a rebuild takes seconds per gigabyte of small batches."""
+        """Loads index files that look lost, to rebuild them where nobody waits.
+
+        Recovery calls this in its threads. A rebuild takes seconds per gigabyte of small batches.
+        """
         if self.size_bytes > self._index_interval_bytes and (
             self.offset_index.is_doubtful() or self.time_index.is_doubtful()
         ):
             self.load_indexes()
 
     def rebuild_indexes(self) -> None:
-        """Make offset and time index anew from the batches; damaged ones have no part in it."""
+        """Rebuilds offset and time index from the batches, skipping damaged ones."""
         size_bytes = self.size_bytes
         try:
             self.start_over()
@@ -304,7 +314,7 @@ class Segment:
             while place is not None:
                 place = self._note_from(*place, size_bytes)
         except OSError:
-            # Perhaps no file could be opened: who comes next tries again.
+            # Perhaps no file could be opened: the next caller retries.
             self._indexes_loaded = False
             self._max_timestamp = _UNKNOWN
             raise
@@ -315,7 +325,7 @@ class Segment:
     def _note_from(
         self, position: int, base_offset: int, size_bytes: int
     ) -> tuple[int, int] | None:
-        """Note all batches from here on; where to go on behind a damaged one."""
+        """Accounts for all batches from here on. Returns where to continue after a damaged one."""
         self.size_bytes = position
         try:
             for _, header in self.headers(position, size_bytes, base_offset):
@@ -325,7 +335,7 @@ class Segment:
         return None
 
     def start_over(self) -> None:
-        """Forget size and index entries, to note every batch again."""
+        """Resets size and index entries, to account for every batch again."""
         self._indexes_loaded = True
         self.offset_index.reset()
         self.time_index.reset()
@@ -337,7 +347,7 @@ class Segment:
         self._max_timestamp_offset = self.base_offset
 
     def finish_indexes(self) -> None:
-        """Close the time index with the largest timestamp and write all indexes out."""
+        """Closes the time index with the largest timestamp and writes all indexes."""
         self.transaction_index.flush()
         if not self._indexes_loaded:
             return
@@ -348,21 +358,21 @@ class Segment:
 
     @property
     def largest_timestamp(self) -> int:
-        """The largest record timestamp, or -1 when no record has one."""
+        """The largest record timestamp, or -1 if no record has one."""
         if self._max_timestamp == _UNKNOWN:
             self.load_indexes()
         return self._max_timestamp
 
     def retention_timestamp(self) -> int:
-        """What retention by time looks at: the newest record, else the age of the file."""
+        """The time used for retention: the newest record's, otherwise the file's."""
         try:
             newest = self.largest_timestamp
             return newest if newest >= 0 else self._files.modified_ms(self.path)
         except FileNotFoundError:
             if not self._files.is_dir(self.directory):
-                # Moved away, perhaps for a moment: nothing can be said of what is in it.
+                # Moved away, perhaps temporarily: nothing is known about its contents.
                 raise
-            # Somebody has removed it: nothing is left to be kept.
+            # Someone removed it: there is nothing left to keep.
             return 0
 
     # -- reading
@@ -370,11 +380,12 @@ class Segment:
     def headers(
         self, position: int, end_position: int, base_offset: int | None = None
     ) -> Iterator[tuple[int, BatchHeader]]:
-        """Headers of the whole batches in a stretch of the file; those that an earlier run has left
-        are checked the first time. That may begin before the position, when nothing there says
-        what its offset must be and the caller does not either.
+        """Headers of the whole batches in a range of the file.
 
-        DamagedBatch at the first that the disk has changed.
+        Verifies those from an earlier run once.
+
+        Verification may start before the position if nothing there says what its offset must be,
+        and the caller does not either. Raises DamagedBatch at the first damaged batch.
         """
         verified = self.verified
         if position >= verified.trusted_from or verified.covers(position, end_position):
@@ -384,7 +395,7 @@ class Segment:
     def unchecked_headers(
         self, position: int, end_position: int
     ) -> Iterator[tuple[int, BatchHeader]]:
-        """For what has been checked: read in small chunks, because only headers are needed."""
+        """For verified data: read in small chunks, because only headers are needed."""
         chunk = b""
         chunk_start = position
         while end_position - position >= HEADER_BYTES:
@@ -403,8 +414,7 @@ class Segment:
             position = next_position
 
     def position_of(self, offset: int) -> int:
-        """Where the batch lies that holds this offset or the next one after it; the size when there
-        is none."""
+        """The position of the batch with this offset or the next one; the size if there is none."""
         self.load_indexes()
         place: tuple[int, int | None] = (self.offset_index.lookup(offset), None)
         while True:
@@ -420,7 +430,7 @@ class Segment:
                 return self.size_bytes
 
     def batch_size_at(self, position: int) -> int:
-        """The size of the batch at this position, 0 at the end."""
+        """The size of the batch at this position; 0 at the end."""
         front = self.file.pread(12, position)
         return 12 + int.from_bytes(front[8:12], "big") if len(front) == 12 else 0
 
@@ -444,7 +454,7 @@ class Segment:
     # -- cutting and ending
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the batch that holds this offset and all after it."""
+        """Drops the batch with this offset and all after it."""
         try:
             position = self.position_of(offset)
         except DamagedBatch as damage:
@@ -470,12 +480,17 @@ class Segment:
                     self._max_timestamp_offset = header.last_offset
 
     def fsync(self) -> None:
-        """The log file alone; the indexes of an unfinished segment are rebuilt after a crash."""
+        """Syncs only the log file.
+
+        The indexes of an unfinished segment are rebuilt after a crash.
+        """
         self.file.fsync()
 
     def fsync_indexes(self) -> None:
-        """For a finished segment, before the recovery point passes it: recovery will not look at it
-        again."""
+        """For a finished segment, before the recovery point passes it.
+
+        Recovery will not check it again.
+        """
         if self._indexes_loaded:
             self.offset_index.fsync()
             self.time_index.fsync()
@@ -493,8 +508,11 @@ class Segment:
         ]
 
     def rename(self, mark: str) -> None:
-        """Give the files another mark, or none: then the segment is the log's own. Blocks; its file
-        and its indexes must be open and loaded, because paths are wrong while this runs."""
+        """Changes the files' mark, or removes it: then the segment belongs to the log.
+
+        Blocks. Its file and indexes must be open and loaded, because paths are wrong while this
+        runs.
+        """
         for suffix, path in zip(SUFFIXES, self.paths(), strict=True):
             if self._files.exists(path):
                 target = segment_path(self.directory, self.base_offset, suffix + mark)
@@ -509,7 +527,7 @@ class Segment:
             index.renamed(segment_path(self.directory, self.base_offset, suffix + mark))
 
     def moved(self, directory: Path) -> None:
-        """The folder has got another name. The file may be open or not."""
+        """The folder has been renamed. The file may be open or not."""
         self.directory = directory
         self.path = segment_path(directory, self.base_offset, ".log" + self._mark)
         for index, suffix in (

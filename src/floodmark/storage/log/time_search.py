@@ -1,7 +1,7 @@
-"""Finds records by their timestamps, in steps: a batch may have to be unpacked for it.
+"""Finds records by timestamp, in steps, because a batch may have to be decompressed.
 
-Called by partition_log.py. The time index and the headers lead to the batch; only there records are
-looked at, without keeping any.
+Called by partition_log.py. The time index and the headers lead to the batch. Only there are records
+examined, without keeping any.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TimestampedOffset(NamedTuple):
 def find_timestamp(
     segments: Iterable[Segment], timestamp: int, first_offset: int
 ) -> Steps[TimestampedOffset | None]:
-    """The first record at or after first_offset whose timestamp is not below this one."""
+    """The first record at or after first_offset with at least this timestamp."""
     for segment in segments:
         if segment.largest_timestamp >= timestamp:
             found = yield from _first_since(segment, timestamp, first_offset)
@@ -42,16 +42,16 @@ def find_timestamp(
 def find_largest_timestamp(
     segments: Iterable[Segment], first_offset: int
 ) -> Steps[TimestampedOffset | None]:
-    """Of the first record that has it, among those at or after first_offset."""
+    """The first record with the largest timestamp, at or after first_offset."""
     largest: TimestampedOffset | None = None
-    # Of those with the same the earlier one stays in front.
+    # The sort is stable: with equal timestamps, the earlier segment comes first.
     for segment in sorted(segments, key=lambda one: one.largest_timestamp, reverse=True):
         timestamp = segment.largest_timestamp
         if largest is not None and timestamp <= largest.timestamp:
             break
         found = yield from _first_since(segment, timestamp, first_offset)
         if found is None:
-            # It was that of a record which DeleteRecords has taken.
+            # It belonged to a record that DeleteRecords has removed.
             timestamp = yield from _largest_since(segment, first_offset)
             if largest is None or timestamp > largest.timestamp:
                 found = yield from _first_since(segment, timestamp, first_offset)
@@ -60,7 +60,7 @@ def find_largest_timestamp(
 
 
 def _largest_since(segment: Segment, first_offset: int) -> Steps[int]:
-    """Of the records that DeleteRecords has left at the end of a segment."""
+    """Among the records that DeleteRecords has left at the end of a segment."""
     largest = NO_TIMESTAMP
     start = segment.position_of(first_offset)
     for number, (position, header) in enumerate(segment.headers(start, segment.size_bytes)):
@@ -79,7 +79,7 @@ def _largest_in(
     largest = NO_TIMESTAMP
     batch = segment.file.pread(header.size_bytes, position)
     try:
-        # No time is allowed: all of them are told.
+        # No timestamp is allowed, so all are reported.
         for noted in scan_records(batch, header, latest_ms=LEAST_MS - 1):
             for record in noted:
                 if header.base_offset + record.offset_delta >= first_offset:
@@ -93,7 +93,7 @@ def _largest_in(
 def _first_since(
     segment: Segment, timestamp: int, first_offset: int
 ) -> Steps[TimestampedOffset | None]:
-    """By the time index, and among records only in the batch that must have it."""
+    """Uses the time index, and examines records only in the batch that must have it."""
     segment.load_indexes()
     scan_from = max(segment.time_index.lookup(timestamp), first_offset)
     start = segment.offset_index.lookup(scan_from)
@@ -121,7 +121,7 @@ def _first_in(
                     )
             yield None
     except DecompressionTooLarge:
-        # Not looked into any further. A reader who begins with the batch misses nothing.
+        # Not examined any further. A reader who starts with the batch misses nothing.
         begin = max(header.base_offset, first_offset)
         return TimestampedOffset(header.max_timestamp, begin, header.partition_leader_epoch)
     return None

@@ -1,4 +1,4 @@
-"""What a truncation does to the files of a log, step by step.
+"""The steps of a truncation on the files of a log.
 
 Called by PartitionLog.truncate_to and truncate_fully_and_start_at, which hold the locks and own the
 offsets. Blocks.
@@ -17,7 +17,7 @@ from floodmark.storage.producers.producer_state import ProducerState
 
 
 def cut_batches(segments: LogSegments, offset: int) -> int:
-    """Drop the batch that holds this offset and all after; the offset where the log ends now."""
+    """Drops the batch with this offset and all after it. Returns the new end of the log."""
     drop_segments(segments, segments.slot_of(offset) + 1)
     active = segments.active
     active.truncate_to(offset)
@@ -25,7 +25,7 @@ def cut_batches(segments: LogSegments, offset: int) -> int:
 
 
 def drop_segments(segments: LogSegments, keep: int) -> None:
-    """Remove all but the first `keep`, with their files."""
+    """Removes all but the first `keep`, including their files."""
     for segment in segments.all[keep:]:
         segment.close_file()
         segment.remove_files()
@@ -44,10 +44,10 @@ def cut_state(
     log_end_offset: int,
     now_ms: int,
 ) -> None:
-    """After the batches are cut: epochs, snapshots and producers as they were at the new end."""
+    """After cutting the batches: restores epochs, snapshots and producers as of the new end."""
     leader_epochs.truncate_from_end(log_end_offset)
     snapshots.keep_between(log_start_offset, log_end_offset)
-    # A snapshot of the dropped future must not come back after a power loss.
+    # A snapshot of the dropped part must not return after a power loss.
     files.fsync_dir(directory)
     rebuild_producers(
         files,

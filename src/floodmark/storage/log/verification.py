@@ -1,16 +1,15 @@
-"""Checks the batches that an earlier run has left on the disk, before anybody relies on them.
+"""Verifies batches from an earlier run before anyone relies on them.
 
-Called by Segment.headers for what verified_range.py does not cover: so fetches, coordinators that
-load, searches by time and the rebuilding of producer state stand behind it. segment_recovery.py
-checks with it, too. Compaction checks what it copies by the checksum alone, and the first timestamp
-of a segment, which only decides when it is rolled and compacted, is read as it is.
+Called by Segment.headers for what verified_range.py does not cover. So it protects fetches, loading
+coordinators, searches by time and the rebuilding of producer state. segment_recovery.py uses it
+too. Compaction checks only the checksum of what it copies. The first timestamp of a segment, which
+only decides when it is rolled and compacted, is not verified.
 
-The checksum covers a batch from its attributes on. In front of it lie the length, which the
-checksum gives away, and two numbers that are judged by others: the base offset by the batches
-around it and the index, the leader epoch by the epochs of the log and the batches around it. These
-two can change unseen where nothing contradicts them: an offset that moves within a hole that
-compaction has left, and an epoch in a log whose list of epochs is lost, or one that becomes that of
-the batch behind it.
+The checksum covers a batch from its attributes on. Before it are the length, which the checksum
+reveals, and two numbers that are compared with others: the base offset with the adjacent batches
+and the index, the leader epoch with the log's epochs and the adjacent batches. These two can change
+unnoticed where nothing contradicts them: an offset that moves within a gap left by compaction, an
+epoch in a log whose list of epochs is lost, or one that turns into that of the next batch.
 """
 
 from __future__ import annotations
@@ -40,29 +39,29 @@ if TYPE_CHECKING:
     from floodmark.storage.log.segment import Segment
 
 _CHUNK_BYTES: Final = 1 << 18
-# Hardly any batch is larger; who claims to be is looked at piece by piece.
+# Hardly any batch is larger, so those that claim to be are read piece by piece.
 _LARGE_BYTES: Final = 1 << 24
-# How many index entries may fail to vouch for a place before it is looked for otherwise, and how
-# far the batches may reach that came in together: Kafka's followers fetch a mebibyte by default.
+# How many index entries may fail to confirm a position before another way is tried, and how far
+# batches appended together may reach: Kafka's followers fetch a mebibyte by default.
 _ENTRIES_TRIED: Final = 4
 APPENDED_BYTES: Final = 1 << 20
 
 
 class DamagedBatch(CorruptRecord):
-    """The disk has changed a batch. It is the only one at its place, or the first of several."""
+    """The disk has changed a batch: the only one at its position, or the first of several."""
 
     def __init__(
         self, path: Path, position: int, offset: int, reason: str, after: tuple[int, int] | None
     ) -> None:
-        """`after` is position and offset of the next batch that is whole, if one can be found."""
+        """`after` is the position and offset of the next intact batch, if one can be found."""
         advice = (
-            "the next whole batch cannot be found"
+            "the next intact batch cannot be found"
             if after is None
-            else f"consumers can go on at offset {after[1]}"
+            else f"consumers can continue at offset {after[1]}"
         )
         super().__init__(
-            f"{path}, position {position}, offset {offset}: {reason}. Nothing of it is served; "
-            f"{advice}, or the file can be replaced by a good copy while the broker is stopped"
+            f"{path}, position {position}, offset {offset}: {reason}. It is not served; "
+            f"{advice}, or replace the file by a good copy while the broker is stopped"
         )
         self.position = position
         self.offset = offset
@@ -72,9 +71,11 @@ class DamagedBatch(CorruptRecord):
 def checked_headers(
     segment: Segment, position: int, end_position: int, base_offset: int | None
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """Like Segment.headers, from this position or from a batch before it; DamagedBatch at the first
-    that is not what was written. `base_offset` is what the first must begin with, where the caller
-    knows."""
+    """Like Segment.headers, from this position or a batch before it.
+
+    Raises DamagedBatch at the first damaged one. `base_offset` is the first batch's base offset, if
+    the caller knows it.
+    """
     segment.load_indexes()
     verified = segment.verified
     walk = BatchWalk(segment, end_position)
@@ -95,7 +96,7 @@ def checked_headers(
         next_position, base_offset = position + header.size_bytes, header.next_offset
         verified.note(position, next_position, base_offset)
         if not segment.offset_index.fits(position, next_position, header.last_offset):
-            # It would lead reads astray.
+            # It would mislead reads.
             segment.rebuild_indexes()
         yield position, header
         position = next_position
@@ -108,12 +109,13 @@ def next_whole_batch(
     offset: int,
     indexed: Iterable[tuple[int, int]],
 ) -> tuple[int, int] | None:
-    """Position and offset of the first whole batch after a damaged one; only where a batch is known
-    to begin, because the data of records may look like batches.
+    """Position and offset of the first intact batch after a damaged one.
 
-    That is where the damaged one's own length leads, and where the index points: `indexed` has
-    positions with the last offsets of their batches. Somebody has to vouch for its offset, too,
-    which no checksum covers: the damage may reach into it.
+    Looks only where a batch is known to start, because record data may look like batches.
+
+    That is where the damaged one's length leads, and where the index points: `indexed` has
+    positions with the last offsets of their batches. Its offset also needs confirmation, because no
+    checksum covers it and the damage may reach it.
     """
     walk = BatchWalk(segment, end_position)
     front = walk.header_at(position)
@@ -135,25 +137,29 @@ def next_whole_batch(
 
 
 class BatchWalk:
-    """One pass over a stretch of a segment's file, read in chunks."""
+    """One pass over a range of a segment's file, read in chunks."""
 
     __slots__ = ("_chunk", "_chunk_start", "_end", "_holes_at_end", "_segment", "_vouched_epoch")
 
     def __init__(self, segment: Segment, end_position: int, *, holes_at_end: bool = True) -> None:
-        """Compaction may leave a hole before the last batch; `holes_at_end` says whether one that
-        nothing after it confirms is believed."""
+        """Compaction may leave a gap before the last batch.
+
+        `holes_at_end` says whether to accept one that nothing after it confirms.
+        """
         self._segment = segment
         self._holes_at_end = holes_at_end
-        # Not the segment's size, which is not known while its indexes are made anew.
+        # Not the segment's size, which is unknown while its indexes are rebuilt.
         self._end = end_position
-        # Of the batch before, when the next one had to vouch for it against the list of epochs.
+        # The previous batch's epoch, if the next one had to confirm it against the list of epochs.
         self._vouched_epoch: int | None = None
         self._chunk = b""
         self._chunk_start = 0
 
     def anchor(self, position: int) -> tuple[int, int]:
-        """Where to begin, and the base offset to be found there: at the position itself if somebody
-        vouches for its batch, else before it."""
+        """Where to start, and the base offset expected there.
+
+        At the position itself if its batch is confirmed, otherwise before it.
+        """
         segment = self._segment
         verified = segment.verified
         if position and verified.start <= position <= verified.end:
@@ -168,10 +174,10 @@ class BatchWalk:
         return 0, segment.base_offset
 
     def vouched_base(self, position: int, last_offset: int) -> int | None:
-        """The base offset of the whole batch at this position if its index entry vouches for it.
+        """The base offset of the intact batch at this position, if its index entry confirms it.
 
-        Kafka's entry has the last offset of all batches that were appended together: then they
-        follow each other without a hole up to that offset.
+        Kafka's entry has the last offset of all batches appended together, which then follow each
+        other without a gap up to that offset.
         """
         first = header = self.whole_at(position)
         reach = position + APPENDED_BYTES
@@ -186,7 +192,7 @@ class BatchWalk:
         return first.base_offset
 
     def check(self, position: int, base_offset: int) -> BatchHeader:
-        """The header of the batch at this position, which is what was written."""
+        """The verified header of the batch at this position."""
         segment = self._segment
         known = segment.verified.damaged.get((position, base_offset))
         if known is not None:
@@ -210,7 +216,7 @@ class BatchWalk:
         if not self._is_whole(position, header):
             return "the batch does not match its checksum"
         if not self._offset_fits(position, header, base_offset):
-            return f"the batch says that it begins at offset {header.base_offset}"
+            return f"the batch claims to begin at offset {header.base_offset}"
         if not self._epoch_fits(position, header):
             return f"the batch has the leader epoch {header.partition_leader_epoch}"
         return header
@@ -218,8 +224,10 @@ class BatchWalk:
     def is_believable(
         self, position: int, header: BatchHeader, damaged_offset: int, expected_offset: int
     ) -> bool:
-        """The offset of the whole batch behind a damaged one: it is what the damaged one lets
-        expect, or lies between that one and what comes next."""
+        """Whether the offset of the intact batch after a damaged one is plausible.
+
+        As the damaged one implies, or between that one and the next.
+        """
         if header.last_offset - self._segment.base_offset > MAX_RELATIVE_OFFSET:
             return False
         if header.base_offset == expected_offset > damaged_offset:
@@ -230,7 +238,7 @@ class BatchWalk:
         )
 
     def _limit_behind(self, position: int, header: BatchHeader) -> int | None:
-        """The offset that a batch must end at or before, if anything behind it says so."""
+        """The highest end offset a batch can have, if anything after it tells."""
         follower = self.header_at(position + header.size_bytes)
         if follower is not None and follower.magic == MAGIC:
             return follower.base_offset
@@ -244,19 +252,19 @@ class BatchWalk:
             or header.last_offset - self._segment.base_offset > MAX_RELATIVE_OFFSET
         ):
             return False
-        # A hole in front of it: compaction's work if it leaves room for what comes next, but an
-        # offset that a flipped bit has raised stands in the way of that.
+        # A gap before it: caused by compaction if it leaves room for what follows. An offset raised
+        # by a flipped bit does not.
         limit = self._limit_behind(position, header)
         if limit is None:
             return self._holes_at_end
         if header.next_offset > limit:
             return False
-        # Compaction was here, whatever the topic's policy is by now.
+        # Compaction was here, whatever the topic's policy is now.
         self._holes_at_end = True
         return True
 
     def _epoch_fits(self, position: int, header: BatchHeader) -> bool:
-        """The list of epochs may be what has changed: then the next batch settles it."""
+        """The list of epochs itself may be damaged: then the next batch settles it."""
         leader_epochs = self._segment.leader_epochs
         leader_epoch = header.partition_leader_epoch
         known = (
@@ -279,7 +287,7 @@ class BatchWalk:
         return memoryview(self._chunk)[inside : inside + header.size_bytes]
 
     def whole_at(self, position: int) -> BatchHeader | None:
-        """The header of the batch at this position if its checksum is right."""
+        """The header of the batch at this position, if its checksum is right."""
         header = self.header_at(position)
         if header is None or header.magic != MAGIC or not self._is_whole(position, header):
             return None
@@ -294,7 +302,7 @@ class BatchWalk:
         return crc_ok(self._chunk, inside, header)
 
     def _crc_in_pieces(self, position: int, header: BatchHeader) -> int:
-        """For a length that is perhaps wrong, so that the memory need not be there for it."""
+        """For a length that may be wrong, so that it does not need as much memory."""
         crc = 0
         at, end = position + CRC_START, position + header.size_bytes
         while at < end:
@@ -306,7 +314,7 @@ class BatchWalk:
         return crc
 
     def header_at(self, position: int) -> BatchHeader | None:
-        """What stands where a header would be; None at the end of the segment."""
+        """What is where a header would be; None at the end of the segment."""
         if self._end - position < HEADER_BYTES:
             return None
         inside = self._load(position, HEADER_BYTES)
@@ -315,7 +323,7 @@ class BatchWalk:
         return header_of(HEADER.unpack_from(self._chunk, inside))
 
     def _load(self, position: int, size_bytes: int) -> int:
-        """Have these bytes in the chunk; where they begin there."""
+        """Loads these bytes into the chunk. Returns their position in it."""
         inside = position - self._chunk_start
         if inside < 0 or len(self._chunk) - inside < size_bytes:
             wanted_bytes = min(self._end - position, max(_CHUNK_BYTES, size_bytes))

@@ -1,34 +1,36 @@
-"""What of a segment's file has been checked in this run of the broker.
+"""The part of a segment's file that was verified since the broker started.
 
-Kept by segment.py, asked by log_reader.py at every read: two comparisons where all is well.
+Kept by segment.py, used by log_reader.py for every read: two comparisons if all is well.
 """
 
 from __future__ import annotations
 
 
 class VerifiedRange:
-    """Bytes from `trusted_from` on were appended or checked since the start; of those below, the
-    stretch from `start` to `end` has been checked. One stretch is enough: whoever reads elsewhere
-    moves it there."""
+    """Bytes from `trusted_from` on were appended or verified since the start.
+
+    Below it, the range from `start` to `end` is verified. One range is enough: a reader elsewhere
+    moves it there.
+    """
 
     __slots__ = ("damaged", "end", "end_offset", "start", "trusted_from")
 
     def __init__(self, loaded_bytes: int) -> None:
-        """`loaded_bytes` is what an earlier run has left."""
+        """`loaded_bytes` is the size left by an earlier run."""
         self.trusted_from = loaded_bytes
         self.start = 0
         self.end = 0
-        # The offset that follows the stretch: what the batch at `end` must begin with.
+        # The offset after the range: the base offset of the batch at `end`.
         self.end_offset = 0
-        # Batches that are not whole, by their position and the offset that was looked for: why, and
-        # where the next whole one is. To find that out may take a look at all that follows.
+        # Damaged batches, by position and expected offset: the reason, and the position of the next
+        # intact one. Finding that may require reading everything that follows.
         self.damaged: dict[tuple[int, int], tuple[str, tuple[int, int]]] = {}
 
     def covers(self, start: int, end: int) -> bool:
         return start >= self.trusted_from or (self.start <= start and end <= self.end)
 
     def note(self, start: int, end: int, end_offset: int) -> None:
-        """A batch has been checked."""
+        """A batch has been verified."""
         if start == self.end:
             self.end, self.end_offset = end, end_offset
         elif not self.start <= start < self.end:
@@ -37,13 +39,13 @@ class VerifiedRange:
             self.trusted_from = self.start
 
     def trust_from(self, position: int) -> None:
-        """Recovery has checked everything from here to the end."""
+        """Recovery has verified everything from here to the end."""
         self.trusted_from = position
 
     def cut(self, size_bytes: int) -> None:
-        """The file ends here now; what is appended next was checked on its way in."""
+        """The file now ends here. Later appends were verified on their way in."""
         self.damaged.clear()
         self.trusted_from = min(self.trusted_from, size_bytes)
         if self.end > size_bytes:
-            # Where it ended is no longer the beginning of a batch that is known.
+            # Its end is no longer the start of a known batch.
             self.start = self.end = 0

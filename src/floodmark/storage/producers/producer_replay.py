@@ -1,7 +1,6 @@
-"""Producer state made from the log: batch by batch, and from the last snapshot on.
+"""Builds producer state from the log: batch by batch, starting at the last snapshot.
 
-Called by partition_log.py for what it appends and after a truncation, and by recovery.py when a log
-opens.
+Called by partition_log.py for appends and after a truncation, and by recovery.py when a log opens.
 """
 
 from __future__ import annotations
@@ -35,8 +34,7 @@ def note_batch(
     marker: EndTransactionMarker | None,
     segment: Segment | None,
 ) -> None:
-    """Take a written batch of a producer into its state; an abort goes to the segment's index as
-    well."""
+    """Adds a producer's written batch to its state. An abort also goes to the segment's index."""
     if not header.attributes & CONTROL_BIT:
         producers.update(header, base_offset)
         return
@@ -60,8 +58,10 @@ def note_batch(
 def replay_batch(
     producers: ProducerState, batch: Buffer, header: BatchHeader, segment: Segment | None
 ) -> None:
-    """Like note_batch, for a batch that carries its offset already; without a segment no index is
-    written."""
+    """Like note_batch, for a batch that already has its offset.
+
+    Without a segment, writes no index.
+    """
     if header.producer_id != NO_PRODUCER_ID:
         marker = decode_marker(batch) if header.attributes & CONTROL_BIT else None
         note_batch(producers, header, header.base_offset, marker, segment)
@@ -78,8 +78,10 @@ def rebuild_producers(
     end_offset: int,
     now_ms: int,
 ) -> None:
-    """Producer state as of end_offset: the newest snapshot at or below it, and the batches after
-    that."""
+    """Producer state as of end_offset.
+
+    The newest snapshot at or below it, plus the batches after it.
+    """
     if not _load_snapshot(files, directory, producers, end_offset, now_ms):
         producers.clear(first_offset)
     for slot, segment in enumerate(segments):
@@ -94,9 +96,8 @@ def rebuild_producers(
 
 
 def _replay_segment(segment: Segment, producers: ProducerState, end_offset: int) -> None:
-    """A batch that the disk has changed has no part in it. The worst that it may have been is the
-    end of a transaction, which then stays open: read_committed waits there, and reads nothing
-    wrong."""
+    """Skips damaged batches. At worst, one was the end of a transaction, which then stays open:
+    read_committed waits there, and reads nothing wrong."""
     place: tuple[int, int | None] | None = (0, None)
     while place is not None:
         try:
@@ -105,7 +106,7 @@ def _replay_segment(segment: Segment, producers: ProducerState, end_offset: int)
             _replay_from(segment, *place, producers, end_offset)
             return
         except DamagedBatch as damage:
-            logger.error("producer state is made without a batch: %s", damage)
+            logger.error("rebuilding producer state without a batch: %s", damage)
             place = damage.after
 
 

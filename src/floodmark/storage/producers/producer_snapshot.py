@@ -1,7 +1,7 @@
 """`.snapshot` files: producer state at an offset, in Kafka's format with its checksum.
 
-Written when a segment rolls and at a clean stop, read when a log opens or is truncated. Called by
-partition_log.py.
+Written when a segment rolls and at a clean shutdown, read when a log opens or is truncated. Called
+by partition_log.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CRC_END: Final = 6
 
 
 class CorruptSnapshot(Exception):
-    """The file cannot be trusted; an older one or the log itself must serve."""
+    """The file is unreliable; an older one or the log itself must do."""
 
 
 def snapshot_path(directory: Path, offset: int) -> Path:
@@ -62,7 +62,7 @@ def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
 
 def decode_snapshot(data: bytes) -> list[ProducerEntry]:
     if len(data) < _HEAD.size:
-        raise CorruptSnapshot(f"{len(data)} bytes are less than a header")
+        raise CorruptSnapshot(f"{len(data)} bytes are too few for a header")
     version, crc, count = _HEAD.unpack_from(data)
     if version != _VERSION:
         raise CorruptSnapshot(f"unknown version {version}")
@@ -74,8 +74,7 @@ def decode_snapshot(data: bytes) -> list[ProducerEntry]:
 
 
 def _entry(fields: tuple[int, ...]) -> ProducerEntry:
-    """In the order of Kafka's file: the last batch's sequence, offset and delta stand in the
-    middle."""
+    """In the order of Kafka's file: the last batch's sequence, offset and delta in the middle."""
     entry = ProducerEntry(fields[0])
     entry.producer_epoch = fields[1]
     last_sequence, last_offset, offset_delta = fields[2:5]
@@ -89,7 +88,7 @@ def _entry(fields: tuple[int, ...]) -> ProducerEntry:
 
 
 class ProducerSnapshots:
-    """The snapshots of one log, by their offsets; PartitionLog says when to take one."""
+    """One log's snapshots, by offset. PartitionLog says when to take one."""
 
     __slots__ = ("_directory", "_files", "_offsets")
 
@@ -99,22 +98,24 @@ class ProducerSnapshots:
         self._offsets = snapshot_offsets(files, directory)
 
     def moved(self, directory: Path) -> None:
-        """The folder has got another name."""
+        """The folder has been renamed."""
         self._directory = directory
 
     def is_due(self, log_end_offset: int, first_offset: int) -> bool:
-        """Whether the log has grown since the last one; a log without records needs none."""
+        """Whether the log has grown since the last one. A log without records needs none."""
         return log_end_offset > (self._offsets[-1] if self._offsets else first_offset)
 
     def take(self, producers: ProducerState, offset: int) -> None:
-        """Write the state as of this offset, so that a restart need not replay the log."""
+        """Writes the state as of this offset, so that a restart need not replay the log."""
         data = encode_snapshot(producers.entries.values())
         self._files.write_file_atomic(snapshot_path(self._directory, offset), data, sync=False)
         self._offsets.append(offset)
 
     def fsync_newest(self) -> None:
-        """Before batches go that it stands for; blocks, and is called from a thread. Where somebody
-        has removed it there is nothing to sync."""
+        """Before removing batches that it covers.
+
+        Blocks, so call it from a thread. If someone removed it, there is nothing to sync.
+        """
         if not self._offsets:
             return
         with suppress(FileNotFoundError):
@@ -126,7 +127,7 @@ class ProducerSnapshots:
             self._files.fsync_dir(self._directory)
 
     def keep_between(self, log_start_offset: int, log_end_offset: int) -> None:
-        """After a truncation: the others tell of what is gone."""
+        """After a truncation: the others describe what is gone."""
         for offset in self._offsets:
             if offset > log_end_offset or offset <= log_start_offset:
                 self._files.remove(snapshot_path(self._directory, offset))

@@ -1,7 +1,7 @@
-"""What each producer last wrote to a partition: sequences, epochs and open transactions.
+"""Each producer's last writes to a partition: sequences, epochs and open transactions.
 
-Called by partition_log.py: `check` before a batch is written, `update` after it. Duplicates of the
-last five batches are answered from here, also after retention removed them from the log.
+Called by partition_log.py: `check` before writing a batch, `update` after it. Detects duplicates of
+the last five batches, even after retention has removed them from the log.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from floodmark.storage.errors import (
     InvalidTransactionState,
     OutOfOrderSequence,
 )
-from floodmark.storage.producers.transaction_guards import Guard, TransactionGuard, Unguarded
+from floodmark.storage.producers.transaction_guards import AppendGuard, TransactionGuard, Unguarded
 from floodmark.vocabulary import NO_OFFSET, NO_PRODUCER_EPOCH, NO_SEQUENCE
 
-# A producer may have five requests under way, so any of the last five batches may come again.
+# A producer may have five requests in flight, so any of the last five batches may be repeated.
 BATCHES_KEPT: Final = 5
 _MAX_SEQUENCE: Final = (1 << 31) - 1
 _MAX_PRODUCER_EPOCH: Final = (1 << 15) - 1
 
 
 class AppendOrigin(Enum):
-    """Who appends, which decides what is checked: clients fully, coordinators by epoch."""
+    """Who appends, and thus what is checked: clients fully, coordinators by epoch."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -76,8 +76,8 @@ class ProducerEntry:
         self.coordinator_epoch = -1
         self.last_timestamp = -1
         self.transaction_first_offset = NO_OFFSET
-        # Replayed from a log that may not have its last batches any more, because nobody counted on
-        # it: its next sequence is not known.
+        # Replayed from a log that may lack its last batches, because they were no longer needed:
+        # its next sequence is unknown.
         self.has_expired = False
         self.batches: list[BatchMetadata] = []
 
@@ -97,7 +97,7 @@ class ProducerEntry:
             )
 
     def refuse_unless_expired(self, header: BatchHeader, expected: int) -> None:
-        """Kafka, too, takes any sequence of a producer that has expired, once it has noticed."""
+        """Like Kafka, accepts any sequence of an expired producer, once it has been noticed."""
         if not self.has_expired:
             raise OutOfOrderSequence(
                 f"producer {self.producer_id} sent sequence {header.base_sequence} in epoch "
@@ -121,7 +121,7 @@ class ProducerEntry:
 
 
 class ProducerState:
-    """All producers of a partition, with the transactions that hold back the last stable offset."""
+    """All producers of a partition, and the transactions that hold the last stable offset back."""
 
     __slots__ = ("end_offset", "entries", "expiration_ms", "guards", "ongoing", "unreplicated")
 
@@ -130,12 +130,12 @@ class ProducerState:
         self.entries: dict[int, ProducerEntry] = {}
         # First offset -> producer id of open transactions, in the order of their first offsets.
         self.ongoing: dict[int, int] = {}
-        # First offset -> marker offset of ended transactions that the high watermark has not
-        # passed yet: until then their end may still be lost.
+        # First offset -> marker offset of ended transactions that the high watermark has not passed
+        # yet: until then their end may be lost.
         self.unreplicated: dict[int, int] = {}
-        # Producer id -> the verification of a transaction that has nothing here yet.
+        # Producer id -> the verification of a transaction that has no records here yet.
         self.guards: dict[int, TransactionGuard] = {}
-        # While the state is made from the log: how far it has come.
+        # While rebuilding the state from the log: the progress.
         self.end_offset = 0
 
     def start_verification(
@@ -146,11 +146,13 @@ class ProducerState:
         now_ms: int,
         *,
         bumps_epoch: bool,
-    ) -> Guard:
+    ) -> AppendGuard:
         """The guard for a transactional batch whose transaction is to be verified now, or
         MUST_BE_OPEN when it is open here already: then there is nothing to verify.
 
-        Raises InvalidProducerEpoch for a batch that cannot be appended whatever the answer is.
+        MUST_BE_OPEN if it is already open here, so there is nothing to verify.
+
+        Raises InvalidProducerEpoch for a batch that cannot be appended in any case.
         """
         entry = self.entries.get(producer_id)
         if entry is not None:
@@ -169,10 +171,10 @@ class ProducerState:
         self,
         header: BatchHeader,
         origin: AppendOrigin = AppendOrigin.CLIENT,
-        guard: Guard = Unguarded.NOT_CHECKED,
+        guard: AppendGuard = Unguarded.NOT_CHECKED,
     ) -> BatchMetadata | None:
-        """The stored batch if this one is a repeat, None if it may be appended; AppendRefused
-        otherwise."""
+        """The stored batch if this one is a duplicate, None if it may be appended. Otherwise raises
+        AppendRefused."""
         entry = self.entries.get(header.producer_id)
         if self.guards or header.attributes & TRANSACTIONAL_BIT:
             if entry is not None:
@@ -180,13 +182,13 @@ class ProducerState:
                     duplicate = entry.find_duplicate(header)
                     if duplicate is not None:
                         return duplicate
-                # Before all else: from an old epoch the client recovers.
+                # Check this first: clients recover from an old epoch.
                 entry.check_epoch(header.producer_epoch)
             self._check_guard(entry, header, guard)
             if origin is AppendOrigin.CLIENT:
                 self._check_first_sequence(entry, header)
         if entry is None:
-            # No state, perhaps because it expired: Kafka takes any sequence then.
+            # No state, perhaps because it expired: Kafka then accepts any sequence.
             return None
         if origin is AppendOrigin.CLIENT:
             batches = entry.batches
@@ -204,7 +206,7 @@ class ProducerState:
                 if base_sequence != 0 and producer_epoch != NO_PRODUCER_EPOCH:
                     entry.refuse_unless_expired(header, 0)
             elif base_sequence != 0:
-                # The epoch is known from a marker alone: its first batch begins at 0.
+                # The epoch is known only from a marker: its first batch starts at 0.
                 entry.refuse_unless_expired(header, 0)
         else:
             entry.check_epoch(header.producer_epoch)
@@ -213,11 +215,13 @@ class ProducerState:
         ):
             raise InvalidTransactionState(
                 f"producer {header.producer_id} has an open transaction since offset "
-                f"{entry.transaction_first_offset} and sent a batch outside of it"
+                f"{entry.transaction_first_offset} but sent a batch outside it"
             )
         return None
 
-    def _check_guard(self, entry: ProducerEntry | None, header: BatchHeader, guard: Guard) -> None:
+    def _check_guard(
+        self, entry: ProducerEntry | None, header: BatchHeader, guard: AppendGuard
+    ) -> None:
         """Records of a transaction that is not open here need a verification that still holds."""
         if not header.attributes & TRANSACTIONAL_BIT or guard is Unguarded.NOT_CHECKED:
             return
@@ -236,7 +240,7 @@ class ProducerState:
             return
         sequence = header.base_sequence
         if guard.bumps_epoch and sequence != 0 and (entry is None or not entry.batches):
-            # Every epoch of the second version begins at 0; an expired state needs no mercy.
+            # Every epoch of the second version starts at 0, even after the state expired.
             expected = 0
         elif sequence > guard.lowest_sequence:
             expected = guard.lowest_sequence
@@ -249,11 +253,11 @@ class ProducerState:
     def check_marker(
         self, header: BatchHeader, marker: EndTransactionMarker, transaction_version: int
     ) -> None:
-        """Whether a coordinator's marker may be appended; AppendRefused otherwise.
+        """Raises AppendRefused unless a coordinator's marker may be appended.
 
-        From transaction version 2 on each transaction has an epoch of its own (KIP-890), so a
-        marker comes with a larger epoch than the data; an equal one is let through only as the
-        repeat of a marker already written.
+        Since transaction version 2 each transaction has its own epoch (KIP-890), so a marker has a
+        higher epoch than the data. An equal one is accepted only as a duplicate of a written
+        marker.
         """
         entry = self.entries.get(header.producer_id)
         if entry is None:
@@ -279,7 +283,7 @@ class ProducerState:
             )
 
     def update(self, header: BatchHeader, base_offset: int) -> None:
-        """Note a data batch that has been written at this offset."""
+        """Records a data batch written at this offset."""
         producer_id = header.producer_id
         entry = self.entries.get(producer_id)
         if entry is None:
@@ -312,7 +316,7 @@ class ProducerState:
     def update_marker(
         self, header: BatchHeader, marker: EndTransactionMarker, offset: int
     ) -> CompletedTransaction | None:
-        """Note a marker that has been written; the transaction it ended, if that had data here."""
+        """Records a written marker. Returns the ended transaction, if it had data here."""
         producer_id = header.producer_id
         entry = self.entries.get(producer_id)
         if entry is None:
@@ -333,7 +337,7 @@ class ProducerState:
         return CompletedTransaction(producer_id, first_offset, offset, is_aborted)
 
     def last_stable_offset_after(self, completed: CompletedTransaction) -> int:
-        """Where the last stable offset would stand if the high watermark were at the end."""
+        """The last stable offset if the high watermark were at the end."""
         for first_offset, producer_id in self.ongoing.items():
             if producer_id != completed.producer_id:
                 return first_offset
@@ -344,7 +348,7 @@ class ProducerState:
         self.unreplicated[completed.first_offset] = completed.last_offset
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """The first offset of a transaction that is open, or whose end is not replicated yet."""
+        """The first offset of a transaction that is open or whose end is not replicated yet."""
         if self.unreplicated:
             done = [first for first, last in self.unreplicated.items() if last < high_watermark]
             for first_offset in done:
@@ -356,8 +360,8 @@ class ProducerState:
         return first
 
     def expire(self, now_ms: int) -> None:
-        """Forget producers that have been silent for producer.id.expiration.ms and have nothing
-        open."""
+        """Drops producers that have been silent for producer.id.expiration.ms and have no open
+        transaction."""
         expired = [
             producer_id
             for producer_id, entry in self.entries.items()
@@ -370,8 +374,10 @@ class ProducerState:
                 del self.guards[producer_id]
 
     def note_expired(self, now_ms: int) -> None:
-        """After a replay: cleaning and retention do not spare the last batch of a producer that has
-        expired. What is there still tells its repeats."""
+        """After a replay: cleaning and retention may remove the last batch of an expired producer.
+
+        What is left still identifies its duplicates.
+        """
         for entry in self.entries.values():
             entry.has_expired = self.is_expired(entry, now_ms)
 
@@ -389,7 +395,7 @@ class ProducerState:
         self.end_offset = end_offset
 
     def load(self, entries: list[ProducerEntry], end_offset: int, now_ms: int) -> None:
-        """Replace the state by that of a snapshot, without what has expired since."""
+        """Replaces the state by a snapshot's, without entries that have expired since."""
         self.clear(end_offset)
         for entry in entries:
             if not self.is_expired(entry, now_ms):

@@ -1,8 +1,8 @@
-"""Opening a partition's folder, after a clean stop or after any other.
+"""Opens a partition's folder, after a clean or unclean shutdown.
 
-After an unclean stop every batch from the segment of the recovery point on is checked; the log is
-cut before the first one that is broken or missing, and indexes, leader epochs and producer state
-are made anew. Called by PartitionLog.open.
+After an unclean shutdown, checks every batch from the recovery point's segment on. Cuts the log
+before the first corrupt or missing one, and rebuilds indexes, leader epochs and producer state.
+Called by PartitionLog.open.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class LoadedLog:
-    """What a folder held, ready to be a PartitionLog."""
+    """A folder's contents, ready to become a PartitionLog."""
 
     segments: list[Segment]
     producers: ProducerState
@@ -58,7 +58,7 @@ def load_log(
     log_start_offset: int,
     producer_expiration_ms: int,
 ) -> LoadedLog:
-    """Read a folder, make it whole, and tell where the log starts and ends."""
+    """Reads and repairs a folder, and finds the start and end of the log."""
     remove_leftovers(files, directory, config)
     opening = _Opening(
         files,
@@ -79,8 +79,10 @@ def load_log(
 
 
 class _Opening:
-    """A log on its way from its files to `LoadedLog`; the steps are taken in the order in which
-    they stand here."""
+    """A log on its way from its files to `LoadedLog`.
+
+    The steps run in the order they are defined.
+    """
 
     def __init__(
         self,
@@ -108,16 +110,16 @@ class _Opening:
         self._epochs_known = self._leader_epochs.load()
         self._end_offset = self._start_offset
         self._end_is_damaged = False
-        # Where a batch without records stands for the end of the log, which is lost.
+        # Where a batch without records stands for the lost end of the log.
         self._lost_from: int | None = None
         introduce(self._segments, self._leader_epochs)
 
     def _believable(self, log_start_offset: int) -> int:
-        """After a clean stop the recovery point is the log's end, and no log begins behind that."""
+        """After a clean shutdown the recovery point is the log end, and no log starts beyond it."""
         if not self._clean or not 0 < self._recovery_point < log_start_offset:
             return log_start_offset
         logger.error(
-            "%s: the checkpoint says that it begins at %d, but it ends at %d: all of it is kept",
+            "%s: the checkpoint has log start %d, but the log ends at %d: keeping all of it",
             self._directory.name,
             log_start_offset,
             self._recovery_point,
@@ -136,7 +138,7 @@ class _Opening:
         if not segments:
             return
         if self._clean and self._recovery_point > segments[-1].base_offset:
-            # A clean stop has left the end of the log there.
+            # A clean shutdown has recorded the end of the log there.
             segments[-1].offset_limit = self._recovery_point
         try:
             self._end_offset = segments[-1].next_offset()
@@ -153,9 +155,10 @@ class _Opening:
             self._end_offset = segments[-1].next_offset()
 
     def replace_lost_end(self) -> None:
-        """All below the recovery point was on the disk as it should be: so the log reached up to
-        there, though the way is not known. An offset that was given to a record is never given to
-        another."""
+        """Replaces a lost end, so that an offset assigned to a record is never reused.
+
+        Everything below the recovery point was on disk, so the log reached up to there.
+        """
         lost_from = self._end_offset
         if lost_from >= self._recovery_point:
             return
@@ -171,7 +174,7 @@ class _Opening:
         if segments and is_short and not self._end_is_damaged:
             self._lost_from = first_offset = lost_from
             if segments[-1].base_offset == lost_from:
-                # Its file is there, and empty.
+                # Its file exists and is empty.
                 _drop(segments, len(segments) - 1)
         self._add_segment(first_offset)
         introduce(segments, self._leader_epochs)
@@ -179,9 +182,9 @@ class _Opening:
     def settle_bounds(self) -> None:
         segments = self._segments
         if segments and self._end_offset < self._start_offset:
-            # DeleteRecords went further than what is left of the log.
+            # DeleteRecords went further than the rest of the log.
             logger.warning(
-                "%s: the log ends at %d and began at %d: it begins there again, empty",
+                "%s: the log ends at %d but started at %d: restarting it there, empty",
                 self._directory.name,
                 self._end_offset,
                 self._start_offset,
@@ -198,7 +201,7 @@ class _Opening:
         if not self._epochs_known:
             self._leader_epochs = _epochs_from_log(self._files, self._directory, self._segments)
             introduce(self._segments, self._leader_epochs)
-        # In one step: half a list would be taken for a whole one at the next start.
+        # In one step: at the next start, half a list would pass for a whole one.
         self._leader_epochs.write()
         self._leader_epochs.truncate_from_end(self._end_offset)
         self._leader_epochs.truncate_from_start(self._start_offset)
@@ -241,11 +244,12 @@ class _Opening:
         )
 
     def _recover(self, checked_from: int, recovery_point: int) -> None:
-        """Check the segments that reach above `checked_from`; cut the log at the first fault above
-        the recovery point.
+        """Checks the segments that reach above `checked_from`.
 
-        One that ends right there is checked, too: its indexes may have been finished after the last
-        sync.
+        Cuts the log at the first fault above the recovery point.
+
+        A segment that ends exactly there is checked too: its indexes may have been finished after
+        the last sync.
         """
         segments = self._segments
         if not segments:
@@ -256,9 +260,9 @@ class _Opening:
         )
         start_offset = segments[first].base_offset
         known_epochs = self._leader_epochs.copy()
-        # After a truncation the disk may keep the new epochs and the old batches: what is about to
-        # be checked says itself which epochs wrote it, or a follower would claim to agree with its
-        # leader.
+        # After a truncation the disk may keep the new epochs and the old batches. The batches being
+        # checked say themselves which epochs wrote them. Otherwise a follower would claim to agree
+        # with its leader.
         self._leader_epochs.forget_from(start_offset)
         for offset in snapshot_offsets(self._files, self._directory):
             if offset > start_offset:
@@ -300,8 +304,7 @@ class _Opening:
     def _is_hole_behind(self, slot: int, recovery_point: int) -> bool:
         """Whether batches are missing before the next segment because they never reached the disk.
 
-        Below the recovery point all of them did: a gap there is the work of retention or
-        compaction.
+        Below the recovery point all of them did: a gap there is due to retention or compaction.
         """
         if slot + 1 == len(self._segments):
             return False
@@ -333,10 +336,11 @@ def _drop(segments: list[Segment], keep: int) -> None:
 
 
 def _lead_over(segment: Segment, lost_from: int, end_offset: int, leader_epoch: int) -> None:
-    """Put a batch without records where the end of the log is lost, as compaction leaves them:
-    without one, who reads up to the end would wait there until the next append.
+    """Writes a batch without records where the end of the log is lost, like compaction does.
 
-    It is synced, because the end of the log is known by it from now on.
+    Without it, a reader up to the end would wait there until the next append.
+
+    It is synced, because it now defines the end of the log.
     """
     last_offset = end_offset - 1
     batch = encode_batch(
@@ -347,11 +351,10 @@ def _lead_over(segment: Segment, lost_from: int, end_offset: int, leader_epoch: 
 
 
 def _epochs_from_log(files: Files, directory: Path, segments: list[Segment]) -> LeaderEpochs:
-    """The epoch file is missing or broken: every epoch that wrote something stands in the
-    headers."""
+    """The epoch file is missing or corrupt: rebuilds the epochs from the headers."""
     found = LeaderEpochs(files, directory)
     for segment in segments:
-        # There is no list to check against before this one is complete.
+        # There is no list to check against until this one is complete.
         segment.leader_epochs = None
         place: tuple[int, int] | None = (0, segment.base_offset)
         while place is not None:
@@ -362,7 +365,7 @@ def _epochs_from_log(files: Files, directory: Path, segments: list[Segment]) -> 
 def _collect_epochs(
     segment: Segment, position: int, base_offset: int, found: LeaderEpochs
 ) -> tuple[int, int] | None:
-    """Where to go on behind a damaged batch, which has no part in it."""
+    """Where to continue after a damaged batch, which is skipped."""
     try:
         for _, header in segment.headers(position, segment.size_bytes, base_offset):
             found.begin(header.partition_leader_epoch, header.base_offset)
@@ -374,7 +377,7 @@ def _collect_epochs(
 def _remove_stray_snapshots(
     files: Files, directory: Path, segments: list[Segment], log_end_offset: int
 ) -> None:
-    """Keep the snapshots that lie at the start of a segment or at the end of the log."""
+    """Keeps the snapshots at the start of a segment or at the end of the log."""
     wanted = {segment.base_offset for segment in segments} | {log_end_offset}
     for offset in snapshot_offsets(files, directory):
         if offset not in wanted:

@@ -1,8 +1,8 @@
-"""Which files in a partition's folder are those of segments, and what is left of unfinished work.
+"""Identifies segment files in a partition's folder, and cleans up unfinished work.
 
-Compaction, retention and atomic writes mark files by their names while they are at work; the next
-start finishes or undoes what a crash has cut short. Called by recovery.py, which opens what is left
-then; those who put the marks take them from here.
+Compaction, retention and atomic writes mark files by name while they work. The next start finishes
+or undoes what a crash has interrupted. Called by recovery.py before it opens the segments. The code
+that sets the marks takes them from here.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ logger = logging.getLogger(__name__)
 DELETED_SUFFIX: Final = ".deleted"
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
-# What Files.write_file_atomic had not finished.
+# Unfinished writes of Files.write_file_atomic.
 _TEMPORARY_SUFFIX: Final = ".tmp"
 _OFFSET_DIGITS: Final = 20
 
 
 def base_offsets_in(files: Files, directory: Path) -> list[int]:
-    """The segments that have a log file; an index without one is an orphan and goes."""
+    """The segments with a log file. Removes orphaned indexes without one."""
     names, logs = _files_and_logs(files, directory)
     for name in names:
         if name[_OFFSET_DIGITS:] in SUFFIXES[1:] and name[:_OFFSET_DIGITS] not in logs:
@@ -38,14 +38,14 @@ def base_offsets_in(files: Files, directory: Path) -> list[int]:
 
 
 def log_paths(files: Files, directory: Path) -> list[Path]:
-    """The log files of the segments, in the order of their offsets."""
+    """The log files of the segments, in offset order."""
     _, logs = _files_and_logs(files, directory)
     return [directory / f"{stem}.log" for stem in sorted(logs)]
 
 
 def tell_of_lost_segments(files: Files, directory: Path) -> None:
-    """An index between two segments had one of its own. Retention takes only the first ones, and
-    after a crash only the last may be unfinished."""
+    """An index between two segments means that a log file is lost. Retention removes only the first
+    segments, and after a crash only the last may be unfinished."""
     names, logs = _files_and_logs(files, directory)
     first, last = min(logs, default=""), max(logs, default="")
     for name in names:
@@ -55,19 +55,19 @@ def tell_of_lost_segments(files: Files, directory: Path) -> None:
 
 
 def _files_and_logs(files: Files, directory: Path) -> tuple[list[str], set[str]]:
-    """The names of all segments' files, and the beginnings of those that are log files."""
+    """The names of all segment files, and the stems of log files."""
     names = [name for name in files.listdir(directory) if _is_of_segment(name)]
     return names, {name[:_OFFSET_DIGITS] for name in names if name[_OFFSET_DIGITS:] == ".log"}
 
 
 def _is_of_segment(name: str) -> bool:
-    """Whatever else somebody has left in the folder is none of our business."""
+    """Ignores any other file in the folder."""
     stem, dot, _ = name.partition(".")
     return bool(dot) and len(stem) == _OFFSET_DIGITS and stem.isdecimal() and stem.isascii()
 
 
 def remove_leftovers(files: Files, directory: Path, config: LogConfig) -> None:
-    """Finish what deletion and compaction had begun when the process ended."""
+    """Finishes deletions and compactions that were interrupted."""
     for name in (PARTITION_METADATA, EPOCHS_FILE):
         files.remove(directory / (name + _TEMPORARY_SUFFIX))
     names = [name for name in files.listdir(directory) if _is_of_segment(name)]
@@ -93,14 +93,16 @@ def remove_leftovers(files: Files, directory: Path, config: LogConfig) -> None:
 
 
 def _complete_swaps(files: Files, directory: Path, swaps: list[str], config: LogConfig) -> None:
-    """Compaction had finished its new segments: they replace those that they were made from."""
+    """Compaction had finished its new segments: they replace the ones they were made from."""
     ranges: list[tuple[int, int]] = []
     for name in swaps:
         if name.endswith(".log" + SWAP_SUFFIX):
             base_offset = int(name[:_OFFSET_DIGITS])
             end_offset = _swap_end(files, directory / name, base_offset)
             if end_offset is None and files.exists(segment_path(directory, base_offset, ".log")):
-                logger.error("%s is damaged; what it was made from stays", directory / name)
+                logger.error(
+                    "%s is damaged; keeping the segments it was made from", directory / name
+                )
                 _remove_swaps(files, directory, swaps)
                 return
             ranges.append((base_offset, end_offset or base_offset))
@@ -121,7 +123,7 @@ def _remove_swaps(files: Files, directory: Path, swaps: list[str]) -> None:
 
 
 def _swap_end(files: Files, path: Path, base_offset: int) -> int | None:
-    """The offset after the last batch, None when one of them is not whole."""
+    """The offset after the last batch, or None if one of them is damaged."""
     file = files.open(path)
     try:
         end = base_offset

@@ -1,6 +1,6 @@
-"""Checking one segment after a stop that was not clean: batch by batch, up to the first fault.
+"""Checks one segment after an unclean shutdown: batch by batch, up to the first fault.
 
-Called by recovery.py, which decides which segments to check and what becomes of those behind a
+Called by recovery.py, which decides which segments to check and what happens to those after a
 fault.
 """
 
@@ -33,11 +33,10 @@ def recover_segment(
     *,
     holes_at_end: bool,
 ) -> bool:
-    """Walk all batches with their checksums, rebuild the indexes, cut a broken tail; True when
-    there was none.
+    """Checks all batches, rebuilds the indexes, and cuts a corrupt tail. True if there was none.
 
-    Below the recovery point nothing can be torn: what is broken there has been changed by the disk.
-    It stays where it is, for reads to find, and the walk goes on behind it.
+    Below the recovery point nothing can be torn, so a fault there was caused by the disk. It stays
+    in place, for reads to find, and the walk continues after it.
     """
     size_bytes = segment.file.size()
     indexed = _index_entries(segment)
@@ -53,10 +52,10 @@ def recover_segment(
             else None
         )
         if after is None and scan.next_offset < recovery_point:
-            logger.error("%s: %s; what follows cannot be found", segment.path, fault)
+            logger.error("%s: %s; cannot find what follows", segment.path, fault)
             segment.size_bytes = trusted_from = size_bytes
             segment.offset_limit = segment.offset_limit or recovery_point
-            # The rest of it is there, though nobody can read it: no hole before the next segment.
+            # The rest is there, though unreadable: no gap before the next segment.
             producers.end_offset = segment.offset_limit
             break
         if after is None:
@@ -84,7 +83,7 @@ def recover_segment(
 
 
 def _index_entries(segment: Segment) -> list[tuple[int, int]]:
-    """Where batches begin, if the index that recovery is about to replace can be read."""
+    """Where batches start, if the index that recovery will replace is readable."""
     try:
         segment.offset_index.load(segment.size_bytes)
     except CorruptIndex:
@@ -93,7 +92,7 @@ def _index_entries(segment: Segment) -> list[tuple[int, int]]:
 
 
 class _Scan:
-    """The walk of recovery over one segment; it can go on behind a fault."""
+    """Recovery's walk over one segment. It can continue after a fault."""
 
     __slots__ = ("_leader_epochs", "_producers", "_segment", "_size_bytes", "_walk", "next_offset")
 
@@ -114,8 +113,10 @@ class _Scan:
         self.next_offset = segment.base_offset
 
     def run(self) -> str | None:
-        """Take in all batches from the segment's known end on; what is wrong with the first that
-        is not whole, which is there."""
+        """Reads all batches from the segment's known end on.
+
+        Returns what is wrong with the first damaged one, at that position.
+        """
         segment, leader_epochs = self._segment, self._leader_epochs
         while (position := segment.size_bytes) < self._size_bytes:
             header = self._walk.examine(position, self.next_offset)
@@ -129,9 +130,9 @@ class _Scan:
 
 
 def refuse_old_format(segment: Segment, position: int) -> None:
-    """Where a batch cannot be read: a whole message of magic 0 or 1 is data, not a fault.
+    """For an unreadable batch: an intact message of magic 0 or 1 is data, not a fault.
 
-    Such a message has its length where a batch has it, a CRC32 behind that and then the magic.
+    Such a message has its length in the same place as a batch, followed by a CRC32 and the magic.
     """
     front = segment.file.pread(_OLD_MAGIC_POSITION + 1, position)
     if len(front) <= _OLD_MAGIC_POSITION or front[_OLD_MAGIC_POSITION] > 1:

@@ -1,8 +1,8 @@
-"""How a broken transaction index is made anew, whatever happens meanwhile.
+"""Rebuilds a corrupt transaction index, even if interrupted.
 
-An index tells which transactions were aborted, and nothing else does once the recovery point has
-passed its segment. So a broken one is put aside under another name first; as long as that file is
-there, every start makes the indexes of the whole log anew from its markers. Called by recovery.py.
+Only the index tells which transactions were aborted, once the recovery point has passed its
+segment. So a corrupt one is first renamed. As long as that file exists, every start rebuilds the
+indexes of the whole log from its markers. Called by recovery.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ASIDE: Final = _SUFFIX + ".broken"
 
 
 def put_aside(files: Files, directory: Path, base_offsets: Sequence[int]) -> None:
-    """Rename the broken ones; that is on the disk before anybody writes to the others."""
+    """Renames the corrupt ones, durably, before anything writes to the others."""
     for base_offset in base_offsets:
         path = segment_path(directory, base_offset, _SUFFIX)
         try:
@@ -35,14 +35,14 @@ def put_aside(files: Files, directory: Path, base_offsets: Sequence[int]) -> Non
 
 
 def are_aside(files: Files, directory: Path) -> bool:
-    """Whether the indexes have yet to be made anew, by this start or by one that did not finish."""
+    """Whether the indexes still need rebuilding, by this start or an unfinished earlier one."""
     return any(name.endswith(_ASIDE) for name in files.listdir(directory))
 
 
 def made_anew(files: Files, directory: Path, segments: Sequence[Segment]) -> None:
-    """All of them are written; when they are on the disk, too, the broken ones can go."""
+    """All are written. Once they are also on disk, the corrupt ones can go."""
     for segment in segments:
-        # No later sync looks below the recovery point.
+        # No later sync covers what is below the recovery point.
         segment.fsync_indexes()
     files.fsync_dir(directory)
     for name in files.listdir(directory):
