@@ -1,8 +1,8 @@
 """Listens on one address and hands new connections round robin to the processors.
 
-Limits live here (SPEC N4): a connection above `max.connections.per.ip` is closed at once; when
-`max.connections` is reached the acceptor stops accepting until one closes, and the share of time
-that it was blocked is metered, as Kafka's acceptor does.
+Enforces the limits (SPEC N4): closes a connection above `max.connections.per.ip` immediately, and
+at `max.connections` stops accepting until one closes. Like Kafka's acceptor, it measures the share
+of time it was blocked.
 """
 
 from __future__ import annotations
@@ -26,19 +26,22 @@ from floodmark.occurrences import Occurrences
 logger = logging.getLogger(__name__)
 
 REST_S = 1.0
-"""How long an acceptor that cannot accept waits before it tries again."""
+"""How long an acceptor that cannot accept waits before it retries."""
 
 LEAST_BACKLOG = 1024
-"""Kafka's 50 are for an acceptor with a thread of its own. Ours takes turns with the requests: in a
-burst every connection that finds the queue full would be a second late."""
+"""Kafka's 50 assumes an acceptor with its own thread.
+
+Ours shares the loop with requests: in a burst, every connection that finds the queue full would be
+a second late.
+"""
 
 ACCEPTS_PER_WAKE_UP = 64
-"""Bounds how long a burst of new connections keeps the loop from serving old ones."""
+"""Bounds how long a burst of new connections keeps the loop from serving existing ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A name, a security protocol, and the address to bind. Port 0 takes a free one."""
+    """A name, a security protocol, and the address to bind. Port 0 picks a free port."""
 
     name: str
     security_protocol: str
@@ -103,7 +106,7 @@ class Acceptor:
         self._measured_since_ms = clock.monotonic_ms()
         self._problems = Occurrences()
         self._resting: asyncio.TimerHandle | None = None
-        # Connections that are closed later, because their address opens them too fast.
+        # Connections to close later, because their address opens them too fast.
         self._delayed: set[socket.socket] = set()
         self._socket = _bind(listener, backlog)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -126,7 +129,7 @@ class Acceptor:
             self._close_delayed(client)
 
     def blocked_share(self) -> float:
-        """Share of time since the last call in which `max.connections` kept this acceptor shut."""
+        """The share of time since the last call that `max.connections` blocked this acceptor."""
         now_ms = self._clock.monotonic_ms()
         blocked = self._blocked_ms
         if self._blocked_since_ms is not None:
@@ -137,7 +140,7 @@ class Acceptor:
         return min(share, 1.0)
 
     def unblock(self) -> None:
-        """There may be room again below `max.connections`."""
+        """There may be room below `max.connections` again."""
         if self._blocked_since_ms is None or self._loop is None or self._is_full():
             return
         self._blocked_ms += self._clock.monotonic_ms() - self._blocked_since_ms
@@ -153,7 +156,7 @@ class Acceptor:
         self._loop.remove_reader(self._socket.fileno())
         limits, name = self._limits, self.listener.name
         logger.warning(
-            "max.connections (%d) is reached: listener %s accepts no more until one closes",
+            "reached max.connections (%d): listener %s accepts no more until one closes",
             min(limits.max_connections, limits.max_per_listener.get(name, limits.max_connections)),
             name,
         )
@@ -175,7 +178,7 @@ class Acceptor:
                 return
 
     def _rests_for_its_rate(self) -> bool:
-        """Whether connections come too fast, so that this listener accepts nothing for a while."""
+        """Whether connections arrive too fast, so that this listener pauses accepting."""
         rates, loop = self._limits.rates, self._loop
         delay_ms = 0 if rates is None else rates.listener_delay_ms(self.listener.name)
         if not delay_ms:
@@ -195,8 +198,10 @@ class Acceptor:
         client.close()
 
     def _rest(self, problem: OSError) -> None:
-        """Out of file descriptors, most likely. The socket stays readable, so without a rest the
-        loop would do nothing but try."""
+        """Probably out of file descriptors.
+
+        The socket stays readable, so without a pause the loop would do nothing but retry.
+        """
         self._tell(problem)
         assert self._loop is not None
         self._loop.remove_reader(self._socket.fileno())
@@ -222,7 +227,7 @@ class Acceptor:
             times = self._problems.worth_telling(host)
             if times:
                 logger.warning(
-                    "too many connections from %s (max.connections.per.ip): closed, %d by now",
+                    "too many connections from %s (max.connections.per.ip): closed %d by now",
                     host,
                     times,
                 )
@@ -234,7 +239,7 @@ class Acceptor:
             return
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # A peer that lost its power while its request waits would never be missed.
+        # Otherwise we would never notice a peer that lost power during its request.
         client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         processor = self._processors[self._accepted % len(self._processors)]
         local = client.getsockname()
@@ -285,7 +290,7 @@ def _bind(listener: Listener, backlog: int) -> socket.socket:
         bound.setblocking(False)
     except OSError as error:
         bound.close()
-        # The system says what went wrong, but not with which of several listeners.
+        # The system says what went wrong, but not for which listener.
         text = f"cannot listen on {listener.host}:{listener.port}: {error.strerror}"
         raise OSError(error.errno, text) from error
     return bound

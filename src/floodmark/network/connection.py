@@ -1,10 +1,10 @@
-"""One client's connection: reads a request, is muted until its response is sent, reads the next.
+"""One client's connection: reads a request, stays muted until its response is sent, and repeats.
 
 Created and owned by a `network.processor.Processor`, served by `network.turns`. It receives from
-its port into its `FrameBuffer`; a whole frame goes to the request channel. `network.states` says
-what may happen when. A connection has at most one request under way, which keeps responses in the
-order of requests (SPEC N2), and starts no other while the peer does not take answers, so its memory
-is bounded by a request and the answers of one turn.
+its port into its `FrameBuffer`, and passes whole frames to the request channel. `network.states`
+defines what may happen when. A connection has at most one request in progress, which keeps
+responses in the order of requests (SPEC N2). It starts no other while the peer does not accept
+responses, so its memory is bounded by one request and the responses of one turn.
 """
 
 from __future__ import annotations
@@ -38,38 +38,41 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Reasons that differ in a number are of one kind: garbage brings another length each time.
+# Reasons that differ only in a number are of one kind: garbage has another length each time.
 _NUMBERS = re.compile(r"\d+")
 
 FRAMES_OF_A_TURN = range(16)
-"""A client that sends a thousand requests at once must not keep the others waiting for all."""
+"""A client that sends a thousand requests at once must not make the others wait for all."""
 
 
 class Prepared(Protocol):
-    """What the APIs have prepared for further requests of a peer (`apis.prepared`)."""
+    """What the APIs have prepared for a peer's further requests (`apis.prepared`)."""
 
     @property
     def generation(self) -> int:
-        """Of the ACLs and quotas under which the requests were prepared."""
+        """The generation of ACLs and quotas under which the requests were prepared."""
 
     @property
     def outcome_of(self) -> Callable[[memoryview], Outcome] | None:
-        """Gives the outcome of a prepared request, None for any other. None if there are none."""
+        """Returns the outcome of a prepared request, None for any other.
+
+        None if none is prepared.
+        """
 
 
 class Authentication(Protocol):
-    """What the APIs remember of a peer that authenticates by SASL."""
+    """What the APIs remember about a peer that authenticates with SASL."""
 
     @property
     def is_raw(self) -> bool:
-        """Whether the next frame is a bare token and no request."""
+        """Whether the next frame is a raw token instead of a request."""
 
     def close(self) -> None: ...
 
 
 @dataclass(slots=True)
 class Peer:
-    """Who is at the other end, for the APIs: they see this, never the socket."""
+    """The other end, as the APIs see it: they never see the socket."""
 
     connection_id: str
     host: str
@@ -80,24 +83,24 @@ class Peer:
     prepared: Prepared | None = None
     # None until the peer has authenticated; `authenticate` and `forget_principal` change it.
     principal: Principal | None = field(init=False)
-    # How far the peer is with SASL, for the APIs.
+    # The peer's SASL state, for the APIs.
     authentication: Authentication | None = None
-    # Called when the peer has authenticated, by who holds it to the limits of strangers.
+    # Called once the peer has authenticated, to lift the limits on unauthenticated peers.
     on_authenticated: Callable[[], None] | None = None
 
     def __post_init__(self) -> None:
         self.principal = ANONYMOUS if self.security_protocol == "PLAINTEXT" else None
 
     def authenticate(self, principal: Principal) -> None:
-        """The peer has proved who it is."""
+        """The peer has proved its identity."""
         self.principal = principal
         if self.on_authenticated is not None:
             self.on_authenticated()
 
     def forget_principal(self) -> None:
-        """The peer has to prove again who it is, and until then is a stranger."""
+        """The peer must authenticate again, and is unauthenticated until then."""
         self.principal = None
-        # Prepared requests pass no gate.
+        # Prepared requests skip the gates.
         self.prepared = None
 
 
@@ -131,7 +134,7 @@ class Connection:
     ) -> None:
         self.peer = peer
         self.state = NEW_STATE
-        # The state that decided what the port is watched for.
+        # The state that decided which port events we watch.
         self._watched = NEW_STATE
         self._processor = processor
         self._turns = turns
@@ -142,16 +145,16 @@ class Connection:
             self._frames.max_frame_bytes = min(max_frame_bytes, processor.strangers.max_frame_bytes)
             peer.on_authenticated = partial(self._lift_limit, max_frame_bytes)
         self._outbox = Outbox(port)
-        # The request that the channel had no room for.
+        # The request that the channel refused for lack of room.
         self._refused: memoryview | None = None
-        # Gives up the request that is parked.
+        # Abandons the parked request.
         self._abandon: Callable[[], None] | None = None
-        # Whether it was served since the last idle sweep, which then notes the time.
+        # Whether it was served since the last idle sweep, which then records the time.
         self.is_active = False
-        # Called once, when the port has taken all answers; for measuring request times.
+        # Called once, when the port has accepted all responses. For measuring request times.
         self.when_sent: Callable[[], None] | None = None
         self.last_active_ms = processor.clock.monotonic_ms()
-        # Since when the peer owes a proof of who it is, for the sweep.
+        # Since when the peer has been unauthenticated, for the sweep.
         self.stranger_since_ms: float | None = None if peer.principal else self.last_active_ms
 
     @property
@@ -160,11 +163,11 @@ class Connection:
 
     @property
     def is_paused(self) -> bool:
-        """Whether nothing is received at present, not even that the peer has closed its end."""
+        """Whether we currently receive nothing, not even that the peer has closed its end."""
         return self._watched.is_paused
 
     def start(self) -> None:
-        """OSError when the system cannot watch another socket."""
+        """Raises OSError if the system cannot watch another socket."""
         self._port.watch_receiving(partial(self._turns.receive, self))
 
     # Called by turns
@@ -200,7 +203,7 @@ class Connection:
         except (ConnectionError, TimeoutError):
             self.close()
         except OSError as problem:
-            self.abort(f"its answer cannot be sent: {problem}")
+            self.abort(f"its response cannot be sent: {problem}")
         if outbox.size_bytes or self.state.is_blocked:
             self.state = self.state.stuck if outbox.size_bytes else self.state.sent
             self._watch()
@@ -209,13 +212,13 @@ class Connection:
             when_sent()
 
     def send_rest(self) -> None:
-        # A peer that takes its answers slowly is not idle.
+        # A peer that accepts its responses slowly is not idle.
         self.is_active = True
         self.send()
         self.go_on()
 
     def close(self) -> None:
-        """Answers that the peer does not take at once are lost."""
+        """Drops responses that the peer does not accept immediately."""
         if not self.state.is_open:
             return
         self.state = self.state.closed
@@ -235,7 +238,7 @@ class Connection:
         self.peer.on_authenticated = None
 
     def _closed(self) -> None:
-        # It refers to the peer: kept, the two would wait for the garbage collector.
+        # It refers to the peer. Keeping it would leave both to the garbage collector.
         self.peer.prepared = None
         self.peer.on_authenticated = None
         if self.peer.authentication is not None:
@@ -248,7 +251,7 @@ class Connection:
     # Called by the request channel
 
     def respond(self, response: Response) -> None:
-        """Answers a request that has taken its time. The answer to a lost peer is dropped."""
+        """Sends the response to a deferred request. Drops it if the peer is lost."""
         if not self.state.is_open:
             return
         self._abandon = None
@@ -279,7 +282,7 @@ class Connection:
             self._watch()
 
     def abort(self, reason: str, last_words: Answer | None = None) -> None:
-        """Ends this connection, and only this one. `last_words` is an answer to send before."""
+        """Closes this connection, and only this one. Sends `last_words` first, if given."""
         if last_words is not None and self.state.is_open:
             self._outbox.add(last_words)
         times = self._processor.aborts.worth_telling(_NUMBERS.sub("#", reason))
@@ -317,7 +320,7 @@ class Connection:
     # The reading loop
 
     def _take_up(self) -> None:
-        """Works on what has been received. A blocked connection goes on with `send_rest`."""
+        """Works on received data. A blocked connection continues with `send_rest`."""
         try:
             self._advance()
         except FrameTooLarge as problem:
@@ -325,15 +328,17 @@ class Connection:
         except OSError as problem:
             self._cannot_read(problem)
         except MemoryError:
-            self.abort("there is no memory for its request or its answer")
+            self.abort("out of memory for its request or response")
         if self._frames.end or self._watched.is_paused:
             self._watch()
         if self._outbox.size_bytes and not self.state.is_blocked:
             self._turns.answered.append(self)
 
     def _advance(self) -> None:
-        """Submits frames until one has to wait, the peer stops taking answers, none is left, or it
-        is the others' turn. The answers are in the outbox then."""
+        """Submits frames until one must wait, none are left, or others get their turn.
+
+        Also stops when the peer stops accepting responses. The responses are in the outbox then.
+        """
         frames, outbox = self._frames, self._outbox
         for _ in FRAMES_OF_A_TURN:
             frame = frames.next_frame()
@@ -363,8 +368,11 @@ class Connection:
             self.close()
 
     def _take(self, response: Response | NoAnswerYet, frame: memoryview) -> bool:
-        """Takes what `submit` returned, other than an answer; False if the request is still under
-        way: it waits, it may have closed the connection, or the connection stays muted."""
+        """Handles a result of `submit` other than a response.
+
+        Returns False if the request is still in progress: it waits, may have closed the connection,
+        or the connection stays muted.
+        """
         if response is TAKEN:
             return False
         if response is NO_ROOM:
@@ -383,7 +391,7 @@ class Connection:
         self._refused = frame
 
     def _throttle(self, throttle_ms: int) -> None:
-        """Stay muted for a while (KIP-219): the request counts as under way although it has been
+        """Stays muted for a while (KIP-219): the request counts as in progress although it has been
         answered."""
         asyncio.get_running_loop().call_later(throttle_ms / 1000, self._throttle_is_over)
         self._watch()
@@ -394,8 +402,11 @@ class Connection:
             self._wait_for_next()
 
     def _end(self) -> None:
-        """The peer has closed its end. Like Kafka, we first serve the requests that it sent before:
-        a producer with acks=0 may just leave. A request that waits for an event is abandoned."""
+        """The peer has closed its end.
+
+        Like Kafka, we first serve the requests it sent before, because a producer with acks=0 may
+        just leave. A request that waits for an event is abandoned.
+        """
         frames = self._frames
         if frames.end > frames.held_end and self.state.may_finish:
             self.state = self.state.peer_left
@@ -405,13 +416,17 @@ class Connection:
             self.close()
 
     def _cannot_read(self, problem: OSError) -> None:
-        """A piece of a file in the answer was cut or closed, or its disk fails. The answers before
-        it are sent."""
-        self.abort(f"its answer cannot be read: {problem}")
+        """A file slice in the response was truncated or closed, or its disk failed.
+
+        Responses before it are sent.
+        """
+        self.abort(f"its response cannot be read: {problem}")
 
     def _watch(self) -> None:
-        """Updates what the port is watched for. Without room, in the buffer or in the channel,
-        nothing is received: back-pressure."""
+        """Updates the port events we watch.
+
+        Without room in the buffer or the channel, receives nothing, which is the back-pressure.
+        """
         self.state = state = self.state.full if self._frames.is_full else self.state.room
         if not state.is_open:
             return

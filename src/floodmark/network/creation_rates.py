@@ -1,7 +1,7 @@
-"""How fast connections may be opened: by one address, on one listener, on the broker (KIP-612).
+"""Limits how fast connections are opened: per address, per listener, per broker (KIP-612).
 
-Asked by the acceptors. A connection of an address that is too fast is closed after a while; a
-listener that is too fast accepts nothing for a while.
+Used by the acceptors. A connection from an address that is too fast is closed after a delay. A
+listener that is too fast pauses accepting.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from floodmark.clock import Clock
 from floodmark.security.rates import SampledRate, Windows
 
 MOST_ADDRESSES = 10_000
-"""Above this, addresses that are idle are forgotten, and then all."""
+"""Above this, idle addresses are dropped first, then all."""
 
 BROKER = ""
-"""Stands for all listeners together."""
+"""Stands for all listeners combined."""
 
 
 class CreationRates:
@@ -24,15 +24,18 @@ class CreationRates:
         self._windows = windows
         self.limit_of_address: Callable[[str], float | None] = lambda address: None
         self.limits_of_listeners: dict[str, float] = {}
-        """By name, and under `BROKER` for all together. Those without a limit are missing."""
+        """By name, and under `BROKER` for all combined. Names without a limit are absent."""
         self._addresses: dict[str, SampledRate] = {}
         self._listeners: dict[str, SampledRate] = {}
         self.throttled = 0
-        """How many connections were closed because of their address."""
+        """How many connections were closed because of their address's rate."""
 
     def address_delay_ms(self, address: str) -> int:
-        """Counts a connection; if it is one too many, how long to keep its client waiting before
-        it is closed, and it does not count."""
+        """Counts a connection.
+
+        If it exceeds the limit, does not count it, and returns how long to keep the client waiting
+        before closing it.
+        """
         limit = self.limit_of_address(address)
         if limit is None:
             return 0
@@ -48,7 +51,7 @@ class CreationRates:
         return delay_ms
 
     def listener_delay_ms(self, listener: str) -> int:
-        """Counts a connection; for how long the listener must not accept another."""
+        """Counts a connection. Returns how long the listener must not accept another."""
         now_ms, delay_ms = self._clock.monotonic_ms(), 0
         for name in (listener, BROKER):
             limit = self.limits_of_listeners.get(name)

@@ -1,17 +1,17 @@
-"""Bytes in, whole frames out. PURE: no sockets, no loop.
+"""Splits received bytes into frames. PURE: no sockets, no loop.
 
-A `FrameBuffer` is the receive buffer of one connection. `network.connection` receives straight into
-it and takes frames out of it as views, so that a produce request is never copied between the socket
-and the log file.
+A `FrameBuffer` is the receive buffer of one connection. `network.connection` receives directly into
+it and takes frames out as views, so a produce request is never copied between the socket and the
+log file.
 
 Three rules keep it small and safe:
 
-- It starts small and grows with the bytes that really arrive, never with the length that a peer
-  claims: a lying length field costs nothing.
-- A frame that was handed out stays where it is until `release()`: the connection is muted
-  meanwhile, so at most one frame is out at a time.
-- After a large frame the room is kept for the next one and given back by `shrink()` when the
-  connection goes quiet.
+- It starts small and grows with the bytes that actually arrive, never with the length a peer
+  claims: a false length costs nothing.
+- A frame stays in place until `release()`. The connection is muted meanwhile, so at most one frame
+  is out at a time.
+- After a large frame it keeps the space for the next one. `shrink()` frees it once the connection
+  is quiet.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from __future__ import annotations
 from struct import Struct
 
 INITIAL_BYTES = 4096
-"""Room of a fresh connection. Most requests fit; thousands of idle connections stay cheap."""
+"""The space of a new connection. Most requests fit, and idle connections stay cheap."""
 
 BUSY_BYTES = 64 * 1024
-"""Room as soon as a frame outgrows the first: several pipelined batches arrive in one read."""
+"""The space once a frame outgrows the first: several pipelined batches arrive in one read."""
 
 LENGTH_BYTES = 4
 _read_length = Struct(">i").unpack_from
 
 
 class FrameTooLarge(ValueError):
-    """The peer announced a frame that is negative or above `socket.request.max.bytes`."""
+    """The peer announced a frame size that is negative or above `socket.request.max.bytes`."""
 
 
 class FrameBuffer:
-    """`view[end:]` is where to receive next; who does moves `end`. The connection reads these
-    itself: every request passes here."""
+    """`view[end:]` is where to receive next; the receiver advances `end`. The connection accesses
+    these directly, because every request passes here."""
 
     __slots__ = ("_buffer", "_start", "end", "held_end", "max_frame_bytes", "view")
 
@@ -43,7 +43,7 @@ class FrameBuffer:
         self._allocate(INITIAL_BYTES)
         self._start = 0
         self.end = 0
-        # Behind the frame that is in use, or 0.
+        # The end of the frame in use, or 0.
         self.held_end = 0
 
     @property
@@ -55,7 +55,7 @@ class FrameBuffer:
         return len(self._buffer)
 
     def next_frame(self) -> memoryview | None:
-        """The next whole frame without its length field, or None when more bytes are needed.
+        """The next whole frame without its length field, or None if more bytes are needed.
 
         The view stays valid until `release()`, which must come before the next call.
         """
@@ -79,8 +79,10 @@ class FrameBuffer:
         return self.view[begin:frame_end]
 
     def release(self) -> None:
-        """The frame handed out last is done with: its bytes may be overwritten. Where nothing else
-        has come, `end` is 0 again."""
+        """Frees the last frame: its bytes may be overwritten.
+
+        If nothing else has arrived, `end` is 0 again.
+        """
         if self.held_end == self.end:
             self._start = self.end = 0
         else:
@@ -88,12 +90,12 @@ class FrameBuffer:
         self.held_end = 0
 
     def shrink(self) -> None:
-        """Gives back the room of large frames while nothing is in the buffer."""
+        """Frees the space of large frames while the buffer is empty."""
         if self.end == 0 and len(self._buffer) > INITIAL_BYTES:
             self._allocate(INITIAL_BYTES)
 
     def _make_room(self, frame_bytes: int) -> None:
-        """Ensures that receiving can go on: by moving what is there to the front, or by growing."""
+        """Makes room to receive more, by moving the data to the front or by growing."""
         capacity = len(self._buffer)
         if self._start + frame_bytes <= capacity:
             return

@@ -1,7 +1,7 @@
-"""The port of a PLAINTEXT listener: a TCP socket as it is.
+"""The port of a PLAINTEXT listener: a plain TCP socket.
 
-Made by `network.acceptor`. The broker's loop waits for the socket, and the kernel can send pieces
-of files to it.
+Created by `network.acceptor`. The broker's loop waits for the socket, and the kernel can send file
+slices to it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PlainPort:
         self._loop.remove_writer(self._socket.fileno())
 
     def close(self) -> None:
-        # First stop watching: the number may belong to another socket the next moment.
+        # Stop watching first: the descriptor may belong to another socket right after.
         self.ignore_receiving()
         self.ignore_sending()
         self._socket.close()

@@ -1,6 +1,6 @@
-"""Who a client is, as ACLs and quotas name it.
+"""A client's identity, as ACLs and quotas name it.
 
-The listener decides: on PLAINTEXT everybody is `ANONYMOUS`; TLS and SASL establish who it is.
+On PLAINTEXT listeners everybody is `ANONYMOUS`; TLS and SASL establish the identity.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ class Principal(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        """As ACLs and `super.users` write it."""
+        """In the format of ACLs and `super.users`."""
         return f"{self.kind}:{self.name}"
 
 

@@ -1,7 +1,7 @@
-"""Owns a share of the connections: creates them, counts their traffic, sweeps the idle ones.
+"""Owns a share of the connections: creates them, counts their traffic, closes idle ones.
 
 A processor stands for one of Kafka's network threads (`num.network.threads`). Here all of them
-live on the broker's one loop; what remains of the idea is the round robin share and the meters.
+share the broker's one loop. What remains is the round-robin distribution and the meters.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from floodmark.network.turns import Turns
 from floodmark.occurrences import Occurrences
 
 SHRINK_AFTER_QUIET_MS = 5_000
-"""A connection that was quiet for this long gives back the room of its largest request."""
+"""A connection quiet for this long frees the space of its largest request."""
 
 
 class StrangerLimits(NamedTuple):
-    """What a peer may cost before it has authenticated."""
+    """What a peer may use before it has authenticated."""
 
     max_frame_bytes: int = 512 * 1024
     timeout_ms: int = 30_000
@@ -56,7 +56,7 @@ class Processor:
         self._on_forget: dict[Connection, Callable[[], None]] = {}
 
     def adopt(self, peer: Peer, port: Port, on_closed: Callable[[], None]) -> None:
-        """Serves a connection that the acceptor has let in. OSError when the system cannot."""
+        """Serves an accepted connection. Raises OSError if the system cannot."""
         connection = Connection(self, self._turns, peer, port, self._channel, self._max_frame_bytes)
         connection.start()
         self.connections.add(connection)
@@ -73,15 +73,15 @@ class Processor:
         return sum(connection.state.is_muted for connection in self.connections)
 
     def sweep(self) -> None:
-        """Closes connections idle beyond `connections.max.idle.ms`; shrinks the quiet ones.
+        """Closes connections idle beyond `connections.max.idle.ms` and shrinks quiet ones.
 
-        A connection whose request is under way (a long poll, say) is not idle, as long as we would
-        notice the peer leaving.
+        A connection with a request in progress, such as a long poll, is not idle, as long as we
+        would notice that the peer leaves.
         """
         now_ms = self.clock.monotonic_ms()
         for connection in list(self.connections):
             if self._is_overdue(connection, now_ms):
-                connection.abort("it has not authenticated in time")
+                connection.abort("it did not authenticate in time")
                 continue
             if connection.state.is_muted and not connection.is_paused:
                 continue

@@ -1,19 +1,19 @@
-"""The one bounded queue between connections and handlers, and its meters.
+"""The bounded queue between connections and handlers, and its meters.
 
-A handler slot stands for one of Kafka's request handler threads (`num.io.threads`). All slots live
-on the broker's one loop. `submit` runs a request at once; if its work goes on after that, it takes
-a slot, and is queued (up to `queued.max.requests`) when none is free, so that a produce never waits
-behind the creation of topics. When the queue is full, connections are told to stop reading until
-there is room: back-pressure instead of memory.
+A handler slot stands for one of Kafka's request handler threads (`num.io.threads`). All slots share
+the broker's one loop. `submit` runs a request immediately. If its work continues after that, it
+takes a slot, or is queued (up to `queued.max.requests`) if none is free. So a produce never waits
+behind a topic creation. When the queue is full, connections stop reading until there is room:
+back-pressure instead of memory.
 
-What a handler returns says who owns the time until the answer:
+A handler's result determines what happens until the response:
 
-- bytes, or a list of parts with pieces of files: the answer, now;
-- None: there is no answer (a produce with acks=0);
-- `Throttled`: one of these, and then the connection stays muted for a while;
-- a `Promise` of the answer: the request waits for an event. Its slot is free again, its connection
+- bytes, or a list of parts with file slices: the response, now;
+- None: there is no response (a produce with acks=0);
+- `Throttled`: one of these, after which the connection stays muted for a while;
+- a `Promise` of the response: the request waits for an event. Its slot is free, its connection
   stays muted;
-- a coroutine: the request is to be worked on, and has a slot from its first step to its end.
+- a coroutine: the request needs work, and holds a slot from its first step to its end.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from floodmark.promise import Promise
 logger = logging.getLogger(__name__)
 
 TIMED_EVERY = 16
-"""One request of so many is timed, and stands for all of them: looking at the clock twice takes as
-long as a tenth of a small request."""
+"""One in this many requests is timed and stands for all: reading the clock twice costs a tenth of a
+small request."""
 
 
 class Throttled(NamedTuple):
-    """An answer, or none, after which nothing is read from its connection for a while (KIP-219)."""
+    """A response, or none, after which its connection is not read for a while (KIP-219)."""
 
     answer: Answer | None
     throttle_ms: int
@@ -48,13 +48,13 @@ Response: TypeAlias = "Answer | Throttled | None"
 
 
 class NoAnswerYet(Enum):
-    """What `submit` returns when there is no answer at once."""
+    """Returned by `submit` if there is no immediate response."""
 
     TAKEN = "the requester is told when the request is done"
     NO_ROOM = "nothing was taken; the requester is told when there is room"
 
 
-# Looking up a member of an enum takes as long as a call.
+# Looking up an enum member costs as much as a call.
 TAKEN: Final = NoAnswerYet.TAKEN
 NO_ROOM: Final = NoAnswerYet.NO_ROOM
 
@@ -64,8 +64,8 @@ Outcome: TypeAlias = "Response | Promise[Response] | Work"
 
 
 class CloseConnection(Exception):
-    """The connection has to end, because the request cannot be answered in its protocol, or after
-    `last_words`, the answer to it."""
+    """Closes the connection, because its protocol has no response to the request, or after sending
+    `last_words`, the response."""
 
     def __init__(self, reason: str, last_words: Answer | None = None) -> None:
         super().__init__(reason)
@@ -73,14 +73,14 @@ class CloseConnection(Exception):
 
 
 class Requester(Protocol):
-    """What the channel needs of a connection."""
+    """What the channel needs from a connection."""
 
     @property
     def connection_id(self) -> str: ...
     def respond(self, response: Response) -> None: ...
     def abort(self, reason: str, last_words: Answer | None = None) -> None: ...
     def parked(self, abandon: Callable[[], None]) -> None:
-        """The request waits; `abandon` is to be called when the peer leaves meanwhile."""
+        """The request waits. Call `abandon` if the peer leaves meanwhile."""
 
     def channel_has_room(self) -> None: ...
 
@@ -88,8 +88,12 @@ class Requester(Protocol):
 Handler: TypeAlias = Callable[[Any, memoryview], Outcome]
 
 
+def _refuse(_requester: Any, _frame: memoryview) -> Outcome:
+    raise CloseConnection("the broker is stopping")
+
+
 class RequestChannel:
-    """Runs requests in slots, queues what finds none, and measures how busy all of it is."""
+    """Runs requests in slots, queues the others, and measures the load."""
 
     def __init__(self, handler: Handler, *, slots: int, capacity: int, clock: Clock) -> None:
         self._handler = handler
@@ -112,14 +116,16 @@ class RequestChannel:
         return len(self._queue)
 
     def resize(self, slots: int) -> None:
-        """`num.io.threads` is dynamic in Kafka: a change takes effect at once."""
+        """`num.io.threads` is dynamic in Kafka: a change takes effect immediately."""
         self.slots = slots
         self._drain()
 
     def idle_share(self) -> float:
-        """What was to spare since the last call (RequestHandlerAvgIdlePercent), of whatever is
-        scarcest: CPU time of the loop, its time between requests (it may wait for a disk), slots
-        that no work holds."""
+        """The spare capacity since the last call (RequestHandlerAvgIdlePercent).
+
+        The minimum of the loop's CPU time, its time between requests (it may wait for a disk), and
+        free slots.
+        """
         now_ms, cpu_ms = self._clock.monotonic_ms(), self._clock.cpu_ms()
         elapsed_ms = max(now_ms - self._started_ms, 1e-6)
         computing_ms = cpu_ms - self._started_cpu_ms
@@ -129,7 +135,7 @@ class RequestChannel:
         return 1.0 - min(busy_ms / elapsed_ms, 1.0)
 
     def submit(self, requester: Requester, frame: memoryview) -> Response | NoAnswerYet:
-        """Takes the request if there is room, and returns the answer if there is one already."""
+        """Accepts the request if there is room. Returns the response if it is already there."""
         if self._queue and len(self._queue) >= self._capacity:
             self._refused.append(requester)
             return NO_ROOM
@@ -162,10 +168,12 @@ class RequestChannel:
             self._queue.append((requester, outcome))
 
     async def close(self) -> None:
-        """Ends what runs; what is queued is never begun, and nothing more is taken."""
+        """Stops running requests, never starts queued ones, and accepts no more."""
         self._capacity = 0
-        # A task that is cancelled before its first step never awaits its work, which Python warns
-        # of: let each begin.
+        # Connections are still open: what comes now must not begin.
+        self._handler = _refuse
+        # A task cancelled before its first step never awaits its work, which Python warns about. So
+        # let each one start.
         await asyncio.sleep(0)
         for _, work in self._queue:
             work.close()
@@ -211,7 +219,7 @@ class RequestChannel:
             self._drain()
 
     def _fail(self, requester: Requester, problem: BaseException) -> None:
-        """A defect of ours must cost one connection, never the broker, and must be loud."""
+        """A bug of ours must cost one connection, never the broker, and must be logged loudly."""
         self.internal_errors += 1
         times = self._failures.worth_telling(repr(problem))
         if times:

@@ -1,6 +1,6 @@
-"""The network side as one thing to start and stop: acceptors, processors and the rest of the room.
+"""Starts and stops the network side: acceptors, processors, request channel and the rest.
 
-Made by `broker.broker`, which injects the request handler; nothing in this room knows the APIs.
+Made by `broker.network_settings`, with the request handler; nothing in this room knows the APIs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from floodmark.network.turns import Turns
 from floodmark.patient_timer import PatientTimer
 
 SWEEP_INTERVAL_MS = 5_000
-"""How often idle connections are looked for: far below `connections.max.idle.ms`, nearly free."""
+"""How often to look for idle connections: far below `connections.max.idle.ms`, nearly free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +81,13 @@ class NetworkServer:
         return next(a.port for a in self.acceptors if a.listener.name == listener_name)
 
     def start(self) -> None:
-        """Starts accepting. The sockets were bound when the server was made."""
+        """Starts accepting. The constructor has bound the sockets."""
         for acceptor in self.acceptors:
             acceptor.start()
         self._sweep_later()
 
     def set_processors(self, count: int) -> None:
-        """Only before the start, while no processor has connections."""
+        """Call only before the start, while no processor has connections."""
         self.processors[:] = [
             Processor(
                 index,
@@ -108,7 +108,7 @@ class NetworkServer:
         per_address_overrides: dict[str, int],
         max_per_listener: dict[str, int],
     ) -> None:
-        """Other limits for those who come from now on; nobody who is there is sent away."""
+        """Changes the limits for future connections. Existing ones stay."""
         limits = self.limits
         limits.max_connections = max_connections
         limits.max_per_address = max_per_address

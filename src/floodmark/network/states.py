@@ -1,13 +1,13 @@
 """The states of a connection and the events that change them. PURE.
 
-`network.connection` holds one `State`. When an event happens, it takes the state that the tables
-name for that event, which is an attribute of the old one: `self.state = self.state.answered`.
-States come from nowhere else. For an event that the tables do not list there is no attribute: the
-AttributeError is a defect of ours and ends the connection.
+`network.connection` holds one `State`. When an event happens, it moves to the state that the tables
+name for that event, which is an attribute of the old one: `self.state = self.state.answered`. There
+is no other way to change state. An event that the tables do not list has no attribute: the
+AttributeError is a bug of ours and closes the connection.
 
 A connection has three sides. Each has a table, and each event belongs to one of them.
 
-`Request` is the request that the connection works on, one at a time (SPEC N2):
+`Request` is the request in progress, one at a time (SPEC N2):
 
     state    | SUBMITTED  ANSWERED  PARKED  REFUSED
     ---------+-------------------------------------
@@ -16,7 +16,7 @@ A connection has three sides. Each has a table, and each event belongs to one of
     PARKED   |            READY
     REFUSED  | WORKING
 
-`Receiving` is what comes from the peer:
+`Receiving` is the data from the peer:
 
     state    | FULL     ROOM     PEER_LEFT
     ---------+----------------------------
@@ -24,17 +24,17 @@ A connection has three sides. Each has a table, and each event belongs to one of
     PAUSED   | PAUSED   OPEN     ENDING
     ENDING   | ENDING   ENDING
 
-`Sending` is what goes to the peer:
+`Sending` is the data to the peer:
 
     state    | STUCK    SENT
     ---------+-----------------
     CLEAR    | BLOCKED  CLEAR
     BLOCKED  | BLOCKED  CLEAR
 
-CLOSED leads from every state to the state `CLOSED_STATE`, which ignores all further events: the
-answer of a request may come after the connection has gone.
+CLOSED leads from every state to `CLOSED_STATE`, which ignores all further events: the response to a
+request may arrive after the connection is gone.
 
-How the sides act together is in the facts that a `State` carries:
+A `State` carries facts that combine the sides:
 
     fact            | is true when
     ----------------+-----------------------------------------------------------------
@@ -46,8 +46,8 @@ How the sides act together is in the facts that a `State` carries:
     may_finish      | not PARKED and CLEAR: received requests are served after PEER_LEFT;
                     | otherwise the connection closes at once, and a long poll is abandoned
 
-Encryption adds no states. A TLS handshake, a write that first needs a read, and bytes that wait
-decrypted are the business of the port (`network.port`).
+Encryption adds no states. The port (`network.port`) deals with the TLS handshake, writes that first
+need a read, and decrypted bytes that wait.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ from typing import Any
 
 
 class Request(Enum):
-    READY = "no request is under way"
-    WORKING = "a request is under way"
+    READY = "no request is in progress"
+    WORKING = "a request is in progress"
     PARKED = "a request waits for an event and can be abandoned"
     REFUSED = "the channel has no room for the request"
 
@@ -66,21 +66,21 @@ class Request(Enum):
 class Receiving(Enum):
     OPEN = "bytes are received"
     PAUSED = "the receive buffer is full"
-    ENDING = "the peer has closed its end; what it sent before is served"
+    ENDING = "the peer has closed its end; earlier requests are served"
 
 
 class Sending(Enum):
-    CLEAR = "the peer has taken all answers that were sent"
-    BLOCKED = "the peer does not take answers"
+    CLEAR = "the peer has accepted all responses"
+    BLOCKED = "the peer does not accept responses"
 
 
 class Event(Enum):
-    """The value is the attribute of a `State` that holds the next one."""
+    """The value is the `State` attribute that holds the next state."""
 
     SUBMITTED = "submitted"
-    """A request goes to the channel, for the first time or again after it was refused."""
+    """A request goes to the channel, for the first time or again after a refusal."""
     ANSWERED = "answered"
-    """Its work is done, with or without an answer to send."""
+    """The request's work is done, with or without a response to send."""
     PARKED = "parked"
     REFUSED = "refused"
     FULL = "full"
@@ -90,9 +90,9 @@ class Event(Enum):
     PEER_LEFT = "peer_left"
     """The peer has closed its end while requests are waiting in the buffer."""
     STUCK = "stuck"
-    """The port did not take all answers."""
+    """The port did not accept all responses."""
     SENT = "sent"
-    """The port has taken all answers."""
+    """The port has accepted all responses."""
     CLOSED = "closed"
 
 
@@ -133,9 +133,9 @@ Sides = tuple[Request, Receiving, Sending]
 
 class State:
     """The three sides at one moment, or None when the connection is closed. There is one object per
-    reachable combination; compare them by identity.
+    reachable combination, so compare them by identity.
 
-    The next states are slots and not a dict, because every request looks two of them up.
+    The next states are slots instead of a dict, because every request looks up two of them.
     """
 
     __slots__ = (
@@ -177,7 +177,7 @@ class State:
 
 
 def _after(sides: Sides, event: Event) -> Sides | None:
-    """What the tables say, or None if they do not list the event."""
+    """The next sides according to the tables, or None if they do not list the event."""
     request, receiving, sending = sides
     if event in REQUEST[request]:
         return REQUEST[request][event], receiving, sending
@@ -189,7 +189,7 @@ def _after(sides: Sides, event: Event) -> Sides | None:
 
 
 def _reachable(begin: Sides) -> dict[Sides, State]:
-    """Every state that the tables lead to, joined to its successors."""
+    """Every state reachable by the tables, linked to its successors."""
     states = {begin: State(begin)}
     unjoined = [begin]
     while unjoined:

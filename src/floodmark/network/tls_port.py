@@ -1,11 +1,11 @@
-"""The port of a listener with TLS: `ssl.MemoryBIO` over another port, which carries the records.
+"""The port of a TLS listener: `ssl.MemoryBIO` over another port, which carries the records.
 
-Made by `network.acceptor`. The handshake happens inside `receive_into`; `established` is called
-when it is done, and says who the client is. OpenSSL's state is made with the first bytes, so a
-client that connects and says nothing costs a socket and nothing else.
+Created by `network.acceptor`. The handshake runs inside `receive_into`, and calls `established`
+with the client's certificate once it is done. OpenSSL's state is created with the first bytes, so a
+client that connects and stays silent costs only a socket.
 
-Reads and writes are large: OpenSSL works record by record (16 KiB), but the socket is read by
-READ_BYTES and written by up to SEND_BYTES at a time.
+Reads and writes are large: OpenSSL works in records of 16 KiB, but each socket read takes
+READ_BYTES and each write up to SEND_BYTES.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from floodmark.network.principal import Principal
 
 READ_BYTES = 128 * 1024
 SEND_BYTES = 256 * 1024
-"""At most so much is encrypted before the socket has taken it."""
+"""At most this much is encrypted before the socket has accepted it."""
 
 _scratch = memoryview(bytearray(READ_BYTES))
-"""What comes from a socket, until OpenSSL has copied it. One for all: they live on one loop, and
+"""Bytes from a socket until OpenSSL has copied them. Shared by all ports: they run on one loop, and
 nothing stays in it between two calls."""
 
 
 class Encryption(Protocol):
-    """What a listener with TLS gives to each new connection."""
+    """What a TLS listener gives each new connection."""
 
     @property
     def context(self) -> ssl.SSLContext:
-        """The newest one: keys may be replaced while the broker runs."""
+        """The newest context: keys may be replaced at runtime."""
 
     def principal_of(self, certificate: bytes | None) -> Principal:
-        """Who a client with this verified certificate is. ConnectionError when nobody."""
+        """The principal for this verified certificate. Raises ConnectionError if there is none."""
 
     def handshake_failed(self, host: str, reason: str) -> None: ...
 
@@ -44,7 +44,7 @@ class Encryption(Protocol):
     def failed_handshakes(self) -> int: ...
 
     def days_left(self, now_ms: int) -> float:
-        """Until the certificate expires; negative when it has."""
+        """Days until the certificate expires; negative once it has."""
 
 
 class TlsPort:
@@ -73,8 +73,8 @@ class TlsPort:
         established: Callable[[bytes | None], None],
         failed: Callable[[str], None],
     ) -> None:
-        """`established` gets the client's certificate, which was verified; `failed` the reason why
-        there was no handshake."""
+        """`established` gets the client's verified certificate, `failed` the reason for a failed
+        handshake."""
         self._raw = raw
         self._loop = loop
         self._established = established
@@ -84,7 +84,7 @@ class TlsPort:
         self._context = context
         self._engine: ssl.SSLObject | None = None
         self._is_shaken = self._is_lost = self._is_closed = False
-        # What is encrypted and the socket has not taken.
+        # Encrypted bytes that the socket has not accepted.
         self._unsent: Bytes = b""
         self._receive_ready: Callable[[], None] | None = None
         self._send_ready: Callable[[], None] | None = None
@@ -159,7 +159,7 @@ class TlsPort:
     # Inside
 
     def _read_socket(self) -> None:
-        """BlockingIOError when the socket has nothing."""
+        """Raises BlockingIOError if the socket has nothing."""
         count = self._raw.receive_into(_scratch)
         if count and self._engine is None:
             self._engine = self._context.wrap_bio(self._incoming, self._outgoing, server_side=True)
@@ -188,15 +188,15 @@ class TlsPort:
             raise
 
     def _decrypt(self, engine: ssl.SSLObject, room: memoryview) -> int:
-        """Fills the room as far as what was read allows."""
-        # Typeshed does not know that a read into a buffer returns a number.
+        """Fills the buffer as far as the received data allows."""
+        # Typeshed does not know that reading into a buffer returns a number.
         read = cast("Callable[[int, memoryview], int]", engine.read)
         count = read(len(room), room)
         while count < len(room):
             try:
                 more = read(len(room) - count, room[count:])
             except ssl.SSLError:
-                # Not enough for another record; an end or a fault shows again with the next read.
+                # Not enough for another record. An end or error shows again at the next read.
                 break
             if not more:
                 break
@@ -206,7 +206,7 @@ class TlsPort:
         return count
 
     def _remind(self) -> None:
-        """The socket does not say that there are bytes which it has handed over already."""
+        """The socket does not signal bytes that it has already handed over."""
         engine = self._engine
         if engine is not None and (self._incoming.pending or engine.pending()):
             self._loop.call_soon(self._receive_again)
@@ -219,7 +219,7 @@ class TlsPort:
             self._receive_ready()
 
     def _flush(self) -> None:
-        """Hands to the socket what is encrypted. OSError when the peer is lost."""
+        """Passes encrypted bytes to the socket. Raises OSError if the peer is lost."""
         if self._outgoing.pending:
             fresh = self._outgoing.read()
             self._unsent = b"".join((self._unsent, fresh)) if self._unsent else fresh
@@ -250,7 +250,7 @@ class TlsPort:
             self._raw.ignore_sending()
 
     def _say_goodbye(self, engine: ssl.SSLObject) -> None:
-        """So that the client knows that nothing was cut off."""
+        """Tells the client that nothing was cut off."""
         with contextlib.suppress(ssl.SSLError):
             engine.unwrap()
         self._flush()

@@ -1,12 +1,11 @@
-"""The one place where answers, and the file bytes in them, go to a port.
+"""Sends responses, and the file slices in them, to a port.
 
-An answer is bytes, or a list of parts, some of which are slices of log files that have not been
-read yet. An `Outbox` adds Kafka's length prefix and sends as much as the port takes; the rest stays
-until the port takes more. Small slices are read and joined with what is around them: the first ones
-of an answer at once, the others when the port takes them. A large slice goes from the page cache to
-the socket inside the kernel where the port can do that (`sendfile`), and is read piece by piece
-where it cannot. So a client that asks for much and reads nothing holds no more than
-READ_AHEAD_BYTES and a piece in memory.
+A response is bytes, or a list of parts, some of which are unread slices of log files. An `Outbox`
+adds Kafka's length prefix and sends as much as the port accepts; the rest waits. Small slices are
+read and joined with the bytes around them: the first ones of a response immediately, the others
+when the port accepts them. A large slice goes from the page cache to the socket inside the kernel
+(`sendfile`) if the port can do that, and is read piece by piece otherwise. So a client that asks
+for much and reads nothing holds no more than READ_AHEAD_BYTES and one piece in memory.
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ from floodmark.network.framing import LENGTH_BYTES
 from floodmark.network.port import Bytes, Port, Slice
 
 SMALL_BYTES = 16 * 1024
-"""Below this, joining pieces is cheaper than sending each by itself."""
+"""Below this, joining pieces is cheaper than sending each separately."""
 
 READ_AHEAD_BYTES = 64 * 1024
-"""So much of an answer's small slices is read before the port takes anything: one write for most
-answers, and a bound on what a client that does not read can make us hold."""
+"""How much of a response's small slices to read ahead: one write suffices for most responses, and a
+client that does not read cannot make us hold more."""
 
 PIECE_BYTES = 256 * 1024
-"""So much is read at a time of a slice that the port cannot send by itself."""
+"""How much to read at a time of a slice that the port cannot send by itself."""
 
 SENT_AT_ONCE_BYTES = 2 << 20
-"""After so much it is the others' turn: a reader as fast as we are would take all of a large answer
-before anybody else is served. More than a fetch of a mebibyte, which needs no second turn."""
+"""After this much, others get a turn: a fast reader would otherwise get all of a large response
+first. More than a fetch of one mebibyte, which needs no second turn."""
 
 
 Part = Bytes | Slice
@@ -34,14 +33,14 @@ Answer = bytes | list[Part]
 
 
 class ShortRead(OSError):
-    """A file holds less than was announced: the answer cannot be finished."""
+    """A file holds less than announced, so the response cannot be completed."""
 
 
 class Outbox:
-    """The responses of one connection that its port has not taken yet.
+    """The responses of one connection that its port has not accepted yet.
 
-    A client that has several requests under way gets the answers of one turn in one write: a write
-    to a socket costs as much as all the rest of a small request. Above SMALL_BYTES waiting for more
+    A client with several requests in progress gets the responses of one turn in one write, because
+    a socket write costs as much as the rest of a small request. Above SMALL_BYTES, waiting for more
     would only cost memory.
     """
 
@@ -50,18 +49,21 @@ class Outbox:
     def __init__(self, port: Port) -> None:
         self._port = port
         self._chunks: list[Part] = []
-        # Of the slice that stands first among the chunks.
+        # Sent bytes of the slice that is first among the chunks.
         self._done_bytes = 0
         self.size_bytes = 0
 
     def add_bytes(self, answer: bytes) -> None:
-        """Takes in one answer, framed."""
+        """Adds one response, framed."""
         chunk = len(answer).to_bytes(LENGTH_BYTES, "big") + answer
         self._chunks.append(chunk)
         self.size_bytes += len(chunk)
 
     def add(self, answer: Answer) -> None:
-        """Takes in one answer, framed. OSError when a small slice cannot be read: then nothing."""
+        """Adds one response, framed.
+
+        Raises OSError, adding nothing, if a small slice is unreadable.
+        """
         if isinstance(answer, bytes):
             self.add_bytes(answer)
             return
@@ -70,11 +72,11 @@ class Outbox:
         self.size_bytes += LENGTH_BYTES + size_bytes
 
     def send(self) -> int:
-        """Sends as much as the port takes, within what is sent at once, and returns how much that
-        was; `size_bytes` says what is left.
+        """Sends as much as the port accepts, up to a limit per turn, and returns how much.
 
-        OSError when the peer is lost, or when a file cannot be read: ShortRead if it has become
-        shorter. Nothing is left then, and the peer may have a part of an answer.
+        `size_bytes` says what is left. Raises OSError if the peer is lost or a file is unreadable,
+        and ShortRead if a file was truncated. Nothing is left then, and the peer may have received
+        part of a response.
         """
         chunks = self._chunks
         sent_bytes = 0
@@ -82,7 +84,7 @@ class Outbox:
             while chunks and sent_bytes < SENT_AT_ONCE_BYTES:
                 first = chunks[0]
                 if type(first) is bytes and len(chunks) == 1:
-                    # What most turns have to send.
+                    # The common case.
                     send = self._port.send
                     sent = send(first)
                     if sent == len(first):
@@ -104,13 +106,15 @@ class Outbox:
         return sent_bytes
 
     def clear(self) -> None:
-        """Whoever was to get it has left."""
+        """Drops everything, because the receiver is gone."""
         self._chunks.clear()
         self._done_bytes = self.size_bytes = 0
 
     def _send_small(self) -> int:
-        """The bytes and small slices in front of the next large one, or as much of them as is
-        small. They are read into the first chunk, where what the port does not take stays."""
+        """Sends the bytes and small slices before the next large one, as far as they are small.
+
+        They are read into the first chunk, where the unsent rest stays.
+        """
         chunks = self._chunks
         run: list[Bytes] = []
         size_bytes = 0
@@ -141,13 +145,13 @@ class Outbox:
 
 
 def _joined(length: bytes, answer: list[Part]) -> list[Part]:
-    """The answer with its small slices read, within what may be read ahead, and all bytes between
-    the other slices joined: each piece by itself would take more memory than what is in it."""
+    """The response with its small slices read, within the read-ahead limit, and all bytes between
+    other slices joined: each piece on its own would need more memory than its contents."""
     chunks: list[Part] = []
     run: list[Bytes] = [length]
     left_bytes = READ_AHEAD_BYTES
     for part in answer:
-        # Most parts are bytes: a look at the class is quicker than `isinstance`.
+        # Most parts are bytes: checking the class is faster than `isinstance`.
         if type(part) is bytes or isinstance(part, Bytes):
             run.append(part)
             continue

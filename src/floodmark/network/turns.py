@@ -1,9 +1,9 @@
-"""Serves connections in turns, and sends the answers of one turn together at its end.
+"""Serves connections in turns, and sends the responses of one turn together at its end.
 
-A write to a socket wakes the client, which may then take the core from us in the middle of the
-turn. So the connections that are served in one turn of the loop are answered when all of them have
-been worked on. Ports call `receive` and `send_rest`; connections call the rest. This module is also
-the supervisor of connections: a defect in one ends that one only.
+A socket write wakes the client, which may then take the core from us in mid-turn. So all
+connections served in one loop iteration are answered once all of them have been processed. Ports
+call `receive` and `send_rest`; connections call the rest. This module also supervises connections:
+a bug in one closes only that one.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from floodmark.occurrences import Occurrences
 logger = logging.getLogger(__name__)
 
 ANSWERED_AT_ONCE = 32
-"""At most so many connections are answered together: none waits for the requests of many others."""
+"""The most connections answered together, so that none waits for many others."""
 
 
 class Served(Protocol):
-    """What a turn needs of a connection."""
+    """What a turn needs from a connection."""
 
     def receive(self) -> None:
         """The peer has sent something, or has closed its end."""
 
     def go_on(self) -> None:
-        """Work on what was received before."""
+        """Continues with data received before."""
 
     def send(self) -> None:
-        """Send the waiting answers, as far as the peer takes them."""
+        """Sends waiting responses, as far as the peer accepts them."""
 
     def send_rest(self) -> None:
-        """The peer takes answers again."""
+        """The peer accepts responses again."""
 
     def abort(self, reason: str) -> None:
         """The connection failed and must close."""
@@ -43,7 +43,7 @@ class Served(Protocol):
 class Turns:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        # Connections with answers to send when the turn ends.
+        # Connections with responses to send at the end of the turn.
         self.answered: list[Served] = []
         self._answered_last: Served | None = None
         self._is_end_set = False
@@ -68,7 +68,7 @@ class Turns:
     # Called by connections
 
     def go_on_soon(self, connection: Served) -> None:
-        """Lets it go on after the others have had their turn, even if nothing more arrives."""
+        """Lets it continue after the others had their turn, even if nothing more arrives."""
         if not self._going_on:
             self._loop.call_soon(self._go_on)
         self._going_on.append(connection)
@@ -90,7 +90,7 @@ class Turns:
         self._answer()
 
     def _answer_soon(self) -> None:
-        """Answers at the end of this turn, or now if only one connection is being served."""
+        """Responds at the end of this turn, or now if only one connection is being served."""
         if self._is_end_set:
             if len(self.answered) >= ANSWERED_AT_ONCE:
                 self._answer()
@@ -110,14 +110,14 @@ class Turns:
                 self._fail(connection, problem)
 
     def _supervise(self, connection: Served, step: Callable[[], None]) -> None:
-        """`receive` and `_answer` do the same without this call: every request passes there."""
+        """`receive` and `_answer` inline this, because every request passes there."""
         try:
             step()
         except Exception as problem:  # noqa: BLE001 - the supervisor of connections
             self._fail(connection, problem)
 
     def _fail(self, connection: Served, problem: Exception) -> None:
-        """A defect of ours must cost one connection, never the others, and must be loud."""
+        """A bug of ours must cost one connection, never the others, and must be logged loudly."""
         times = self._failures.worth_telling(repr(problem))
         if times:
             logger.error(

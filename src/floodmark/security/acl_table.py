@@ -1,7 +1,7 @@
-"""Decides by ACLs: which rules apply to a resource, and what they say. PURE.
+"""Decides by ACLs: finds the rules for a resource and applies them. PURE.
 
-Made by `apis.acl_authorizer` whenever ACLs change. Rules are found by literal name, by the wildcard
-and by each length that a prefix has, so a decision does not walk over all ACLs.
+Created by `apis.acl_authorizer` whenever ACLs change. Rules are indexed by literal name, by
+wildcard and by each prefix length, so a decision does not scan all ACLs.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ IMPLIED_BY: Mapping[Operation, Collection[Operation]] = {
     ),
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.ALTER_CONFIGS}),
 }
-"""Who may do one of these may do the operation as well. A denial implies nothing."""
+"""Operations implied by others: permission for any of these suffices. A denial implies nothing."""
 
 
 class Verdict(NamedTuple):
-    """`rule` says what decided, for the audit log."""
+    """`rule` names the deciding rule, for the audit log."""
 
     is_allowed: bool
     rule: str
@@ -84,7 +84,7 @@ class AclTable:
     def decide_any(
         self, principal: str, host: str, operation: Operation, kind: ResourceKind
     ) -> bool:
-        """Whether there can be a resource of this kind on which the operation is allowed.
+        """Whether the operation can be allowed on any resource of this kind.
 
         As in Kafka, implied operations do not count, and a denial of a longer prefix or of another
         literal name leaves something that is allowed.
@@ -105,7 +105,7 @@ class AclTable:
         return everything in allowed or any(_leaves_some(denied, pattern) for pattern in allowed)
 
     def _patterns(self, resource: Resource) -> Iterator[ResourcePattern]:
-        """The patterns with ACLs that the resource matches."""
+        """The patterns with ACLs that match the resource."""
         acls, (kind, name) = self._acls, resource
         for length in self._prefix_lengths.get(kind, ()):
             if length > len(name):
@@ -131,7 +131,7 @@ def _allows(rule: AccessRule, operation: Operation) -> bool:
 
 
 def _leaves_some(denied: Collection[ResourcePattern], allowed: ResourcePattern) -> bool:
-    """Whether no denial covers all that this pattern allows."""
+    """Whether no denial covers everything this pattern allows."""
     kind, name, pattern_type = allowed
     if pattern_type is PatternType.LITERAL and allowed in denied:
         return False

@@ -1,7 +1,7 @@
-"""ACLs and the filters that find them. PURE.
+"""ACLs and ACL filters. PURE.
 
-An ACL is a `ResourcePattern` with an `AccessRule`. The metadata image keeps the rules by pattern,
-as Kafka's nodes do; `security.acl_table` decides by them.
+An ACL is a `ResourcePattern` with an `AccessRule`. The metadata image stores rules by pattern, as
+Kafka's nodes do. `security.acl_table` decides by them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from floodmark.security.resources import (
 
 
 class AccessRule(NamedTuple):
-    """Who may, or may not, do what from where. The principal is `User:name`, `User:*` is anyone."""
+    """Who may or may not do what from where. The principal is `User:name`; `User:*` is anyone."""
 
     principal: str
     host: str
@@ -34,7 +34,7 @@ class Acl(NamedTuple):
     rule: AccessRule
 
     def __str__(self) -> str:
-        """As Kafka's audit log writes it."""
+        """In the format of Kafka's audit log."""
         (kind, name, pattern_type), rule = self
         return (
             f"StandardAcl[resourceType={kind.name}, resourceName={name}, "
@@ -50,7 +50,7 @@ _SPECIFIC_PERMISSIONS = (PermissionType.DENY, PermissionType.ALLOW)
 
 
 def why_invalid(acl: Acl) -> str | None:
-    """Why nobody can create this ACL, in Kafka's words; None if it is fine."""
+    """Why this ACL is invalid, in Kafka's wording; None if it is valid."""
     (kind, name, pattern_type), rule = acl
     if kind is ResourceKind.CLUSTER and name != CLUSTER_NAME:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"

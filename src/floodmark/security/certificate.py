@@ -1,7 +1,7 @@
-"""A certificate's subject as Java writes it, its names, and when it expires. PURE.
+"""Reads a certificate's subject in Java's format, its names, and its expiry. PURE.
 
-Kafka's principals and `ssl.principal.mapping.rules` see the subject in the form of RFC 2253 that
-Java's `X500Principal.getName()` gives, which Python's ssl module does not.
+Kafka's principals and `ssl.principal.mapping.rules` use the subject in the RFC 2253 format of
+Java's `X500Principal.getName()`, which Python's ssl module does not provide.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _KEYWORDS = {
     "0.9.2342.19200300.100.1.1": "UID",
     "0.9.2342.19200300.100.1.25": "DC",
 }
-"""The attributes that RFC 2253 names; all others are written by number and in hexadecimal."""
+"""The attributes that RFC 2253 names. All others are written by number and in hexadecimal."""
 
 _ENCODINGS = {
     0x0C: "utf-8",
@@ -44,11 +44,11 @@ class Certificate(NamedTuple):
     subject: str
     not_after: datetime
     alternative_names: frozenset[bytes]
-    """As they are encoded: only good for comparing."""
+    """In encoded form: only for comparison."""
 
 
 def read_certificate(encoded: bytes) -> Certificate:
-    """ValueError when it is none."""
+    """Raises ValueError if it is not a certificate."""
     outer, _ = der.read_value(encoded)
     signed = next(der.values(outer.content))
     fields = list(der.values(signed.content))
@@ -66,7 +66,7 @@ def read_certificate(encoded: bytes) -> Certificate:
 
 
 def _name(content: bytes) -> str:
-    """The most specific part first, which is the last in the certificate."""
+    """The most specific part first, which is last in the certificate."""
     parts = []
     for relative in der.values(content):
         attributes = [_attribute(attribute.content) for attribute in der.values(relative.content)]
@@ -94,7 +94,7 @@ def _escaped(text: str) -> str:
 def _time(value: der.Value) -> datetime:
     text = value.content.decode("ascii").removesuffix("Z")
     if value.tag == _UTC_TIME:
-        # Two digits of a year: 50 to 99 are the last century's (RFC 5280).
+        # Two-digit years: 50 to 99 belong to the last century (RFC 5280).
         text = f"{'19' if text[:2] >= '50' else '20'}{text}"
     return datetime.strptime(text, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
 

@@ -1,6 +1,6 @@
-"""`ssl.cipher.suites` and `ssl.enabled.protocols`: Java's names to OpenSSL's. PURE.
+"""`ssl.cipher.suites` and `ssl.enabled.protocols`: maps Java's names to OpenSSL's. PURE.
 
-Python cannot choose among the cipher suites of TLS 1.3, so a list must name all or none of them.
+Python cannot choose among the TLS 1.3 cipher suites, so a list must name all or none of them.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ TLS_1_3_SUITES = frozenset(
 
 class Choice(NamedTuple):
     versions: tuple[str, ...]
-    """Of TLS 1.2 and 1.3, what may be spoken."""
+    """The allowed versions, of TLS 1.2 and 1.3."""
     openssl_ciphers: str | None
-    """For TLS 1.2; None for the library's own."""
+    """For TLS 1.2; None for the library's default."""
 
 
 def choose(protocols: Sequence[str], suites: Sequence[str]) -> Choice:
-    """SecurityError when nothing is left, or Python cannot do it."""
+    """Raises SecurityError if nothing is left, or Python does not support it."""
     unknown = [name for name in protocols if name not in (TLS_1_2, TLS_1_3)]
     if unknown:
         raise SecurityError(
-            f"ssl.enabled.protocols names {unknown[0]}, which is not secure or not known",
+            f"ssl.enabled.protocols names {unknown[0]}, which is insecure or unknown",
             f"Use {TLS_1_2}, {TLS_1_3}, or both",
         )
     versions = [name for name in (TLS_1_2, TLS_1_3) if name in protocols]
@@ -37,8 +37,8 @@ def choose(protocols: Sequence[str], suites: Sequence[str]) -> Choice:
     named = TLS_1_3_SUITES & set(suites)
     if TLS_1_3 in versions and named and named != TLS_1_3_SUITES:
         raise SecurityError(
-            "ssl.cipher.suites names some of the suites of TLS 1.3 and not all, among which Python "
-            "cannot choose",
+            "ssl.cipher.suites names some but not all TLS 1.3 suites, and Python cannot "
+            "choose among them",
             f"Name {', '.join(sorted(TLS_1_3_SUITES))}, or none of them",
         )
     older = [openssl_name(suite) for suite in suites if suite not in TLS_1_3_SUITES]
@@ -56,7 +56,7 @@ def openssl_name(suite: str) -> str:
         return suite
     cipher = cipher.replace("AES_", "AES").replace("CAMELLIA_", "CAMELLIA").replace("_CBC", "")
     cipher = cipher.replace("CHACHA20_POLY1305_SHA256", "CHACHA20_POLY1305")
-    # The key exchange of plain RSA goes without saying.
+    # Plain RSA key exchange is implied.
     exchange = "" if exchange == "RSA" else f"{exchange}_"
     return f"{exchange}{cipher}".replace("_", "-")
 
@@ -64,6 +64,6 @@ def openssl_name(suite: str) -> str:
 def _checked(versions: Sequence[str], ciphers: str | None) -> Choice:
     if not versions:
         raise SecurityError(
-            "ssl.enabled.protocols and ssl.cipher.suites leave no version of TLS to speak"
+            "ssl.enabled.protocols and ssl.cipher.suites leave no usable TLS version"
         )
     return Choice(tuple(versions), ciphers)

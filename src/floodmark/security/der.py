@@ -1,7 +1,7 @@
-"""Just enough DER to read names and dates from a certificate. PURE.
+"""A minimal DER reader for names and dates in certificates. PURE.
 
-OpenSSL has verified a certificate before its fields are read here; the reader still checks every
-length, because certificates of unverified files come here as well.
+OpenSSL usually verifies a certificate before its fields are read here. The reader still checks
+every length, because certificates from unverified files are read too.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Value(NamedTuple):
 
 
 def read_value(data: bytes, position: int = 0) -> tuple[Value, int]:
-    """The value that begins here, and where the next one does. ValueError when it is cut off."""
+    """The value at this position, and the next position. Raises ValueError if it is truncated."""
     if position + 2 > len(data):
-        raise ValueError("a DER value is cut off")
+        raise ValueError("a DER value is truncated")
     tag, length = data[position], data[position + 1]
     begin = position + 2
     if length & _LONG_FORM:
@@ -35,12 +35,12 @@ def read_value(data: bytes, position: int = 0) -> tuple[Value, int]:
         begin += length_bytes
     end = begin + length
     if end > len(data):
-        raise ValueError("a DER value is cut off")
+        raise ValueError("a DER value is truncated")
     return Value(tag, data[begin:end], data[position:end]), end
 
 
 def values(data: bytes) -> Iterator[Value]:
-    """The values that stand one after the other in the content of a sequence or set."""
+    """The consecutive values in the content of a sequence or set."""
     position = 0
     while position < len(data):
         value, position = read_value(data, position)
@@ -48,7 +48,7 @@ def values(data: bytes) -> Iterator[Value]:
 
 
 def dotted_oid(content: bytes) -> str:
-    """`2.5.4.3` for the content of an object identifier."""
+    """Decodes an object identifier, such as `2.5.4.3`."""
     numbers: list[int] = []
     number = 0
     for byte in content:

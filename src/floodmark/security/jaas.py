@@ -1,4 +1,4 @@
-"""Java's `sasl.jaas.config` lines, read as they are. PURE.
+"""Parses Java's `sasl.jaas.config` values. PURE.
 
 org.apache.kafka.common.security.plain.PlainLoginModule required
     username="admin" password="admin-secret" user_alice="alice-secret";
@@ -25,7 +25,7 @@ _USER = "user_"
 class JaasEntry:
     module: str
     options: dict[str, str] = field(repr=False)
-    """Never shown: passwords are among them."""
+    """Never shown, because it includes passwords."""
 
     @property
     def users(self) -> dict[str, str]:
@@ -38,7 +38,7 @@ class JaasEntry:
 
 
 def parse_jaas(text: str, setting: str = "sasl.jaas.config") -> JaasEntry:
-    """SecurityError when it cannot be read; its text holds no part of the value."""
+    """Raises SecurityError if it is malformed. The text contains no part of the value."""
     tokens = _tokens(text, setting)
     if len(tokens) < 3 or tokens[-1] != (";", True):
         raise _unreadable(setting, "it does not end with a semicolon")
@@ -57,7 +57,7 @@ def parse_jaas(text: str, setting: str = "sasl.jaas.config") -> JaasEntry:
 
 
 def _tokens(text: str, setting: str) -> list[tuple[str, bool]]:
-    """Words, and whether each is a sign of the syntax."""
+    """The words, and whether each is a syntax character."""
     tokens: list[tuple[str, bool]] = []
     position = 0
     while position < len(text):
@@ -77,6 +77,6 @@ def _tokens(text: str, setting: str) -> list[tuple[str, bool]]:
 
 def _unreadable(setting: str, why: str) -> SecurityError:
     return SecurityError(
-        f"{setting} cannot be read: {why}",
-        'Write for example ...PlainLoginModule required username="alice" password="...";',
+        f"{setting} is malformed: {why}",
+        'For example: ...PlainLoginModule required username="alice" password="...";',
     )

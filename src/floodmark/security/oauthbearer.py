@@ -1,7 +1,7 @@
-"""SASL OAUTHBEARER (RFC 7628), both ends. PURE: whoever makes a machine validates the tokens.
+"""SASL OAUTHBEARER (RFC 7628), both sides. PURE: the creator of a state machine validates tokens.
 
-A refused token is answered with a JSON error as a challenge; the client acknowledges it with a
-byte, and only then the exchange fails.
+A refused token gets a JSON error as a challenge. The client acknowledges it with a byte, and only
+then does the exchange fail.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from floodmark.security.sasl import Identity, Step
 
 _SEPARATOR = "\x01"
 _ACKNOWLEDGEMENT = b"\x01"
+# Possessive repeats, as in `scram`: strangers send what this reads.
 _FIRST = re.compile(
-    r"n,(?:a=(?P<authorization>(?:[^,=]|=2C|=3D)+))?,\x01(?P<pairs>(?:[A-Za-z]+=[^\x01]*\x01)*)\x01"
+    r"n,(?:a=(?P<authorization>(?:[^,=]|=2C|=3D)++))?,\x01"
+    r"(?P<pairs>(?:[A-Za-z]+=[^\x01]*\x01)*+)\x01"
 )
 _TOKEN = re.compile(r"bearer +(?P<token>[-_.~+/A-Za-z0-9]+=*)", re.IGNORECASE)
 

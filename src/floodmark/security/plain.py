@@ -1,4 +1,4 @@
-"""SASL PLAIN (RFC 4616): a name and a password, as they are. PURE."""
+"""SASL PLAIN (RFC 4616): a plain user name and password. PURE."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PlainServer:
     def step(self, message: bytes) -> Step:
         name, password = _credentials(message)
         known = self._passwords.get(name)
-        # Compared in any case, so that the time does not tell which names exist.
+        # Always compared, so that timing does not reveal which names exist.
         is_equal = hmac.compare_digest(password.encode(), (known or "").encode())
         if known is None or not is_equal:
             raise AuthenticationFailed(_INVALID)

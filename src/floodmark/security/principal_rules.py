@@ -1,9 +1,9 @@
-"""`ssl.principal.mapping.rules`: from the subject of a certificate to a principal. PURE.
+"""`ssl.principal.mapping.rules`: maps a certificate's subject to a principal. PURE.
 
     RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/L,DEFAULT
 
-The first rule whose pattern matches the whole subject decides; `L` and `U` change the case of the
-result. Without a match there is no principal, and the connection ends.
+The first rule whose pattern matches the whole subject decides. `L` and `U` change the case of the
+result. Without a match there is no principal, and the connection closes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CASES: dict[str, Callable[[str], str]] = {"L": str.lower, "U": str.upper, "": s
 
 
 class Rule(NamedTuple):
-    """Without a pattern it takes the subject as it is."""
+    """Without a pattern, the subject is used unchanged."""
 
     pattern: re.Pattern[str] | None
     replacement: str
@@ -37,15 +37,15 @@ class Rule(NamedTuple):
 
 
 def parse_rules(text: str) -> list[Rule]:
-    """SecurityError when they cannot be read."""
+    """Raises SecurityError if they are malformed."""
     rules: list[Rule] = []
     position = 0
     while position < len(text.rstrip()):
         match = _RULE.match(text, position)
         if match is None:
             raise SecurityError(
-                f"ssl.principal.mapping.rules cannot be read from '{text[position:]}' on",
-                "Write RULE:pattern/replacement/ with an optional L or U behind it, or DEFAULT",
+                f"ssl.principal.mapping.rules is malformed at '{text[position:]}'",
+                "Use RULE:pattern/replacement/ followed by an optional L or U, or DEFAULT",
             )
         rules.append(_rule(match))
         position = match.end()
@@ -57,7 +57,7 @@ def principal_name(rules: list[Rule], subject: str) -> str:
         name = rule.apply(subject)
         if name is not None:
             return name
-    raise AuthenticationFailed(f"no rule of ssl.principal.mapping.rules applies to {subject}")
+    raise AuthenticationFailed(f"no rule in ssl.principal.mapping.rules matches {subject}")
 
 
 def _rule(match: re.Match[str]) -> Rule:
@@ -67,7 +67,7 @@ def _rule(match: re.Match[str]) -> Rule:
         pattern = re.compile(match[2])
     except re.error as problem:
         raise SecurityError(
-            f"ssl.principal.mapping.rules has a pattern that is not valid, {match[2]}: {problem}"
+            f"ssl.principal.mapping.rules has an invalid pattern, {match[2]}: {problem}"
         ) from problem
     groups = [int(part[2]) for part in _GROUP.finditer(match[3]) if part[2]]
     if any(number > pattern.groups for number in groups):
@@ -76,7 +76,7 @@ def _rule(match: re.Match[str]) -> Rule:
 
 
 def _expanded(part: re.Match[str], match: re.Match[str]) -> str:
-    """Java's replacement: `$1` is a group, a backslash takes the next character as it is."""
+    """Java's replacement syntax: `$1` is a group, a backslash escapes the next character."""
     if part[2]:
         return match[int(part[2])] or ""
     return part[1] or ""

@@ -1,7 +1,7 @@
-"""Whose quotas: users, client ids, pairs of both, addresses, and their defaults. PURE.
+"""Quota entities: users, client ids, pairs of both, addresses, and their defaults. PURE.
 
-A quota is a number under one of Kafka's keys. `QuotaLimits` finds the one that counts for a client,
-in Kafka's order of precedence, and tells who shares it.
+A quota is a number under one of Kafka's keys. `QuotaLimits` finds the one that applies to a client,
+in Kafka's order of precedence, and the clients that share it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
 DEFAULT = ""
-"""Stands for the default of a user, client id or address. Kafka's requests have null there."""
+"""Stands for the default of a user, client id or address. Kafka's requests use null."""
 
 PRODUCER_BYTE_RATE = "producer_byte_rate"
 CONSUMER_BYTE_RATE = "consumer_byte_rate"
@@ -23,7 +23,7 @@ ENTITY_TYPES = (USER, CLIENT_ID, IP)
 
 
 class QuotaEntity(NamedTuple):
-    """None where a part is not named."""
+    """None means that a part is not named."""
 
     user: str | None = None
     client_id: str | None = None
@@ -31,7 +31,7 @@ class QuotaEntity(NamedTuple):
 
     @property
     def parts(self) -> dict[str, str]:
-        """The parts that are named, by Kafka's names of their types."""
+        """The named parts, by Kafka's type names."""
         named = zip(ENTITY_TYPES, self, strict=True)
         return {entity_type: name for entity_type, name in named if name is not None}
 
@@ -44,7 +44,7 @@ class QuotaEntity(NamedTuple):
 Quotas: TypeAlias = Mapping[QuotaEntity, Mapping[str, float]]
 
 Sharers: TypeAlias = tuple[str, str]
-"""The user and the client id that share a quota; empty where it does not depend on one."""
+"""The user and client id that share a quota; empty where it does not depend on one."""
 
 
 class Limit(NamedTuple):
@@ -62,7 +62,7 @@ class QuotaLimits:
         self.has_address_quotas = CONNECTION_CREATION_RATE in keys
 
     def limit(self, user: str, client_id: str, key: str) -> Limit | None:
-        """The limit that counts for a client, or None."""
+        """The limit that applies to a client, or None."""
         both, of_user, of_client = (user, client_id), (user, ""), ("", client_id)
         for entity, sharers in (
             (QuotaEntity(user, client_id), both),

@@ -1,7 +1,7 @@
-"""How fast something happens, and how long to wait until it is slow enough. PURE.
+"""Measures rates, and computes how long to wait until they drop to a limit. PURE.
 
-`SampledRate` is Kafka's measure of byte rates, request times and connections: a ring of samples.
-`TokenBucket` is its measure of topic changes (KIP-599), which come in bursts.
+`SampledRate` measures byte rates, request times and connections like Kafka: with a ring of samples.
+`TokenBucket` measures topic changes (KIP-599), which come in bursts.
 """
 
 from __future__ import annotations
@@ -30,8 +30,11 @@ class _Sample:
 
 
 class SampledRate:
-    """Counts per second. The window that is measured begins with the oldest sample in it, and is at
-    least all samples but one, so that a first burst does not count as a high rate."""
+    """Counts per second.
+
+    The measured window starts with its oldest sample and spans at least all samples but one, so
+    that a first burst does not count as a high rate.
+    """
 
     __slots__ = ("_samples", "_total", "_windows")
 
@@ -54,10 +57,10 @@ class SampledRate:
         return self._total * 1000 / window_ms
 
     def throttle_ms(self, limit: float, now_ms: float) -> int:
-        """How long to be silent until the rate is down to `limit`; 0 if it is not above.
+        """How long to pause until the rate is down to `limit`; 0 if it is not above.
 
-        Kafka's wait, once the window has all its samples. Before that Kafka's is too short: the
-        window that it divides by does not grow yet, so clients got up to a fifth above their quota
+        The same as Kafka's, once the window has all its samples. Before that, Kafka's is too short:
+        the window it divides by does not grow yet, so clients got up to a fifth above their quota
         in a minute.
         """
         if self._total * 1000 <= limit * self._window_ms(now_ms):
@@ -65,7 +68,7 @@ class SampledRate:
         return round(self._total * 1000 / limit - (now_ms - self._samples[0].start_ms))
 
     def is_idle(self, now_ms: float) -> bool:
-        """Whether all that was recorded is forgotten by now."""
+        """Whether all recorded samples have expired."""
         return not self._samples or now_ms - self._samples[-1].last_ms >= self._windows.all_ms
 
     def _window_ms(self, now_ms: float) -> float:
@@ -82,12 +85,70 @@ class SampledRate:
         while samples and samples[0].last_ms <= oldest_ms:
             self._total -= samples.popleft().total
         if not samples:
-            # Not even rounding errors.
+            # Also clears rounding errors.
             self._total = 0.0
 
 
+class PacedRate(SampledRate):
+    """For bytes. Who exceeds the limit once is paced from then on, until it was silent for all
+    windows: bytes take their time, one after the other.
+
+    Without it, as in Kafka, a client takes what all windows allow at once, waits, and does so again
+    when its burst is forgotten. In a minute it gets five such bursts, or six.
+    """
+
+    __slots__ = ("_paid_until_ms", "_unpaid")
+
+    def __init__(self, windows: Windows) -> None:
+        super().__init__(windows)
+        self._paid_until_ms: float | None = None
+        self._unpaid = 0.0
+
+    def record(self, value: float, now_ms: float) -> None:
+        super().record(value, now_ms)
+        self._unpaid += value
+
+    def throttle_ms(self, limit: float, now_ms: float) -> int:
+        unpaid, self._unpaid = self._unpaid, 0.0
+        paid_until_ms = self._paid_until_ms
+        if paid_until_ms is not None and now_ms - paid_until_ms < self._windows.all_ms:
+            # Time that was not used is kept for one sample: clients are never quite punctual.
+            begin_ms = max(paid_until_ms, now_ms - self._windows.sample_ms)
+            self._paid_until_ms = begin_ms + unpaid * 1000 / limit
+            return max(0, round(self._paid_until_ms - now_ms))
+        wait_ms = super().throttle_ms(limit, now_ms)
+        self._paid_until_ms = now_ms + wait_ms if wait_ms > 0 else None
+        return wait_ms
+
+    def is_idle(self, now_ms: float) -> bool:
+        paid_until_ms = self._paid_until_ms
+        owes = paid_until_ms is not None and now_ms - paid_until_ms < self._windows.all_ms
+        return not owes and super().is_idle(now_ms)
+
+
+class SampledMean:
+    """The mean of what was recorded, over the same ring of samples."""
+
+    __slots__ = ("_counts", "_values")
+
+    def __init__(self, windows: Windows) -> None:
+        self._values = SampledRate(windows)
+        self._counts = SampledRate(windows)
+
+    def record(self, value: float, now_ms: float) -> None:
+        self._values.record(value, now_ms)
+        self._counts.record(1.0, now_ms)
+
+    def mean(self, now_ms: float) -> float:
+        count = self._counts.per_second(now_ms)
+        return self._values.per_second(now_ms) / count if count else 0.0
+
+    def is_idle(self, now_ms: float) -> bool:
+        return self._counts.is_idle(now_ms)
+
+
 class TokenBucket:
-    """Tokens come at a rate, and are kept for as long as all windows."""
+    """Tokens arrive at a rate, and accumulate for the length of all windows."""
 
     __slots__ = ("_last_ms", "_tokens", "_windows")
 
@@ -97,12 +158,12 @@ class TokenBucket:
         self._last_ms = 0.0
 
     def throttle_ms(self, limit: float, now_ms: float) -> int:
-        """How long to wait until the bucket is not in debt any more."""
+        """How long until the bucket is no longer in debt."""
         tokens = self._refilled(limit, now_ms)
         return round(-tokens * 1000 / limit) if tokens < 0 else 0
 
     def take(self, count: float, limit: float, now_ms: float) -> None:
-        """May leave a debt: whoever comes next waits for it to be paid."""
+        """May leave a debt, for which the next caller waits."""
         self._tokens = self._refilled(limit, now_ms) - count
 
     def is_idle(self, now_ms: float) -> bool:

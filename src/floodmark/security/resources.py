@@ -1,4 +1,4 @@
-"""What ACLs are about: operations, kinds of resources, patterns of names. PURE.
+"""The subjects of ACLs: operations, kinds of resources, name patterns. PURE.
 
 The numbers are those of Kafka's protocol. `apis.authorizer` asks about a `Resource`; an ACL names
 a `ResourcePattern`.
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Operation(IntEnum):
-    """`ANY` appears in filters only; `ALL` in ACLs stands for every operation."""
+    """`ANY` appears only in filters; `ALL` in ACLs stands for every operation."""
 
     UNKNOWN = 0
     ANY = 1
@@ -32,7 +32,7 @@ class Operation(IntEnum):
 
 
 class ResourceKind(IntEnum):
-    """`ANY` appears in filters only."""
+    """`ANY` appears only in filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -45,7 +45,7 @@ class ResourceKind(IntEnum):
 
 
 class PatternType(IntEnum):
-    """`ANY` and `MATCH` appear in filters only. `MATCH` finds what applies to a resource's name."""
+    """`ANY` and `MATCH` appear only in filters. `MATCH` finds what applies to a resource's name."""
 
     UNKNOWN = 0
     ANY = 1
@@ -55,7 +55,7 @@ class PatternType(IntEnum):
 
 
 class PermissionType(IntEnum):
-    """`ANY` appears in filters only."""
+    """`ANY` appears only in filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -82,5 +82,5 @@ THE_CLUSTER = Resource(ResourceKind.CLUSTER, CLUSTER_NAME)
 
 
 def pascal_case(member: IntEnum) -> str:
-    """How Kafka's nodes and tools spell a member: `DescribeConfigs`."""
+    """A member's name in Kafka's nodes and tools: `DescribeConfigs`."""
     return "".join(word.capitalize() for word in member.name.split("_"))

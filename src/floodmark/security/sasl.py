@@ -1,7 +1,7 @@
-"""The shape of the SASL mechanisms: step machines, bytes in and bytes out. PURE.
+"""The interface of SASL mechanisms: state machines, bytes in and bytes out. PURE.
 
-`apis.sasl_sessions` drives the servers, `client.cluster.authentication` the clients. A machine is
-used for one authentication. It does no IO: credentials and nonces are arguments.
+`apis.sasl_sessions` drives the servers, `client.cluster.authentication` the clients. A machine
+serves one authentication. It does no IO: credentials and nonces are arguments.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ MECHANISMS = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER)
 
 
 class Identity(NamedTuple):
-    """Who a client has proved to be."""
+    """A client's proven identity."""
 
     name: str
     expires_ms: int | None = None
-    """When the proof ends, for a token."""
+    """When a token's proof expires."""
     is_by_token: bool = False
     """Whether the proof was a delegation token."""
 
@@ -27,18 +27,19 @@ class Identity(NamedTuple):
 class Step(NamedTuple):
     reply: bytes
     identity: Identity | None = None
-    """With the last step: the client is authenticated."""
+    """Set by the last step: the client is authenticated."""
 
 
 class ServerMechanism(Protocol):
     def step(self, message: bytes) -> Step:
-        """Takes the client's next message. AuthenticationFailed ends the exchange."""
+        """Processes the client's next message. AuthenticationFailed ends the exchange."""
 
 
 class ClientMechanism(Protocol):
     def first(self) -> bytes:
-        """The message that begins the exchange."""
+        """The message that starts the exchange."""
 
     def step(self, challenge: bytes) -> bytes | None:
-        """The answer to the server's message; None when there is nothing more to say.
-        AuthenticationFailed when the server cannot be who it should be."""
+        """The response to the server's message; None if there is nothing more to send.
+
+        Raises AuthenticationFailed if the server cannot prove its identity."""

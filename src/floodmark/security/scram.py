@@ -1,10 +1,10 @@
-"""SASL SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), both ends. PURE.
+"""SASL SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), both sides. PURE.
 
 A client may authenticate with a delegation token instead of a password: it then adds
 `tokenauth=true` to its first message (KIP-48), and its name is the token's id.
 
-The server answers an unknown name with a salt of its own making and refuses the proof afterwards:
-whether a name exists does not show before that.
+The server answers an unknown name like one that exists (`pretended_users.py`) and refuses the proof
+afterwards.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from floodmark.security.errors import AuthenticationFailed, ProtocolViolation
+from floodmark.security.pretended_users import Pretence
 from floodmark.security.sasl import Identity, Step
 from floodmark.security.scram_credentials import (
     MIN_ITERATIONS,
@@ -27,24 +28,29 @@ from floodmark.security.scram_credentials import (
     server_key,
 )
 
-_NAME = r"(?:[^,=]|=2C|=3D)+"
+# Repeats are possessive (`++`, `*+`): `re` would keep some hundred bytes for each of them to come
+# back to, and a stranger may send half a megabyte.
+_NAME = r"(?:[^,=]|=2C|=3D)++"
 _FIRST = re.compile(
     rf"(?P<gs2>[ny],(?:a=(?P<authorization>{_NAME}))?,)"
-    rf"(?P<bare>n=(?P<name>{_NAME}),r=(?P<nonce>[!-+\--~]+)(?P<extensions>(?:,[A-Za-z]+=[^,]*)*))"
+    rf"(?P<bare>n=(?P<name>{_NAME}),r=(?P<nonce>[!-+\--~]+)(?P<extensions>(?:,[A-Za-z]+=[^,]*)*+))"
 )
 _SERVER_FIRST = re.compile(r"r=(?P<nonce>[!-+\--~]+),s=(?P<salt>[^,]+),i=(?P<iterations>\d{1,9}).*")
 _FINAL = re.compile(
-    r"(?P<bare>c=(?P<binding>[^,]+),r=(?P<nonce>[!-+\--~]+)(?:,[A-Za-z]+=[^,]*)*),p=(?P<proof>[^,]+)"
+    r"(?P<bare>c=(?P<binding>[^,]+),r=(?P<nonce>[!-+\--~]+)(?:,(?!p=)[A-Za-z]+=[^,]*)*+)"
+    r",p=(?P<proof>[^,]+)"
 )
 MAX_CLIENT_ITERATIONS = 1_000_000
 """A server must not make its clients compute for minutes."""
 
 
 class Lookup(NamedTuple):
-    """Whom a name in a first message stands for."""
+    """Whom a name in a first message stands for. Without a credential it is nobody, and `pretence`
+    says how to answer all the same."""
 
     credential: ScramCredential | None
     identity: Identity
+    pretence: Pretence
 
 
 class ScramServer:
@@ -53,14 +59,11 @@ class ScramServer:
         hash_name: str,
         find: Callable[[str, bool], Lookup],
         nonce: str,
-        secret: bytes,
     ) -> None:
-        """`find` gets a name, and whether it is the id of a delegation token. `nonce` is chance;
-        `secret` makes the salts of names that do not exist, the same each time."""
+        """`find` gets a name, and whether it is the id of a delegation token. `nonce` is chance."""
         self._hash = hash_name
         self._find = find
         self._nonce = nonce
-        self._secret = secret
         self._exchange: _Exchange | None = None
 
     def step(self, message: bytes) -> Step:
@@ -72,7 +75,7 @@ class ScramServer:
     def _first(self, message: bytes) -> Step:
         match = _FIRST.fullmatch(_text(message))
         if match is None:
-            raise ProtocolViolation("the first SCRAM message cannot be read")
+            raise ProtocolViolation("the first SCRAM message is malformed")
         name = _unescaped(match["name"])
         if match["authorization"] and _unescaped(match["authorization"]) != name:
             raise AuthenticationFailed(
@@ -81,7 +84,7 @@ class ScramServer:
             )
         is_token = ",tokenauth=true" in match["extensions"].lower()
         found = self._find(name, is_token)
-        credential = found.credential or self._pretended(name)
+        credential = found.credential or found.pretence.credential(self._hash, name)
         nonce = match["nonce"] + self._nonce
         salt = base64.b64encode(credential.salt).decode()
         reply = f"r={nonce},s={salt},i={credential.iterations}"
@@ -98,9 +101,9 @@ class ScramServer:
     def _final(self, exchange: _Exchange, message: bytes) -> Step:
         match = _FINAL.fullmatch(_text(message))
         if match is None:
-            raise ProtocolViolation("the final SCRAM message cannot be read")
+            raise ProtocolViolation("the final SCRAM message is malformed")
         if match["nonce"] != exchange.nonce or match["binding"] != exchange.binding:
-            raise ProtocolViolation("the final SCRAM message is not of this exchange")
+            raise ProtocolViolation("the final SCRAM message does not belong to this exchange")
         signed = f"{exchange.signed},{match['bare']}".encode()
         credential = exchange.credential
         signature = hmac.digest(credential.stored_key, signed, self._hash)
@@ -112,11 +115,6 @@ class ScramServer:
             raise ProtocolViolation("invalid credentials")
         reply = base64.b64encode(hmac.digest(credential.server_key, signed, self._hash)).decode()
         return Step(f"v={reply}".encode(), exchange.identity)
-
-    def _pretended(self, name: str) -> ScramCredential:
-        size = hashlib.new(self._hash).digest_size
-        salt = hmac.digest(self._secret, name.encode(), self._hash)
-        return ScramCredential(salt, bytes(size), bytes(size), MIN_ITERATIONS)
 
 
 class _Exchange(NamedTuple):
@@ -154,13 +152,13 @@ class ScramClient:
             return self._final(challenge)
         expected = b"v=" + base64.b64encode(self._server_signature)
         if not hmac.compare_digest(challenge, expected):
-            raise AuthenticationFailed("the broker does not know the password: is it another one?")
+            raise AuthenticationFailed("the broker could not prove that it knows the password")
         return None
 
     def _final(self, challenge: bytes) -> bytes:
         match = _SERVER_FIRST.fullmatch(_text(challenge))
         if match is None or not match["nonce"].startswith(self._nonce):
-            raise AuthenticationFailed("the broker's SCRAM message cannot be read")
+            raise AuthenticationFailed("the broker's SCRAM message is malformed")
         iterations = int(match["iterations"])
         if not MIN_ITERATIONS <= iterations <= MAX_CLIENT_ITERATIONS:
             raise AuthenticationFailed(f"the broker asks for {iterations} SCRAM iterations")
@@ -184,12 +182,12 @@ def _decoded(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (Base64Error, ValueError):
-        raise ProtocolViolation("a SCRAM message has something that is not base64") from None
+        raise ProtocolViolation("a SCRAM message contains invalid base64") from None
 
 
 def _xor(left: bytes, right: bytes) -> bytes:
     if len(left) != len(right):
-        raise ProtocolViolation("a SCRAM proof has another length")
+        raise ProtocolViolation("a SCRAM proof has the wrong length")
     return bytes(a ^ b for a, b in zip(left, right, strict=True))
 
 

@@ -1,8 +1,8 @@
-"""What is stored of a SCRAM password, and Kafka's text for it. PURE.
+"""The stored form of a SCRAM password, and Kafka's text for it. PURE.
 
     salt=...,stored_key=...,server_key=...,iterations=4096
 
-lies in `/config/users/NAME` under the name of the mechanism. The password cannot be had from it.
+is stored in `/config/users/NAME` under the mechanism's name. It does not reveal the password.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ScramCredential(NamedTuple):
 
 
 def parse_credential(text: str) -> ScramCredential:
-    """ValueError when it is none."""
+    """Raises ValueError if it is malformed."""
     parts = dict(part.split("=", 1) for part in text.split(",") if "=" in part)
     try:
         return ScramCredential(
@@ -48,7 +48,7 @@ def parse_credential(text: str) -> ScramCredential:
 
 
 def salted_password(hash_name: str, password: str, salt: bytes, iterations: int) -> bytes:
-    """Kafka takes the password as UTF-8 and prepares nothing."""
+    """Like Kafka, uses the password as UTF-8 without normalization."""
     return hashlib.pbkdf2_hmac(hash_name, password.encode(), salt, iterations)
 
 

@@ -1,8 +1,8 @@
-"""From `ssl.*` settings to an `ssl.SSLContext`. The one file of this room that reads the disk.
+"""Builds an `ssl.SSLContext` from `ssl.*` settings. The only file here that reads the disk.
 
-Called by `broker.tls_listeners` and by our client. Python's ssl takes keys only from files, so a
-key that came as text or inside a PKCS12 store passes through a file in memory, which is gone
-before the function returns.
+Called by `broker.tls_listeners` and by our client. Python's ssl accepts keys only from files, so a
+key given as text or in a PKCS12 store passes through an in-memory file, which is gone before the
+function returns.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ServerTls(NamedTuple):
 
 
 class _Material(NamedTuple):
-    """What a store holds, as PEM."""
+    """A store's contents as PEM."""
 
     key_and_chain: str
     certificates: str
@@ -48,15 +48,15 @@ class _Material(NamedTuple):
 
 
 def server_tls(settings: TlsSettings) -> ServerTls:
-    """What a listener needs. SecurityError when it is not complete or cannot be read."""
+    """What a listener needs. Raises SecurityError if it is incomplete or unreadable."""
     if not settings.key_store.is_given:
         raise SecurityError(
-            "a listener with TLS needs a key and a certificate, and none is set",
+            "a listener with TLS needs a key and a certificate, but none is set",
             "Set ssl.keystore.type=PEM and ssl.keystore.location to a file with both",
         )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _limit(context, settings)
-    # Without tickets every connection shows its certificate anew, also after a change of trust.
+    # Without tickets, every connection presents its certificate again, even after a trust change.
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET | ssl.OP_CIPHER_SERVER_PREFERENCE
     context.num_tickets = 0
     material = _load_key(context, settings.key_store)
@@ -104,8 +104,8 @@ def _limit(context: ssl.SSLContext, settings: TlsSettings) -> None:
             context.set_ciphers(choice.openssl_ciphers)
         except ssl.SSLError:
             raise SecurityError(
-                "OpenSSL knows none of the suites in ssl.cipher.suites",
-                "`openssl ciphers -stdname` lists what it knows",
+                "OpenSSL supports none of the suites in ssl.cipher.suites",
+                "`openssl ciphers -stdname` lists the supported ones",
             ) from None
 
 
@@ -113,14 +113,14 @@ def _load_key(context: ssl.SSLContext, store: StoreSettings) -> _Material:
     material = _read_store(store, "ssl.keystore")
     try:
         with _file_in_memory(material.key_and_chain) as path:
-            # A function, because without one OpenSSL asks at the terminal.
+            # A function, because otherwise OpenSSL would ask on the terminal.
             context.load_cert_chain(path, password=lambda: material.password or "")
     except ssl.SSLError as problem:
-        reason = problem.reason or "it cannot be read"
+        reason = problem.reason or "it is unreadable"
         raise SecurityError(
-            f"the key and certificate of {_named(store, 'ssl.keystore')} cannot be used: "
+            f"the key and certificate of {_named(store, 'ssl.keystore')} are unusable: "
             f"{reason.lower().replace('_', ' ')}",
-            "See that the key belongs to the first certificate, and ssl.key.password to the key",
+            "Check that the key belongs to the first certificate, and ssl.key.password to the key",
         ) from None
     return material
 
@@ -130,13 +130,13 @@ def _load_trust(context: ssl.SSLContext, store: StoreSettings) -> None:
         context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
         return
     material = _read_store(store, "ssl.truststore")
-    # As in Java, what is in the store is trusted, be it a root or not.
+    # As in Java, everything in the store is trusted, root or not.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
         context.load_verify_locations(cadata=material.certificates)
     except ssl.SSLError:
         raise SecurityError(
-            f"there is no certificate to trust in {_named(store, 'ssl.truststore')}"
+            f"there are no trusted certificates in {_named(store, 'ssl.truststore')}"
         ) from None
 
 
@@ -159,7 +159,7 @@ def _read_store(store: StoreSettings, prefix: str) -> _Material:
     if store.certificates or store.key:
         raise SecurityError(
             f"{prefix}.location and PEM text in other settings are both set",
-            f"Leave out {prefix}.location, or the text",
+            f"Remove {prefix}.location or the text",
         )
     data = _read_file(store.location, prefix)
     if data.startswith(_JKS_MAGIC):
@@ -176,14 +176,14 @@ def _read_store(store: StoreSettings, prefix: str) -> _Material:
 def _refuse_type(store: StoreSettings, prefix: str, *possible: str) -> None:
     if store.type not in possible:
         raise SecurityError(
-            f"{prefix}.type={store.type} cannot be used here", f"Set {prefix}.type={possible[0]}"
+            f"{prefix}.type={store.type} is not supported here", f"Set {prefix}.type={possible[0]}"
         )
 
 
 def _convert_jks(location: str, prefix: str) -> SecurityError:
     target = str(Path(location).with_suffix(".p12"))
     return SecurityError(
-        f"{location} is a Java key store (JKS), which is not read here",
+        f"{location} is a Java key store (JKS), which is not supported",
         f"Convert it with: keytool -importkeystore -srckeystore {location} -destkeystore {target} "
         f"-deststoretype PKCS12; then set {prefix}.location={target} and {prefix}.type=PKCS12",
     )
@@ -194,7 +194,7 @@ def _read_file(location: str, prefix: str) -> bytes:
         return Path(location).read_bytes()
     except OSError as problem:
         raise SecurityError(
-            f"{prefix}.location={location} cannot be read: {problem.strerror}"
+            f"{prefix}.location={location} could not be read: {problem.strerror}"
         ) from None
 
 
@@ -215,8 +215,8 @@ def _read_pkcs12(data: bytes, store: StoreSettings, prefix: str) -> _Material:
         found = pkcs12.load_pkcs12(data, (store.password or "").encode())
     except ValueError:
         raise SecurityError(
-            f"{_named(store, prefix)} cannot be opened: the password is wrong, or it is no PKCS12 "
-            "store"
+            f"{_named(store, prefix)} could not be opened: the password is wrong, or it is not a "
+            "PKCS12 store"
         ) from None
     held = [found.cert, *found.additional_certs]
     certificates = "".join(
@@ -234,7 +234,7 @@ def _named(store: StoreSettings, prefix: str) -> str:
 
 @contextmanager
 def _file_in_memory(text: str) -> Iterator[str]:
-    """A file that no other user can open, in memory where the system has such."""
+    """A file that no other user can open, in memory if the system supports it."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("floodmark-key")
         try:

@@ -1,4 +1,4 @@
-"""The `ssl.*` settings of one listener or of one client, with Kafka's names. PURE."""
+"""The `ssl.*` settings of a listener or client, with Kafka's names. PURE."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class StoreSettings:
     certificates: str | None = field(default=None, repr=False)
     key: str | None = field(default=None, repr=False)
     key_password: str | None = field(default=None, repr=False)
-    # Two PEM files instead of one, as librdkafka's settings have them.
+    # Two PEM files instead of one, as in librdkafka's settings.
     certificate_file: str | None = None
     key_file: str | None = None
 
@@ -41,7 +41,7 @@ class TlsSettings:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """What it is read from, to notice when that changes."""
+        """The files it is read from, to detect changes."""
         stores = (self.key_store, self.trust_store)
         return tuple(store.location for store in stores if store.location)
 
@@ -50,7 +50,7 @@ Text = Callable[[str], str | None]
 
 
 def tls_settings(text: Text, names: Callable[[str], tuple[str, ...]]) -> TlsSettings:
-    """`text` and `names` look up a setting by the name that Kafka has for it."""
+    """`text` and `names` look up a setting by Kafka's name."""
     algorithm = text("ssl.endpoint.identification.algorithm")
     return TlsSettings(
         key_store=StoreSettings(

@@ -1,7 +1,7 @@
-"""Which JSON web tokens count: their times, issuer, audience and claims. PURE.
+"""Validates JSON web tokens: their times, issuer, audience and claims. PURE.
 
-Signatures are checked by joserfc, with the keys that `broker.token_keys` has; a token without a
-signature counts only where `floodmark.sasl.oauthbearer.unsecured.tokens` says so.
+joserfc checks signatures with the keys from `broker.token_keys`. An unsigned token is accepted only
+if `floodmark.sasl.oauthbearer.unsecured.tokens` is set.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ALGORITHMS = [
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA", "Ed25519"),
 ]
-"""Only those with a public key: the keys come from where everybody can read them."""
+"""Only those with a public key, because the keys are published."""
 
 MAX_TOKEN_LENGTH = 64 * 1024
 
@@ -32,14 +32,14 @@ class TokenRules(NamedTuple):
 
 
 def signed_claims(token: str, key_set: Any) -> Mapping[str, Any]:
-    """The claims of a token that one of these keys (joserfc's `KeySet`) has signed."""
+    """The claims of a token signed by one of these keys (joserfc's `KeySet`)."""
     from joserfc import jwt
     from joserfc.errors import JoseError
 
     try:
         return jwt.decode(_bounded(token), key_set, algorithms=ALGORITHMS).claims
     except (JoseError, ValueError) as problem:
-        # Not its text: it may quote the token.
+        # Without the exception's text, which may quote the token.
         raise AuthenticationFailed(
             f"the token's signature is not valid ({type(problem).__name__})"
         ) from None
@@ -48,15 +48,18 @@ def signed_claims(token: str, key_set: Any) -> Mapping[str, Any]:
 def unsecured_claims(token: str) -> Mapping[str, Any]:
     parts = _bounded(token).split(".")
     if len(parts) != 3 or parts[2]:
-        raise AuthenticationFailed("this is not a token without a signature")
+        raise AuthenticationFailed("this is not an unsigned token")
     header, claims = _json(parts[0]), _json(parts[1])
     if header.get("alg") != "none":
-        raise AuthenticationFailed("this is not a token without a signature")
+        raise AuthenticationFailed("this is not an unsigned token")
     return claims
 
 
 def identity_of(claims: Mapping[str, Any], rules: TokenRules, now_ms: int) -> Identity:
-    """Who these claims are about. AuthenticationFailed when they do not count here or now."""
+    """The identity in these claims.
+
+    Raises AuthenticationFailed if they are not valid here or now.
+    """
     expires_ms = _time_ms(claims, "exp")
     if expires_ms is None:
         raise AuthenticationFailed("the token has no expiry")
@@ -65,7 +68,7 @@ def identity_of(claims: Mapping[str, Any], rules: TokenRules, now_ms: int) -> Id
     for claim in ("nbf", "iat"):
         begins_ms = _time_ms(claims, claim)
         if begins_ms is not None and begins_ms - rules.clock_skew_ms > now_ms:
-            raise AuthenticationFailed("the token is from the future")
+            raise AuthenticationFailed("the token is not valid yet")
     if rules.issuer is not None and claims.get("iss") != rules.issuer:
         raise AuthenticationFailed("the token has another issuer")
     if rules.audiences and not set(_names(claims.get("aud"))) & set(rules.audiences):
@@ -101,7 +104,7 @@ def _json(part: str) -> dict[str, Any]:
     try:
         value = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     except (Base64Error, ValueError, RecursionError):
-        raise AuthenticationFailed("the token cannot be read") from None
+        raise AuthenticationFailed("the token is malformed") from None
     if not isinstance(value, dict):
-        raise AuthenticationFailed("the token cannot be read")
+        raise AuthenticationFailed("the token is malformed")
     return value

@@ -31,6 +31,9 @@ class Nobody:
     def respond(self, response: Any) -> None:
         self.answered.set()
 
+    def abort(self, reason: str, last_words: Any = None) -> None:
+        self.ended_by = reason
+
 
 @pytest.fixture
 def clock() -> Processing:
@@ -108,3 +111,23 @@ async def test_work_that_was_just_taken_is_ended_without_a_warning(clock: Proces
         gc.collect()
     assert not caught
     assert begun
+
+
+async def test_what_comes_while_it_closes_is_not_begun(clock: Processing) -> None:
+    """Connections are closed after the channel: their requests must not begin behind its back."""
+    begun: list[str] = []
+
+    async def work() -> bytes:
+        begun.append("work")
+        await asyncio.Event().wait()
+        return b"never"
+
+    channel = channel_of(clock, lambda *_: work())
+    channel.submit(Nobody(), memoryview(b""))
+    closing = asyncio.ensure_future(channel.close())
+    await asyncio.sleep(0)
+    late = Nobody()
+    channel.submit(late, memoryview(b""))
+    await closing
+    assert late.ended_by == "the broker is stopping"
+    assert begun == ["work"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from floodmark.security.rates import SampledRate, TokenBucket, Windows
+from floodmark.security.rates import PacedRate, SampledMean, SampledRate, TokenBucket, Windows
 
 WINDOWS = Windows(samples=11, sample_ms=1000)
 
@@ -59,6 +59,46 @@ def test_who_sends_as_fast_as_it_may_gets_its_quota_over_a_minute(
     assert sent <= limit * 60 * 1.1 + batch_bytes
     if is_able:
         assert sent >= limit * 60 * 0.9
+
+
+@pytest.mark.parametrize("seconds", [12, 15, 23, 31, 44, 60, 300])
+@pytest.mark.parametrize("is_fetch", [False, True])
+def test_bytes_are_paced_after_the_first_burst(seconds: int, is_fetch: bool) -> None:
+    """A fetch that exceeds the limit is not sent, and asked for again."""
+    limit, rate, now_ms, sent, size = 100_000.0, PacedRate(WINDOWS), 0.0, 0, 20_000
+    while now_ms < seconds * 1000:
+        rate.record(size, now_ms)
+        wait_ms = rate.throttle_ms(limit, now_ms)
+        if is_fetch and wait_ms:
+            rate.record(-size, now_ms)
+        else:
+            sent += size
+        now_ms += wait_ms + 7
+    assert sent == pytest.approx(limit * seconds, rel=0.05)
+
+
+def test_pacing_ends_with_silence_and_a_smaller_limit_counts_from_now_on() -> None:
+    rate = PacedRate(WINDOWS)
+    rate.record(1500, 0)
+    assert rate.throttle_ms(100, 0) == 15_000
+    assert not rate.is_idle(20_000), "it has waited longer than all samples, as it was told to"
+    rate.record(100, 15_000)
+    assert rate.throttle_ms(100, 15_000) == 1000
+    rate.record(100, 16_000)
+    assert rate.throttle_ms(10, 16_000) == 10_000
+    assert rate.is_idle(16_000 + 10_000 + WINDOWS.all_ms)
+    rate.record(1000, 40_000)
+    assert rate.throttle_ms(100, 40_000) == 0, "a burst is possible again"
+
+
+def test_a_mean_forgets_what_is_old() -> None:
+    mean = SampledMean(WINDOWS)
+    assert mean.mean(0) == 0
+    mean.record(10, 0)
+    mean.record(30, 5000)
+    assert mean.mean(5000) == 20
+    assert mean.mean(12_000) == 30
+    assert mean.is_idle(17_000)
 
 
 def test_a_bucket_allows_a_burst_and_then_the_rate() -> None:

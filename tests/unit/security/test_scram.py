@@ -1,12 +1,15 @@
 """SCRAM by the vectors of its RFCs, and every way to cheat."""
 
 import base64
+import contextlib
 import hashlib
 import hmac
+import tracemalloc
 
 import pytest
 
 from floodmark.security.errors import AuthenticationFailed, ProtocolViolation
+from floodmark.security.pretended_users import Pretence
 from floodmark.security.sasl import Identity
 from floodmark.security.scram import Lookup, ScramClient, ScramServer
 from floodmark.security.scram_credentials import (
@@ -16,7 +19,7 @@ from floodmark.security.scram_credentials import (
     salted_password,
 )
 
-SECRET = b"server secret"
+PRETENCE = Pretence(b"server secret")
 
 
 def credential(password: str, hash_name: str = "sha256", salt: bytes = b"salt") -> ScramCredential:
@@ -29,9 +32,9 @@ def server(
 ) -> ScramServer:
     def find(name: str, is_token: bool) -> Lookup:
         key = f"token:{name}" if is_token else name
-        return Lookup(users.get(key), Identity(name, is_by_token=is_token))
+        return Lookup(users.get(key), Identity(name, is_by_token=is_token), PRETENCE)
 
-    return ScramServer(hash_name, find, nonce, SECRET)
+    return ScramServer(hash_name, find, nonce)
 
 
 def test_the_exchange_of_rfc_7677():
@@ -202,7 +205,7 @@ def test_a_client_notices_a_server_that_does_not_know_the_password():
     machine = server({"alice": credential("right")})
     client = ScramClient("sha256", "alice", "right", "nonce")
     machine.step(client.step(machine.step(client.first()).reply))
-    with pytest.raises(AuthenticationFailed, match="does not know the password"):
+    with pytest.raises(AuthenticationFailed, match="could not prove that it knows the password"):
         client.step(b"v=" + base64.b64encode(bytes(32)))
 
 
@@ -215,3 +218,25 @@ def test_credentials_have_kafkas_text():
     for bad in ("", "salt=x", text.replace("iterations=4096", "iterations=many")):
         with pytest.raises(ValueError):
             parse_credential(bad)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"n,,n=" + b"x" * 500_000 + b",r=a",
+        b"n,,n=" + b"=2C" * 150_000 + b",r=a",
+        b"n,a=" + b"x" * 500_000,
+        b"n,,n=user,r=a" + b",a=b" * 120_000,
+    ],
+)
+def test_the_largest_messages_cost_no_more_memory_than_their_size(message):
+    """`re` kept some hundred bytes for each character, to come back to."""
+    machine = server({"user": credential("pencil")})
+    tracemalloc.start()
+    try:
+        with contextlib.suppress(AuthenticationFailed):
+            machine.step(message)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 10 * len(message)
