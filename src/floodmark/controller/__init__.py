@@ -1,3 +1,1 @@
-"""Decisions for the cluster: pure cores, one file per kind of decision, and the shell in
-service.py.
-"""
+"""Decisions for the cluster: pure cores, one file per kind of decision, and their shell."""

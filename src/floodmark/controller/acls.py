@@ -1,6 +1,6 @@
-"""Decisions: create and delete ACLs. PURE; the words of refusals are Kafka 4.3's.
+"""Decisions: create and delete ACLs. PURE. Refusals use Kafka 4.3's wording.
 
-Rules are kept by resource pattern, a node for each. A pattern without rules has no node.
+Rules are stored by resource pattern, one node each. A pattern without rules has no node.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NO_RULES: frozenset[AccessRule] = frozenset()
 
 
 def create_acls(view: View, wanted: Sequence[Acl]) -> Decision[list[Refusal | None]]:
-    """None for each ACL that exists afterwards, whether it is new or not."""
+    """None for each ACL that exists afterwards, whether new or not."""
     answers: list[Refusal | None] = []
     changed: _Rules = {}
     for acl in wanted:
@@ -40,7 +40,7 @@ def create_acls(view: View, wanted: Sequence[Acl]) -> Decision[list[Refusal | No
 
 
 def delete_acls(view: View, filters: Sequence[AclFilter]) -> Decision[list[list[Acl] | Refusal]]:
-    """The ACLs that each filter found. Several filters may find the same one."""
+    """The ACLs each filter matched. Several filters may match the same one."""
     answers: list[list[Acl] | Refusal] = []
     changed: _Rules = {}
     for filter_ in filters:

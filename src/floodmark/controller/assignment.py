@@ -1,4 +1,4 @@
-"""The first state of new partitions: brokers checked, in-sync replicas and leader set. PURE."""
+"""The initial state of new partitions: checks brokers, sets in-sync replicas and leader. PURE."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ManualAssignment = tuple[int, Sequence[int]]
 def place_automatically(
     view: View, partitions: int, replication_factor: int, *, first_partition: int = 0
 ) -> tuple[PartitionImage, ...] | Refusal:
-    """New partitions over the live brokers."""
+    """Spreads new partitions over the live brokers."""
     live = {
         broker.id: broker.rack
         for broker in view.image.live_brokers()
@@ -60,7 +60,7 @@ def _check_enough_brokers(known: int, live: int, replication_factor: int) -> Ref
 def place_manually(
     image: MetadataImage, assignments: Sequence[ManualAssignment]
 ) -> tuple[PartitionImage, ...] | Refusal:
-    """Partitions of a new topic where the creator says."""
+    """Places the partitions of a new topic as the client specifies."""
     rows: dict[int, Sequence[int]] = {}
     for index, replicas in assignments:
         if index in rows:

@@ -1,7 +1,7 @@
-"""The controller's way to each broker: instructions in order, each until it is answered.
+"""The controller's channel to each broker: sends instructions in order until they are answered.
 
-Made by the controller for its reign. One queue and one task per broker; what a broker does not
-answer is sent again every tenth of a second, until its registration goes and `forget` is called.
+Created by the controller for its term. One queue and one task per broker. Unanswered instructions
+are sent again every tenth of a second, until the broker's registration ends and `forget` is called.
 """
 
 from __future__ import annotations
@@ -19,45 +19,81 @@ from floodmark.wire.errors import ErrorCode
 logger = logging.getLogger(__name__)
 
 RETRY_S = 0.1
-"""As Kafka's controller: a broker that restarts is told soon, and one that hangs is not flooded."""
+"""Like Kafka's controller: a restarting broker is told soon, and a hanging one is not flooded."""
 
 Send = Callable[[int, Instruction], Awaitable[Any]]
-"""Sends to a broker and returns its answer; OSError when none comes."""
+"""Sends to a broker and returns its response. Raises OSError if there is none."""
+
+Answered = Callable[[int, Instruction, Any], None]
+"""Gets the broker, what it was told, and its answer, if that is no error."""
 
 
 class BrokerChannels:
-    def __init__(self, send: Send, on_deposed: Callable[[], None]) -> None:
-        """`on_deposed` is called when a broker knows of a later controller."""
+    def __init__(
+        self,
+        send: Send,
+        on_deposed: Callable[[], None],
+        on_answered: Answered = lambda _broker, _request, _answer: None,
+    ) -> None:
+        """`on_deposed` is called when a broker knows a later controller."""
         self._send = send
         self._on_deposed = on_deposed
+        self._on_answered = on_answered
         self._channels: dict[int, _Channel] = {}
+        self._farewells: dict[int, asyncio.Task[None]] = {}
 
     def tell(self, broker_id: int, requests: Sequence[Instruction]) -> None:
         channel = self._channels.get(broker_id)
         if channel is None:
-            channel = self._channels[broker_id] = _Channel(broker_id, self._send, self._on_deposed)
+            channel = self._channels[broker_id] = _Channel(
+                broker_id, self._send, self._on_deposed, self._on_answered
+            )
         channel.put(requests)
 
     def forget(self, broker_id: int) -> None:
-        """The broker is gone, or another process has taken its place: nothing old may reach it."""
+        """The broker is gone or was replaced by another process: nothing old may reach it."""
         channel = self._channels.pop(broker_id, None)
         if channel is not None:
             channel.close()
+        farewell = self._farewells.pop(broker_id, None)
+        if farewell is not None:
+            farewell.cancel()
+
+    def take_leave(self, broker_id: int, requests: Sequence[Instruction]) -> None:
+        """The broker's session has ended. If its process lives, it hears this last thing."""
+        self.forget(broker_id)
+        farewell = self._say_last(broker_id, requests)
+        self._farewells[broker_id] = asyncio.create_task(farewell, name=f"farewell-{broker_id}")
+
+    async def _say_last(self, broker_id: int, requests: Sequence[Instruction]) -> None:
+        """Once: mostly nobody is there."""
+        for request in requests:
+            try:
+                answer = await self._send(broker_id, request)
+            except OSError as problem:
+                logger.debug("broker %d does not hear that it is out: %s", broker_id, problem)
+                return
+            if ErrorCode.of(answer.error_code) is ErrorCode.STALE_CONTROLLER_EPOCH:
+                self._on_deposed()
+                return
 
     async def flushed(self) -> None:
-        """Waits until everything that was told so far is answered, or its broker forgotten."""
+        """Waits until every instruction so far is answered or its broker forgotten."""
         await asyncio.gather(*(channel.flushed() for channel in self._channels.values()))
 
     def close(self) -> None:
-        for broker_id in list(self._channels):
+        for broker_id in [*self._channels, *self._farewells]:
             self.forget(broker_id)
 
 
 class _Channel:
-    def __init__(self, broker_id: int, send: Send, on_deposed: Callable[[], None]) -> None:
+    def __init__(
+        self, broker_id: int, send: Send, on_deposed: Callable[[], None], on_answered: Answered
+    ) -> None:
         self._broker_id = broker_id
         self._send = send
         self._on_deposed = on_deposed
+        self._on_answered = on_answered
         self._queue: deque[Instruction] = deque()
         self._filled = asyncio.Event()
         self._empty = asyncio.Event()
@@ -94,16 +130,19 @@ class _Channel:
             except OSError as problem:
                 times = self._failures.worth_telling(str(problem))
                 if times:
-                    text = "broker %d cannot be told (%d times by now): %s"
+                    text = "could not reach broker %d (%d times by now): %s"
                     logger.warning(text, self._broker_id, times, problem)
                 await asyncio.sleep(RETRY_S)
             else:
-                self._answered(ErrorCode.of(answer.error_code))
+                self._answered(request, answer)
                 return
 
-    def _answered(self, code: ErrorCode) -> None:
-        """STALE_BROKER_EPOCH needs nothing: the process that took its place is told everything."""
-        if code is ErrorCode.STALE_CONTROLLER_EPOCH:
+    def _answered(self, request: Instruction, answer: Any) -> None:
+        """STALE_BROKER_EPOCH needs no action: the new process gets everything anyway."""
+        code = ErrorCode.of(answer.error_code)
+        if code is ErrorCode.NONE:
+            self._on_answered(self._broker_id, request, answer)
+        elif code is ErrorCode.STALE_CONTROLLER_EPOCH:
             self._on_deposed()
-        elif code not in (ErrorCode.NONE, ErrorCode.STALE_BROKER_EPOCH):
+        elif code is not ErrorCode.STALE_BROKER_EPOCH:
             logger.error("broker %d refused an instruction: %s", self._broker_id, code.name)

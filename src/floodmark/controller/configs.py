@@ -1,14 +1,13 @@
-"""Decisions: settings of topics, brokers and groups, whole (AlterConfigs) or step by step
-(IncrementalAlterConfigs). PURE; the words of refusals are Kafka 4.3's.
+"""Decisions: topic, broker and group settings, as a whole (AlterConfigs) or step by step
+(IncrementalAlterConfigs). PURE. Refusals use Kafka 4.3's wording.
 
-`apis` has refused resources and settings that a request names twice: only the wire can say so.
+`apis` has already refused resources and settings that a request names twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 
 from floodmark.config import (
     BROKER_SETTINGS_BY_NAME,
@@ -30,21 +29,18 @@ from floodmark.controller.topics import config_operation
 from floodmark.metadata.image import CLUSTER_DEFAULT, ConfigResource, ImageChange
 from floodmark.metadata.store import Operation
 from floodmark.wire.errors import ErrorCode
+from floodmark.wire.numbers import ConfigOperation
 
 MAX_VALUE_LENGTH = 32767
-"""Values travel as strings of a 16-bit length."""
-
-
-class ConfigOperation(IntEnum):
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
+"""Values are sent as strings with a 16-bit length."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigStep:
-    """One step of an incremental change. `operation` is the wire's number, known or not."""
+    """One step of an incremental change.
+
+    `operation` is the number from the request, known or not.
+    """
 
     name: str
     operation: int
@@ -53,7 +49,7 @@ class ConfigStep:
 
 @dataclass(frozen=True, slots=True)
 class ConfigReplacement:
-    """The whole new set of a resource: what is not named goes."""
+    """A resource's complete new settings: anything not named is removed."""
 
     resource: ConfigResource
     configs: Mapping[str, str | None]
@@ -168,7 +164,7 @@ def _take_step(
 def _current_items(
     view: View, resource: ConfigResource, configs: Mapping[str, str], setting: Setting
 ) -> list[str]:
-    """Where nothing is set yet, a list grows from the value in force."""
+    """A list that is not set yet starts from the value in force."""
     text = configs.get(setting.name)
     if text is None:
         in_force = (
@@ -207,7 +203,7 @@ def _check(view: View, resource: ConfigResource, configs: Mapping[str, str]) -> 
         if resource.kind == "group":
             return _check_group(view, resource.name, configs)
     except ConfigError as error:
-        # Kafka answers so for brokers, and keeps to it for its clients' sake (KAFKA-13609).
+        # Kafka responds this way for brokers, and keeps doing so for its clients (KAFKA-13609).
         is_broker = resource.kind == "broker"
         code = ErrorCode.INVALID_REQUEST if is_broker else ErrorCode.INVALID_CONFIG
         return Refusal(code, str(error))
@@ -217,7 +213,7 @@ def _check(view: View, resource: ConfigResource, configs: Mapping[str, str]) -> 
 
 
 def _check_topic(view: View, name: str, configs: Mapping[str, str]) -> Refusal | None:
-    """A value that cannot be is told even where there is no topic to have it, as in Kafka."""
+    """As in Kafka, an invalid value is reported even if the topic does not exist."""
     if not name:
         return Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     reason = why_invalid(name)
@@ -237,7 +233,7 @@ def _check_broker(view: View, name: str, configs: Mapping[str, str]) -> Refusal 
     if name != CLUSTER_DEFAULT and int(name) not in view.image.brokers:
         return Refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {name} found.")
     validate_dynamic_overrides(configs, per_broker=name != CLUSTER_DEFAULT)
-    # Made and thrown away: it raises when the new values do not agree with the others.
+    # Built only to validate: it raises if the new values conflict with the others.
     if name == CLUSTER_DEFAULT:
         changed = view.config.with_dynamic(configs, view.config.dynamic_broker)
     elif int(name) == view.config.node_id:
@@ -249,7 +245,7 @@ def _check_broker(view: View, name: str, configs: Mapping[str, str]) -> Refusal 
 
 
 def _check_group(view: View, name: str, configs: Mapping[str, str]) -> Refusal | None:
-    """The group need not exist: its settings may be there before its first member."""
+    """The group need not exist: it may have settings before its first member."""
     if not name:
         return Refusal(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
     validate_group_overrides(configs, view.config)

@@ -1,7 +1,7 @@
-"""Decision: ControlledShutdown, by which a broker hands its leaderships over before it stops. PURE.
+"""Decision: ControlledShutdown, by which a broker hands over leadership before it stops. PURE.
 
-The broker leaves the in-sync replicas of everything that others hold as well, and stays out of
-them until it registers again. Partitions with one replica are left alone: nobody could take them.
+The broker leaves the in-sync replicas of every partition that others also hold, and stays out until
+it registers again. Partitions with one replica stay as they are: nobody could take them over.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNKNOWN_BROKER_EPOCH = -1
 
 @dataclass(frozen=True, slots=True)
 class ShutdownAnswer:
-    """`remaining` are partitions that the broker still leads and that another may take soon."""
+    """`remaining` holds partitions the broker still leads and that another may take soon."""
 
     error_code: ErrorCode
     remaining: tuple[TopicPartition, ...] = ()
@@ -31,7 +31,7 @@ class ShutdownAnswer:
 def controlled_shutdown(
     view: View, broker_id: int, broker_epoch: int = UNKNOWN_BROKER_EPOCH
 ) -> Decision[ShutdownAnswer]:
-    """Asked again until nothing remains: what has been moved already stays moved."""
+    """The broker repeats this until nothing remains. Partitions already moved stay moved."""
     known = view.image.brokers.get(broker_id)
     refusal = _why_not(known, broker_epoch)
     if known is None or refusal is not ErrorCode.NONE:
@@ -60,7 +60,7 @@ def _why_not(known: BrokerInfo | None, broker_epoch: int) -> ErrorCode:
         return ErrorCode.BROKER_NOT_AVAILABLE
     if broker_epoch not in (UNKNOWN_BROKER_EPOCH, known.broker_epoch):
         is_old = broker_epoch < known.broker_epoch
-        # A later registration is one that this controller has yet to deal with.
+        # A later registration is one that this controller has yet to process.
         return ErrorCode.STALE_BROKER_EPOCH if is_old else ErrorCode.BROKER_NOT_AVAILABLE
     return ErrorCode.NONE
 
@@ -72,11 +72,11 @@ def _without(view: View, topic: str, partition: PartitionImage, broker_id: int) 
     if partition.leader != broker_id:
         return partition if smaller == partition else changed_under_leader(view.image, smaller)
     for replica in smaller.replicas:
-        if replica in smaller.isr and view.image.is_active(replica):
+        if replica in smaller.isr and view.image.may_lead(smaller, replica):
             return led_by(smaller, replica, smaller.isr)
     return partition
 
 
 def _may_be_taken_soon(image: MetadataImage, partition: PartitionImage, broker_id: int) -> bool:
-    """A replica on a broker that is gone, or stopping as well, is not worth waiting for."""
-    return any(r != broker_id and image.is_active(r) for r in partition.replicas)
+    """A replica on a broker that is gone or also stopping is not worth waiting for."""
+    return any(r != broker_id and image.may_lead(partition, r) for r in partition.replicas)

@@ -1,10 +1,9 @@
-"""The controller: takes requests, lets the cores decide, stores, publishes, answers.
+"""The controller: takes requests, follows the brokers, and publishes what was decided.
 
 Made by broker/cluster_membership.py and called by apis/. It works while this broker is elected:
-`stand` makes it the controller, `resign` ends that. One writer: requests that wait together are
-decided one after the other, each on the image that the one before it left, and stored as one multi
-that also checks the controller epoch (KAFKA-6082). Then the other brokers are told
-(`channels.py`), the image is published to this one, and when every subscriber of the cache has
+`stand` makes it the controller, `resign` ends that. Every change goes through the one writer
+(`writer.py`), which lets the cores decide and stores what they decide. Then the other brokers are
+told (`channels.py`), the image is published to this one, and when every subscriber of the cache has
 applied the delta, the requests are answered.
 """
 
@@ -14,13 +13,10 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
 
 from floodmark.clock import Clock
-from floodmark.config import BrokerConfig
 from floodmark.controller import (
     acls,
     configs,
@@ -39,59 +35,38 @@ from floodmark.controller import (
 )
 from floodmark.controller.channels import BrokerChannels, Send
 from floodmark.controller.controlled_shutdown import ShutdownAnswer, controlled_shutdown
-from floodmark.controller.cutting import cut
-from floodmark.controller.decision import Decision, Refusal, View, then
+from floodmark.controller.decision import (
+    ControllerUnavailable,
+    Decision,
+    Refusal,
+    View,
+    then,
+)
 from floodmark.controller.election import candidacy
-from floodmark.controller.instructions import instructions
+from floodmark.controller.instructions import farewells, instructions
 from floodmark.controller.liveness import Liveness, UntilGone
-from floodmark.metadata import acl_nodes, paths, quota_nodes
-from floodmark.metadata.cache import MetadataCache, concerns_brokers
+from floodmark.controller.lost_replica_watch import LostHere, LostReplicaWatch
+from floodmark.controller.writer import MetadataWriter
+from floodmark.metadata import paths
+from floodmark.metadata.cache import MetadataCache
 from floodmark.metadata.image import BrokerInfo, ImageChange, MetadataImage, difference
 from floodmark.metadata.loader import decode_brokers, load_identity, load_stored
 from floodmark.metadata.store import (
     BadVersion,
-    Check,
     Delete,
     NodeExists,
-    Operation,
     Store,
     StoreError,
     StoreUnavailable,
 )
-from floodmark.occurrences import Occurrences
 from floodmark.security.acls import Acl, AclFilter
-from floodmark.wire.errors import ErrorCode
+from floodmark.vocabulary import TopicPartition
+from floodmark.wire.numbers import ElectionType
 
 logger = logging.getLogger(__name__)
 
-A = TypeVar("A")
-
-# A batch of waiting requests is closed at this size, so that no commit (and no slice of the loop
-# spent on preparing it) grows with the length of the queue.
-MAX_OPERATIONS_PER_COMMIT = 5000
-
-NOTICES_KEPT = 100
-"""Notices of changed settings in the store; Kafka keeps those of the last 15 minutes."""
-
 RETRY_S = 0.1
 """After the store could not be read or written."""
-
-
-class ControllerUnavailable(Exception):
-    """A change could not be stored; `error_code` is what a client should be told."""
-
-    def __init__(self, error_code: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.error_code = error_code
-
-
-@dataclass(slots=True)
-class _Waiting:
-    """A request in the queue: how to decide it, and who waits for the answer."""
-
-    decide: Callable[[View], Decision[Any]]
-    done: asyncio.Future[Any]
-    answer: Any = None
 
 
 class Controller:
@@ -110,26 +85,25 @@ class Controller:
         self._store = store
         self._cache = cache
         self._clock = clock
-        self._chance = chance
         self._send = send
-        self._channels = BrokerChannels(send, self.deposed)
+        # Our own replicas in failed log folders; set before `stand`.
+        self.lost_here: LostHere = frozenset
         self._liveness = Liveness(broker_id, until_gone, send, self.broker_died, self._broker_lives)
         self._brokers_changed = asyncio.Event()
-        self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
-        self._writer: asyncio.Task[None] | None = None
+        self._writer = MetadataWriter(
+            store, cache, chance, self._publish, self._brokers_changed.set
+        )
         self._tasks: list[asyncio.Task[None]] = []
-        self._epoch_version = 0
-        self._must_reload = False
-        # Whether an earlier controller, or a multi that failed, may have left half a decision.
-        self._must_finish = False
-        self._failures = Occurrences()
+        # Whether somebody else may have created topics.
+        self._must_look_for_topics = False
+        self._begin_reign()
 
     # -- elected or not -------------------------------------------------------------------------
 
     @property
     def is_active(self) -> bool:
         """Whether this broker is the controller."""
-        return self._writer is not None
+        return self._writer.is_running
 
     async def stand(self) -> bool:
         """Stand for election. True when this broker has become the controller: it has read the
@@ -147,54 +121,59 @@ class Controller:
             controller = await self._store.get(paths.CONTROLLER)
             if not bid.has_won(controller, await self._store.get(paths.CONTROLLER_EPOCH)):
                 raise
-        self._epoch_version = bid.epoch_version
+        self._writer.begin(bid.epoch_version)
         await self._take_over(noted)
-        self._writer = asyncio.create_task(self._write_loop(), name="controller-writer")
+        self._writer.start()
         self._tasks = [
             asyncio.create_task(self._watch_brokers(), name="controller-watcher"),
             asyncio.create_task(self._rebalance_leaders(), name="leader-rebalance"),
+            asyncio.create_task(self._watch_log_folders(), name="log-folder-watcher"),
         ]
         self._watch_processes(self._cache.image)
         return True
 
     async def resign(self) -> None:
         """Finish what is queued, then decide nothing any more."""
-        if self._writer is not None:
-            await self._queue.join()
-            self._stop(self._writer)
+        if self.is_active:
+            await self._writer.drained()
+            self._stop()
         await self._liveness.closed()
 
     def deposed(self) -> None:
         """Another broker is the controller by now: nothing more is decided or told here."""
-        if self._writer is not None:
+        if self.is_active:
             logger.warning("another broker is the controller by now")
-            self._stop(self._writer)
-            while not self._queue.empty():
-                _fail([self._queue.get_nowait()], _not_controller_any_more())
-                self._queue.task_done()
+            self._stop()
+            self._writer.refuse_queued()
 
-    def _stop(self, writer: asyncio.Task[None]) -> None:
-        for task in (writer, *self._tasks):
+    def _stop(self) -> None:
+        self._writer.stop()
+        for task in self._tasks:
             task.cancel()
         self._channels.close()
         self._liveness.close()
-        self._writer = None
 
     async def _take_over(self, noted: bytes | None) -> None:
         """Read the cluster from the store, deal with what has happened to brokers since a
         controller last looked, and tell everybody everything. `noted` is whom that one knew."""
         stored, void_paths = await load_stored(self._store)
         known = known_brokers.assumed(stored) if noted is None else known_brokers.recall(noted)
+        known = known_brokers.reachable(known, self._cache.image.brokers)
         image = replace(stored, brokers=known_brokers.still_there(known, stored.brokers))
-        view = self._view(image, self._cache.config_of(stored))
+        view = self._writer.view(image, self._cache.config_of(stored))
         noticed = membership.brokers_changed(view, stored.brokers)
         view, decision = then(view, Decision(None), noticed)
         view, decision = then(view, decision, reassignment.complete_all(view))
         remembered = known_brokers.remember(view.image.brokers)
-        await self._store_all([*map(Delete, void_paths), *decision.operations, remembered])
-        self._must_reload, self._must_finish = False, True
-        self._channels = BrokerChannels(self._send, self.deposed)
-        await self._publish(MetadataImage(), image.apply(decision.change))
+        await self._writer.store([*map(Delete, void_paths), *decision.operations, remembered])
+        self._begin_reign()
+        await self._publish(MetadataImage(), image.apply(decision.change), None)
+
+    def _begin_reign(self) -> None:
+        self._lost_replicas = LostReplicaWatch(
+            self._broker_id, self._store, self._cache, self._writer.submit, self.lost_here
+        )
+        self._channels = BrokerChannels(self._send, self.deposed, self._lost_replicas.answered)
 
     async def _known_to_last_controller(self, controller_epoch: int) -> bytes | None:
         """None when it was one of Kafka's, which leaves no note: ours would be out of date."""
@@ -208,7 +187,9 @@ class Controller:
     async def _watch_brokers(self) -> None:
         """Follows registrations. Each look takes in all that has changed by then."""
         changed = self._brokers_changed
-        stop = self._store.watch(paths.BROKER_IDS, lambda _: changed.set())
+        stops = [self._store.watch(paths.BROKER_IDS, lambda _: changed.set())]
+        if not self._store.watches_below:
+            stops.append(self._store.watch(paths.TOPICS, lambda _: self._topics_changed()))
         # Somebody may have come or gone since the store was read.
         changed.set()
         try:
@@ -217,35 +198,64 @@ class Controller:
                 changed.clear()
                 await self._look_at_brokers()
         finally:
-            stop()
+            for stop in stops:
+                stop()
+
+    def _topics_changed(self) -> None:
+        self._must_look_for_topics = True
+        self._brokers_changed.set()
+
+    async def _look_for_topics(self) -> None:
+        """On ZooKeeper a broker of Kafka's creates internal topics by itself: a node without
+        states, which is for the controller to notice and to finish."""
+        if self._must_look_for_topics:
+            names = set(await self._store.children(paths.TOPICS))
+            self._must_look_for_topics = False
+            unknown = await self._writer.submit(lambda v: Decision(names - v.image.topics.keys()))
+            if unknown:
+                self._writer.reload()
 
     async def _look_at_brokers(self) -> None:
         try:
+            await self._look_for_topics()
             registered = decode_brokers(await self._store.read_tree(paths.BROKER_IDS))
-            await self._submit(lambda view: membership.brokers_changed(view, registered))
+            await self._writer.submit(lambda view: membership.brokers_changed(view, registered))
             await self._finish_begun()
             listener = self._cache.config.inter_broker_listener_name
             self._liveness.question(self._cache.image, registered, listener)
         except (StoreError, ControllerUnavailable) as problem:
-            self._tell("brokers have changed, and that cannot be dealt with yet", problem)
+            self._writer.report("brokers have changed, and that cannot be dealt with yet", problem)
             await asyncio.sleep(RETRY_S)
             self._brokers_changed.set()
+
+    async def _watch_log_folders(self) -> None:
+        stop = self._lost_replicas.start()
+        try:
+            while True:
+                try:
+                    await self._lost_replicas.step(self._channels)
+                except (StoreError, ControllerUnavailable) as problem:
+                    text = "log folders have failed, and that cannot be stored yet"
+                    self._writer.report(text, problem)
+                    await asyncio.sleep(RETRY_S)
+        finally:
+            stop()
 
     async def _finish_begun(self) -> None:
         """What another controller, or a multi that failed, has left half done."""
         for topic in unfinished.unfinished_topics(self._cache.image):
-            await self._submit(
+            await self._writer.submit(
                 partial(unfinished.finish_creation, topic=topic, present=await self._nodes(topic))
             )
-        if self._must_finish:
+        if self._writer.must_finish:
             for topic in await self._store.children(paths.DELETED_TOPICS):
                 logger.info("finishing the deletion of topic %s", topic)
-                await self._submit(
+                await self._writer.submit(
                     partial(
                         unfinished.finish_deletion, topic=topic, present=await self._nodes(topic)
                     )
                 )
-            self._must_finish = False
+            self._writer.must_finish = False
 
     async def _nodes(self, topic: str) -> Collection[str]:
         return (await self._store.read_tree(paths.topic_path(topic))).keys()
@@ -253,8 +263,8 @@ class Controller:
     async def refresh(self) -> None:
         """Read the store again: somebody else has written to it, as Kafka's brokers do when they
         are asked to change settings."""
-        self._must_reload = True
-        await self._submit(lambda _: Decision(None))
+        self._writer.reload()
+        await self._writer.submit(lambda _: Decision(None))
 
     async def broker_died(self, broker: BrokerInfo) -> None:
         """Its process is gone: its partitions move at once, whenever its session ends."""
@@ -269,10 +279,12 @@ class Controller:
         try:
             while self.is_active:
                 try:
-                    await self._submit(decide)
+                    await self._writer.submit(decide)
                     return
                 except ControllerUnavailable as problem:
-                    self._tell("a broker has died or lives, and that cannot be stored", problem)
+                    self._writer.report(
+                        "a broker has died or lives, and that cannot be stored", problem
+                    )
                     await asyncio.sleep(RETRY_S)
         finally:
             # Who is taken for dead must be asked again. Publishing cancels this very task.
@@ -289,9 +301,11 @@ class Controller:
             if len(self._cache.image.brokers) == 1:
                 continue
             try:
-                moved = await self._submit(rebalance.rebalance_leaders)
+                moved = await self._writer.submit(rebalance.rebalance_leaders)
             except ControllerUnavailable as problem:
-                self._tell("leaders could not be moved to their preferred replicas", problem)
+                self._writer.report(
+                    "leaders could not be moved to their preferred replicas", problem
+                )
             else:
                 if moved:
                     logger.info("%d partitions are led by their preferred replicas again", moved)
@@ -301,24 +315,24 @@ class Controller:
     async def create_topics(
         self, requests: Sequence[topics.NewTopic], *, validate_only: bool = False
     ) -> list[topics.CreatedTopic]:
-        return await self._submit(
+        return await self._writer.submit(
             lambda view: topics.create_topics(view, requests, validate_only=validate_only)
         )
 
     async def delete_topics(self, refs: Sequence[topics.TopicRef]) -> list[topics.DeletedTopic]:
-        return await self._submit(lambda view: topics.delete_topics(view, refs))
+        return await self._writer.submit(lambda view: topics.delete_topics(view, refs))
 
     async def create_partitions(
         self, requests: Sequence[partitions.MorePartitions], *, validate_only: bool = False
     ) -> list[partitions.GrownTopic]:
-        return await self._submit(
+        return await self._writer.submit(
             lambda view: partitions.create_partitions(view, requests, validate_only=validate_only)
         )
 
     async def alter_configs(
         self, requests: Sequence[configs.ConfigReplacement], *, validate_only: bool = False
     ) -> list[configs.ConfigAnswer]:
-        return await self._submit(
+        return await self._writer.submit(
             lambda view: rebalance.with_elections(
                 view, configs.alter_configs(view, requests, validate_only=validate_only)
             )
@@ -327,7 +341,7 @@ class Controller:
     async def incremental_alter_configs(
         self, requests: Sequence[configs.ConfigAlteration], *, validate_only: bool = False
     ) -> list[configs.ConfigAnswer]:
-        return await self._submit(
+        return await self._writer.submit(
             lambda view: rebalance.with_elections(
                 view,
                 configs.incremental_alter_configs(view, requests, validate_only=validate_only),
@@ -336,22 +350,26 @@ class Controller:
 
     async def elect_leaders(
         self,
-        election_type: elections.ElectionType,
-        wanted: list[tuple[str, int]] | None,
+        election_type: ElectionType,
+        wanted: list[TopicPartition] | None,
     ) -> list[elections.ElectionAnswer]:
-        return await self._submit(lambda view: elections.elect_leaders(view, election_type, wanted))
+        return await self._writer.submit(
+            lambda view: elections.elect_leaders(view, election_type, wanted)
+        )
 
     async def reassign_partitions(
         self, wanted: Sequence[reassignment.Reassignment], *, allow_factor_change: bool
     ) -> list[reassignment.ReassignmentAnswer]:
-        return await self._submit(
+        return await self._writer.submit(
             lambda view: reassignment.reassign_partitions(
                 view, wanted, allow_factor_change=allow_factor_change
             )
         )
 
     async def controlled_shutdown(self, broker_id: int, broker_epoch: int) -> ShutdownAnswer:
-        return await self._submit(lambda view: controlled_shutdown(view, broker_id, broker_epoch))
+        return await self._writer.submit(
+            lambda view: controlled_shutdown(view, broker_id, broker_epoch)
+        )
 
     async def others_told(self) -> None:
         """Waits until all that was decided so far is answered by the brokers that are there."""
@@ -360,166 +378,48 @@ class Controller:
     async def alter_partitions(
         self, broker_id: int, broker_epoch: int, proposals: Sequence[isr.IsrProposal]
     ) -> isr.AlterPartitionAnswer:
-        return await self._submit(
+        return await self._writer.submit(
             lambda view: isr.alter_partitions(view, broker_id, broker_epoch, proposals)
         )
 
     async def allocate_producer_ids(self, broker_id: int) -> features.ProducerIdBlock:
-        return await self._submit(lambda view: features.allocate_producer_ids(view, broker_id))
+        return await self._writer.submit(
+            lambda view: features.allocate_producer_ids(view, broker_id)
+        )
 
     async def alter_scram_credentials(
         self, changes: Sequence[users.CredentialChange]
     ) -> list[users.CredentialAnswer]:
-        return await self._submit(lambda view: users.alter_scram_credentials(view, changes))
+        return await self._writer.submit(lambda view: users.alter_scram_credentials(view, changes))
 
     async def update_features(
         self, updates: Sequence[features.FeatureUpdate], *, validate_only: bool = False
     ) -> list[features.FeatureAnswer]:
-        return await self._submit(
+        return await self._writer.submit(
             lambda view: features.update_features(view, updates, validate_only=validate_only)
         )
 
     async def create_acls(self, wanted: Sequence[Acl]) -> list[Refusal | None]:
-        return await self._submit(lambda view: acls.create_acls(view, wanted))
+        return await self._writer.submit(lambda view: acls.create_acls(view, wanted))
 
     async def delete_acls(self, filters: Sequence[AclFilter]) -> list[list[Acl] | Refusal]:
-        return await self._submit(lambda view: acls.delete_acls(view, filters))
+        return await self._writer.submit(lambda view: acls.delete_acls(view, filters))
 
     async def alter_client_quotas(
         self, alterations: Sequence[quotas.QuotaAlteration], *, validate_only: bool = False
     ) -> list[Refusal | None]:
-        return await self._submit(
+        return await self._writer.submit(
             lambda view: quotas.alter_client_quotas(view, alterations, validate_only=validate_only)
         )
 
-    async def _submit(self, decide: Callable[[View], Decision[A]]) -> A:
-        if self._writer is None:
-            raise ControllerUnavailable(ErrorCode.NOT_CONTROLLER, "the controller is not running")
-        waiting = _Waiting(decide, asyncio.get_running_loop().create_future())
-        self._queue.put_nowait(waiting)
-        answer: A = await waiting.done
-        return answer
+    async def adopt(self, change: ImageChange) -> None:
+        """Publishes what brokers write to the store themselves: delegation tokens, as in Kafka."""
+        await self._writer.adopt(change)
 
-    # -- the one writer -------------------------------------------------------------------------
-
-    async def _write_loop(self) -> None:
-        while True:
-            batch = [await self._queue.get()]
-            try:
-                await self._write_batch(batch)
-            except asyncio.CancelledError:
-                _fail(batch, _not_controller_any_more())
-                raise
-            except Exception as error:  # noqa: BLE001 - one bad batch must not end all writing
-                self._tell("a change of metadata failed", error)
-                _fail(batch, error)
-            finally:
-                for _ in batch:
-                    self._queue.task_done()
-
-    async def _write_batch(self, batch: list[_Waiting]) -> None:
-        """Decide `batch` and whatever waits behind it, store it at once, publish, answer."""
-        if self._must_reload:
-            await self._reload()
-        image, config, touched = self._cache.image, self._cache.config, ImageChange()
-        operations: list[Operation] = []
-        position = 0
-        while position < len(batch):
-            waiting = batch[position]
-            position += 1
-            decision = self._decide(waiting, self._view(image, config))
-            if decision is not None:
-                waiting.answer = decision.answer
-                operations += decision.operations
-                image = image.apply(decision.change)
-                touched = touched.then(decision.change)
-                if concerns_brokers(decision.change.configs):
-                    config = self._cache.config_of(image)
-            if len(operations) < MAX_OPERATIONS_PER_COMMIT and not self._queue.empty():
-                # Large decisions are made in slices, so that the loop can serve others between
-                # them.
-                await asyncio.sleep(0)
-                batch.append(self._queue.get_nowait())
-        if operations:
-            notices = self._notices(touched)
-            await self._store_all([*operations, *notices])
-            if notices:
-                await self._drop_old_notices()
-            await self._publish(self._cache.image, image, touched)
-        for waiting in batch:
-            if not waiting.done.done():
-                waiting.done.set_result(waiting.answer)
-
-    def _notices(self, touched: ImageChange) -> list[Operation]:
-        """Of ACLs and settings; new topics are noticed themselves."""
-        if self._store.watches_below:
-            return []
-        changed = [
-            resource
-            for resource in touched.configs
-            if (resource.kind != "topic" or resource.name not in touched.topics)
-            and not quota_nodes.is_folder(resource)
-        ]
-        return [
-            *(paths.config_change(resource) for resource in changed),
-            *(acl_nodes.change_notification(pattern) for pattern in touched.acls),
-        ]
-
-    async def _drop_old_notices(self) -> None:
-        """Whoever missed one of them reads all settings."""
-        with suppress(StoreError):
-            for folder in (paths.CONFIG_CHANGES, *acl_nodes.CHANGE_FOLDERS):
-                names = await self._store.children(folder)
-                old = [Delete(f"{folder}/{name}") for name in names[:-NOTICES_KEPT]]
-                if old:
-                    await self._store.multi(old)
-
-    def _decide(self, waiting: _Waiting, view: View) -> Decision[Any] | None:
-        try:
-            return waiting.decide(view)
-        except Exception as error:  # noqa: BLE001 - the others are not to blame
-            self._tell("a request to the controller failed", error)
-            _fail([waiting], error)
-            return None
-
-    def _tell(self, what: str, error: Exception) -> None:
-        times = self._failures.worth_telling(f"{what} {error!r}")
-        if times:
-            is_defect = not isinstance(error, ControllerUnavailable)
-            text = "%s (%d times by now): %s"
-            logger.error(text, what, times, error, exc_info=error if is_defect else None)
-
-    async def _store_all(self, operations: list[Operation]) -> None:
-        check = Check(paths.CONTROLLER_EPOCH, self._epoch_version)
-        try:
-            for some in cut(operations, self._store.multi_limit_bytes):
-                await self._store.multi([check, *some])
-        except StoreError as error:
-            # Whether it was stored is not known, or our picture is old: read before writing again.
-            self._must_reload = self._must_finish = True
-            if isinstance(error, BadVersion) and error.path == paths.CONTROLLER_EPOCH:
-                code, what = ErrorCode.NOT_CONTROLLER, "another broker is the controller by now"
-            else:
-                code, what = ErrorCode.KAFKA_STORAGE_ERROR, "the change could not be stored"
-            raise ControllerUnavailable(code, f"{what}: {error.message}") from error
-
-    async def _reload(self) -> None:
-        try:
-            image, void_paths = await load_stored(self._store)
-        except StoreError as error:
-            raise ControllerUnavailable(
-                ErrorCode.KAFKA_STORAGE_ERROR, f"the metadata cannot be read: {error.message}"
-            ) from error
-        if void_paths:
-            await self._store_all([*map(Delete, void_paths)])
-        self._must_reload = False
-        # Whom we know is what we have dealt with, not who is registered by now.
-        image = replace(image, brokers=self._cache.image.brokers)
-        await self._publish(self._cache.image, image)
-        self._brokers_changed.set()
+    # -- publishing -----------------------------------------------------------------------------
 
     async def _publish(
-        self, before: MetadataImage, image: MetadataImage, touched: ImageChange | None = None
+        self, before: MetadataImage, image: MetadataImage, touched: ImageChange | None
     ) -> None:
         """Tell the other brokers, then this one. What is told is sent in the background."""
         delta = difference(before, image, touched)
@@ -530,6 +430,8 @@ class Controller:
         told = instructions(before, image, delta, listener, but_not=self._broker_id)
         for broker_id, requests in told.items():
             self._channels.tell(broker_id, requests)
+        for broker_id, requests in farewells(before, image, delta, listener).items():
+            self._channels.take_leave(broker_id, requests)
         if self.is_active:
             self._watch_processes(image)
         await self._cache.publish(image, touched)
@@ -537,25 +439,7 @@ class Controller:
     def _watch_processes(self, image: MetadataImage) -> None:
         self._liveness.follow(image, self._cache.config.inter_broker_listener_name)
 
-    def _view(self, image: MetadataImage, config: BrokerConfig) -> View:
-        return View(
-            image,
-            config,
-            self._chance.randrange,
-            lambda: paths.random_id(self._chance.getrandbits),
-        )
-
 
 def _is_another_process(before: MetadataImage, image: MetadataImage, broker_id: int) -> bool:
     old, new = before.brokers.get(broker_id), image.brokers.get(broker_id)
     return old is None or new is None or new.is_fenced or old.broker_epoch != new.broker_epoch
-
-
-def _not_controller_any_more() -> ControllerUnavailable:
-    return ControllerUnavailable(ErrorCode.NOT_CONTROLLER, "not the controller any more")
-
-
-def _fail(batch: Sequence[_Waiting], error: Exception) -> None:
-    for waiting in batch:
-        if not waiting.done.done():
-            waiting.done.set_exception(error)

@@ -1,8 +1,8 @@
-"""Cuts what a decision stores into multis that the store accepts. PURE; used by the controller.
+"""Splits a decision's operations into multis that the store accepts. PURE; used by the controller.
 
-A decision that fits stays whole. One that does not is stored piece by piece, each with the check of
-the controller epoch, in the order of its operations. A controller that stops between two pieces
-leaves what the next one completes (`unfinished.py`): operations are ordered for that.
+A decision that fits stays whole. A larger one is stored in parts, each with the check of the
+controller epoch, in the order of its operations. If a controller stops between two parts, the next
+one completes them (`unfinished.py`): the operations are ordered for that.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from floodmark.metadata.store import Operation, operation_bytes
 
 
 def cut(operations: Sequence[Operation], limit_bytes: int | None) -> Iterator[list[Operation]]:
-    """In order, none empty; without a limit all in one.
+    """Yields non-empty parts in order. Without a limit, a single part.
 
-    A partition's state and its list of eligible leaders, which follows it, stay together: without
-    the list of its version, nobody would be eligible. A list is too short to matter to the limit.
+    A partition's state and the list of eligible leaders after it stay together: without the list of
+    its version, nobody would be eligible. A list is too short to matter for the limit.
     """
     piece: list[Operation] = []
     size = 0

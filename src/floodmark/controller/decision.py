@@ -1,4 +1,4 @@
-"""What a decision is given and what it comes to. PURE; shared by all decisions of this room."""
+"""The inputs and outputs of decisions. PURE; shared by all decisions in this package."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The state of the world at the moment of a decision.
+    """The state of the cluster at the moment of a decision.
 
-    Chance is an argument: `random_below(n)` gives a number in [0, n), `new_topic_id` a fresh id.
+    Randomness is an argument: `random_below(n)` returns a number in [0, n), `new_topic_id` a new
+    id.
     """
 
     image: MetadataImage
@@ -30,7 +31,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[A]):
-    """The answer to give once `operations` are stored; `change` is what they do to the image."""
+    """The answer to give once `operations` are stored. `change` is their effect on the image."""
 
     answer: A
     operations: Sequence[Operation] = ()
@@ -40,7 +41,7 @@ class Decision(Generic[A]):
 def then(
     view: View, before: Decision[None], decision: Decision[Any]
 ) -> tuple[View, Decision[None]]:
-    """The view after a decision, and both decisions as one."""
+    """The view after a decision, and both decisions combined."""
     together = Decision(
         None, [*before.operations, *decision.operations], before.change.then(decision.change)
     )
@@ -48,7 +49,15 @@ def then(
 
 
 class Refusal(NamedTuple):
-    """Why something is not done, as it goes into a response."""
+    """The reason for a refusal, as sent in a response."""
 
     error_code: ErrorCode
     message: str | None = None
+
+
+class ControllerUnavailable(Exception):
+    """A change could not be stored; `error_code` is what a client should be told."""
+
+    def __init__(self, error_code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.error_code = error_code

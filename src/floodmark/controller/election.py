@@ -1,7 +1,7 @@
-"""Who is the controller: the broker that creates `/controller` while it raises the epoch. PURE.
+"""Electing the controller: the broker that creates `/controller` and raises the epoch. PURE.
 
-Both in one multi, so that no two controllers share an epoch (KAFKA-14154). Every later write of
-the controller checks the version that the epoch's node got here (KAFKA-6082).
+Both happen in one multi, so that no two controllers share an epoch (KAFKA-14154). Every later write
+of the controller checks the version that the epoch's node got here (KAFKA-6082).
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from floodmark.metadata.store import Create, Node, Operation, SetData
 
 @dataclass(frozen=True, slots=True)
 class Candidacy:
-    """The writes that make a broker the controller; `epoch_version` holds once they are stored."""
+    """The writes that make a broker the controller.
+
+    `epoch_version` is valid once they are stored.
+    """
 
     claim: Create
     raised_epoch: Create | SetData
@@ -24,13 +27,13 @@ class Candidacy:
 
     @property
     def operations(self) -> Sequence[Operation]:
-        """The reign is noted beside Kafka's nodes: the next controller sees whether it was one of
-        ours."""
+        """Records the term next to Kafka's nodes, so the next controller sees whether it was one of
+        Floodmark's."""
         return [self.claim, self.raised_epoch, SetData(paths.LAST_REIGN, self.raised_epoch.data)]
 
     def has_won(self, controller: Node | None, epoch: Node | None) -> bool:
-        """Read after the answer was lost. Whoever made this version of the epoch made the
-        controller's node with it, and the claim has our number and a time in it."""
+        """For use after a lost response. The broker that wrote this epoch version also wrote the
+        controller node, and the claim includes our id and a time."""
         return (
             controller is not None
             and epoch is not None

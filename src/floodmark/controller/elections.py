@@ -1,13 +1,12 @@
-"""Who leads a partition. PURE.
+"""Elects partition leaders. PURE.
 
-The first live replica of the in-sync ones, in the order of the assignment (SPEC R7); where none of
-them lives, of the eligible ones (KIP-966), which have every committed record as well. Outside of
-them only where unclean election is allowed, and then records may be lost.
+Picks the first live in-sync replica in assignment order (SPEC R7). If none is live, it picks an
+eligible one (KIP-966), which also has every committed record. Other replicas qualify only if
+unclean election is allowed, and then records may be lost.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import NamedTuple
 
 from floodmark.controller.decision import Decision, Refusal, View
@@ -20,11 +19,7 @@ from floodmark.controller.partition_states import (
 from floodmark.metadata.image import MetadataImage, PartitionImage
 from floodmark.vocabulary import NO_LEADER, TopicPartition
 from floodmark.wire.errors import ErrorCode
-
-
-class ElectionType(IntEnum):
-    PREFERRED = 0
-    UNCLEAN = 1
+from floodmark.wire.numbers import ElectionType
 
 
 class ElectionAnswer(NamedTuple):
@@ -41,31 +36,33 @@ def elect(
     unclean_allowed: bool,
     min_in_sync_replicas: int = 1,
 ) -> PartitionImage | None:
-    """The partition under its next leader, or None when there is nobody to lead it."""
-    replicas = _candidates(image, partition.replicas)
+    """The partition under its next leader, or None if nobody can lead it."""
+    replicas = _candidates(image, partition, partition.replicas)
     for replica in replicas:
         if replica in partition.isr:
             return led_by(partition, replica, partition.isr)
     if is_below_minimum(partition, min_in_sync_replicas):
-        for replica in _candidates(image, partition.eligible_leader_replicas):
+        for replica in _candidates(image, partition, partition.eligible_leader_replicas):
             alone = with_isr(partition, (replica,), min_in_sync_replicas)
             return led_by(alone, replica, alone.isr)
     if unclean_allowed:
         for replica in replicas:
-            # Whatever the others have may contradict this leader: only it is in sync.
+            # The other logs may conflict with this leader's, so it alone is in sync.
             alone = partition._replace(eligible_leader_replicas=())
             return led_by(alone, replica, (replica,))
     return None
 
 
-def _candidates(image: MetadataImage, replicas: tuple[int, ...]) -> list[int]:
-    """Those that live, in order; brokers that are about to stop come last."""
-    live = filter(image.is_live, replicas)
+def _candidates(
+    image: MetadataImage, partition: PartitionImage, replicas: tuple[int, ...]
+) -> list[int]:
+    """The usable replicas in order; brokers that are about to stop come last."""
+    live = (replica for replica in replicas if image.has_replica(partition, replica))
     return sorted(live, key=lambda replica: not image.is_active(replica))
 
 
 def led_by(partition: PartitionImage, leader: int, isr: tuple[int, ...]) -> PartitionImage:
-    """A new reign: both epochs rise, also when the same broker leads again."""
+    """A new leadership: both epochs rise, even if the same broker leads again."""
     return partition._replace(
         leader=leader,
         leader_epoch=partition.leader_epoch + 1,
@@ -75,14 +72,17 @@ def led_by(partition: PartitionImage, leader: int, isr: tuple[int, ...]) -> Part
 
 
 def told_anew(partition: PartitionImage) -> PartitionImage:
-    """Other replicas under the same leader. Its leader epoch rises as well: a broker of Apache
-    Kafka ignores instructions under a leader epoch that it knows (KAFKA-16121)."""
+    """Other replicas under the same leader. The leader epoch rises too, because an Apache Kafka
+    broker ignores instructions under a leader epoch it already knows (KAFKA-16121)."""
     return led_by(partition, partition.leader, partition.isr)
 
 
 def changed_under_leader(image: MetadataImage, partition: PartitionImage) -> PartitionImage:
-    """The leader stays. Fencing by the leader epoch is for a change of reign, but a leader of
-    Kafka's takes no notice of a change under its own epoch."""
+    """The leader stays.
+
+    Its epoch need not rise for fencing, but Kafka's leaders ignore a change under their current
+    epoch.
+    """
     leader = image.brokers.get(partition.leader)
     if leader is not None and leader.is_kafka:
         return told_anew(partition)
@@ -92,7 +92,7 @@ def changed_under_leader(image: MetadataImage, partition: PartitionImage) -> Par
 def elect_leaders(
     view: View, election_type: ElectionType, wanted: list[TopicPartition] | None
 ) -> Decision[list[ElectionAnswer]]:
-    """ElectLeaders: for the partitions wanted, or (None) for all that need it."""
+    """ElectLeaders for these partitions, or (None) for all that need it."""
     image = view.image
     keys = _all_partitions(image) if wanted is None else wanted
     answers: list[ElectionAnswer] = []
@@ -118,7 +118,7 @@ def elect_leaders(
 
 
 def next_leader(view: View, topic: str, partition: PartitionImage) -> PartitionImage | None:
-    """`elect` with the topic's own rule about unclean leaders."""
+    """`elect` with the topic's own setting for unclean leaders."""
     return elect(
         partition,
         view.image,
@@ -141,7 +141,7 @@ def _elect_preferred(image: MetadataImage, partition: PartitionImage) -> Partiti
         return Refusal(
             ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
         )
-    if preferred_leader not in partition.isr or not image.is_active(preferred_leader):
+    if preferred_leader not in partition.isr or not image.may_lead(partition, preferred_leader):
         return Refusal(
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available."
         )

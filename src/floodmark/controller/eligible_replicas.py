@@ -1,9 +1,9 @@
-"""Who may lead besides the in-sync replicas: eligible leader replicas (KIP-966). PURE.
+"""Replicas that may lead besides the in-sync ones: eligible leader replicas (KIP-966). PURE.
 
-While fewer than `min.insync.replicas` are in sync, the high watermark stands still. So a replica
-that left the in-sync ones then, or made them too few, still has every committed record, unless its
-broker has stopped uncleanly since. Kafka's last replica standing is not the only one to be trusted,
-and after a power loss not to be trusted blindly.
+While fewer than `min.insync.replicas` are in sync, the high watermark does not move. So a replica
+that left the in-sync set then, or made it too small, still has every committed record, unless its
+broker has stopped uncleanly since. The last in-sync replica is therefore not the only one to trust,
+and after a power loss it should not be trusted blindly.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from floodmark.metadata.image import PartitionImage
 
 
 def is_below_minimum(partition: PartitionImage, min_in_sync_replicas: int) -> bool:
-    """Whether the high watermark stands still. One replica alone is never too few for itself."""
+    """Whether the high watermark is held. A single replica always suffices for itself."""
     return len(partition.isr) < min(min_in_sync_replicas, len(partition.replicas))
 
 
@@ -25,7 +25,7 @@ def with_isr(
     *,
     distrusted: Collection[int] = (),
 ) -> PartitionImage:
-    """The partition with these in-sync replicas; those of before stay eligible where they may."""
+    """The partition with these in-sync replicas. Former ones stay eligible where possible."""
     changed = partition._replace(isr=isr, eligible_leader_replicas=())
     if not is_below_minimum(changed, min_in_sync_replicas):
         return changed
@@ -45,11 +45,10 @@ def without(
     *,
     keeps_all: bool,
 ) -> PartitionImage:
-    """The partition without a broker among the in-sync replicas, and not among the eligible ones
-    either unless it `keeps_all` that it had.
+    """Removes a broker from the in-sync replicas, and from the eligible ones unless it `keeps_all`.
 
-    The in-sync replicas are never empty. Where the last of them may have lost records, those that
-    are eligible take its place, and without any it stays: nobody else has what it has.
+    The in-sync replicas are never empty. If the last one may have lost records, the eligible ones
+    take its place. Without any, it stays, because nobody else has its records.
     """
     distrusted = () if keeps_all else (broker_id,)
     remaining = tuple(replica for replica in partition.isr if replica != broker_id)

@@ -1,10 +1,9 @@
-"""Decision: feature levels of the cluster, and the blocks of producer ids. PURE."""
+"""Decisions: the cluster's feature levels, and blocks of producer ids. PURE."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from types import MappingProxyType
 
 from floodmark.controller.decision import Decision, Refusal, View
@@ -12,8 +11,9 @@ from floodmark.metadata import paths
 from floodmark.metadata.image import Features, ImageChange
 from floodmark.metadata.store import SetData
 from floodmark.wire.errors import ErrorCode
+from floodmark.wire.numbers import UpgradeType
 
-# What this version of Floodmark can do, and what a new cluster begins with.
+# What this version of Floodmark supports, and a new cluster's initial levels.
 SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = MappingProxyType(
     {"group.version": (0, 1), "transaction.version": (0, 2)}
 )
@@ -21,19 +21,13 @@ INITIAL_FEATURES: Mapping[str, int] = MappingProxyType(
     {name: highest for name, (_, highest) in SUPPORTED_FEATURES.items()}
 )
 PRODUCER_ID_BLOCK_SIZE = 1000
-"""So many ids are handed out per write: a broker that restarts loses the rest of its block."""
+"""How many ids one write hands out. A restarting broker loses the rest of its block."""
 MAX_PRODUCER_ID = 2**63 - 1
-
-
-class UpgradeType(IntEnum):
-    UPGRADE = 1
-    SAFE_DOWNGRADE = 2
-    UNSAFE_DOWNGRADE = 3
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureUpdate:
-    """`upgrade_type` is the wire's number, known or not."""
+    """`upgrade_type` is the number from the request, known or not."""
 
     name: str
     level: int
@@ -56,7 +50,7 @@ class ProducerIdBlock:
 def update_features(
     view: View, updates: Sequence[FeatureUpdate], *, validate_only: bool = False
 ) -> Decision[list[FeatureAnswer]]:
-    """All or none: one level that cannot be reached leaves the others where they are."""
+    """All or nothing: one invalid level leaves all features unchanged."""
     answers = [
         FeatureAnswer(update.name, *(_refuse(view, update) or (ErrorCode.NONE, None)))
         for update in updates
@@ -99,7 +93,7 @@ def _invalid(message: str) -> Refusal:
 
 
 def allocate_producer_ids(view: View, broker_id: int) -> Decision[ProducerIdBlock]:
-    """The next block, for one broker and never again for another."""
+    """The next block, for this broker only."""
     first = view.image.next_producer_id
     last = first + PRODUCER_ID_BLOCK_SIZE - 1
     if last > MAX_PRODUCER_ID:

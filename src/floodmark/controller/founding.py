@@ -1,7 +1,7 @@
-"""The nodes that must be there before a cluster can work; a new one also gets its identity.
+"""Creates the nodes a cluster needs to work. A new cluster also gets its identity.
 
-PURE but for one question to the log folders, which only a new store has to ask. One multi, so that
-a crash leaves either nothing or all.
+PURE except for one look at the log folders, which only a new store needs. A single multi, so that a
+crash leaves all or nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def found_cluster(
     found: FoundFolder,
     new_id: Callable[[], UUID],
 ) -> Founding:
-    """A new cluster takes over what the log folders of its first broker hold."""
+    """A new cluster adopts what the log folders of its first broker hold."""
     operations: list[Operation] = [
         Create(path) for path in paths.PERSISTENT_PATHS if path not in existing_paths
     ]
@@ -51,7 +51,7 @@ def found_cluster(
         operations += topic_operations(first_reign, topic, found.topics[topic.name].settings)
         adopted.append(topic.name)
     if given_out.producer_id >= 0:
-        # What Kafka handed out is used up: a new producer must not be taken for an old one.
+        # Kafka's producer ids are used up: a new producer must not be mistaken for an old one.
         used = paths.encode_producer_id_block(broker_id, 0, given_out.producer_id)
         operations.append(SetData(paths.PRODUCER_ID_BLOCK, used))
     return Founding(operations, adopted)

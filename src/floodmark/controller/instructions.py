@@ -1,18 +1,18 @@
-"""What the controller tells each broker after a change: UpdateMetadata, LeaderAndIsr, StopReplica.
+"""The controller's requests to brokers after a change: UpdateMetadata, LeaderAndIsr, StopReplica.
 
-PURE: from the delta of two images to the requests per broker, in the order in which Kafka 3.9's
-controller sends them, because its brokers may be among those who get them:
+PURE: turns the delta of two images into requests per broker, in the order in which Kafka 3.9's
+controller sends them, because Kafka brokers may be among the receivers:
 
-1. who is alive, before anything else names a leader that the broker may not know yet;
-2. what is deleted, before a new topic takes the name;
-3. UpdateMetadata with new topics: unlike Kafka's, our brokers learn of a topic whole or not at all,
-   and LeaderAndIsr names only the partitions that a broker holds;
-4. LeaderAndIsr to the replicas of the partitions that changed;
-5. UpdateMetadata with those partitions, to everybody;
-6. StopReplica to brokers that have lost a replica, and, without deletion, to followers that shut
+1. live brokers, before anything names a leader that the broker may not know yet;
+2. deletions, before a new topic takes the name;
+3. UpdateMetadata with new topics: unlike Kafka's brokers, ours learn a topic completely or not at
+   all, and LeaderAndIsr names only the partitions a broker holds;
+4. LeaderAndIsr to the replicas of changed partitions;
+5. UpdateMetadata with those partitions, to all brokers;
+6. StopReplica to brokers that lost a replica and, without deletion, to followers that are shutting
    down.
 
-A broker that has just registered is told everything.
+A newly registered broker gets everything.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL":
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """A partition that brokers must hear of."""
+    """A partition that brokers must learn of."""
 
     topic: TopicImage
     index: int
@@ -62,7 +62,7 @@ class _Told:
         return self._had(broker_id) and broker_id not in self.partition.replicas
 
     def is_left_by(self, broker_id: int) -> bool:
-        """Whether a follower has left the in-sync replicas and stays a replica."""
+        """Whether a follower has left the in-sync replicas but stays a replica."""
         return (
             self.old is not None
             and self.old.leader != broker_id
@@ -73,6 +73,12 @@ class _Told:
 
     def is_new_for(self, broker_id: int) -> bool:
         return self.is_new or (self.old is not None and not self._had(broker_id))
+
+    @property
+    def is_news_for_replicas(self) -> bool:
+        """Whether more has changed than which replicas are lost."""
+        lost = self.partition.lost_replicas
+        return self.old is None or self.old._replace(lost_replicas=lost) != self.partition
 
     def _had(self, broker_id: int) -> bool:
         return self.old is not None and broker_id in self.old.replicas
@@ -85,8 +91,9 @@ def instructions(
     listener: str,
     but_not: int | None = None,
 ) -> dict[int, list[Instruction]]:
-    """By broker, for all that are alive; `but_not` is the controller's own, which needs no telling.
-    `listener` is what brokers use among themselves."""
+    """Instructions by live broker. `but_not` is the controller's own broker, which needs none.
+
+    `listener` is the inter-broker listener."""
     arrived = {
         broker
         for broker in delta.changed_brokers
@@ -106,13 +113,39 @@ def instructions(
     return {broker: requests for broker, requests in told.items() if requests}
 
 
+def farewells(
+    old: MetadataImage, new: MetadataImage, delta: Delta, listener: str
+) -> dict[int, list[Instruction]]:
+    """For brokers whose session has just ended. They may live, cut off from the store alone, and
+    clients and followers reach them: they should know who leads now. Their broker epoch is the old
+    one, so a process that has registered since takes no notice."""
+    changed = list(_changed(delta))
+    told: dict[int, list[Instruction]] = {}
+    for broker_id in delta.changed_brokers:
+        broker, known = new.brokers.get(broker_id), old.brokers.get(broker_id)
+        if broker is None or not broker.is_fenced or not broker.endpoints:
+            continue
+        writer = _Writer(new, broker, listener)
+        if known is None:
+            told[broker_id] = writer.everything()
+        elif not known.is_fenced and not known.is_shutting_down:
+            told[broker_id] = writer.news(changed, delta)
+    return told
+
+
 def greeting(image: MetadataImage, broker: BrokerInfo, listener: str) -> UpdateMetadataRequest:
-    """News for nobody but this broker epoch: whether it is accepted says who is there."""
+    """Contains no news, only this broker epoch: acceptance shows which process is there."""
     return _Writer(image, broker, listener).update_metadata([])
 
 
+def question(image: MetadataImage, broker_id: int, listener: str) -> list[Instruction]:
+    """All that a broker leads and follows, which it knows: its answer says what it has lost."""
+    broker = image.brokers[broker_id]
+    return _Writer(image, broker, listener).leaderships()
+
+
 def _is_same_process(old: MetadataImage, new: MetadataImage, broker_id: int) -> bool:
-    """One that was taken for dead meanwhile has missed what the others were told."""
+    """A broker that was considered dead meanwhile has missed instructions."""
     known = old.brokers.get(broker_id)
     return (
         known is not None
@@ -131,7 +164,7 @@ def _changed(delta: Delta) -> Iterable[_Told]:
 
 
 class _Writer:
-    """Writes the requests to one broker."""
+    """Builds the requests to one broker."""
 
     def __init__(self, image: MetadataImage, broker: BrokerInfo, listener: str) -> None:
         self._image = image
@@ -139,12 +172,18 @@ class _Writer:
         self._listener = listener
 
     def everything(self) -> list[Instruction]:
-        told = [
+        told = self._all()
+        return [self.update_metadata(told), *self._leader_and_isr(told)]
+
+    def leaderships(self) -> list[Instruction]:
+        return self._leader_and_isr(self._all())
+
+    def _all(self) -> list[_Told]:
+        return [
             _Told(topic, index, partition)
             for topic in self._image.topics.values()
             for index, partition in enumerate(topic.partitions)
         ]
-        return [self.update_metadata(told), *self._leader_and_isr(told)]
 
     def news(self, changed: list[_Told], delta: Delta) -> list[Instruction]:
         requests: list[Instruction] = []
@@ -153,7 +192,7 @@ class _Writer:
         requests += self._deletions(delta.deleted_topics)
         created = {topic.topic_id for topic in delta.created_topics}
         requests += self._news_of([one for one in changed if one.topic.topic_id in created])
-        requests += self._leader_and_isr(changed)
+        requests += self._leader_and_isr([one for one in changed if one.is_news_for_replicas])
         requests += self._news_of([one for one in changed if one.topic.topic_id not in created])
         requests += self._stop_replica(
             (one.topic.name, one.index, one.partition.leader_epoch)
@@ -207,11 +246,13 @@ class _Writer:
             isr=list(partition.isr),
             zk_version=partition.partition_epoch,
             replicas=list(partition.replicas),
-            offline_replicas=[r for r in partition.replicas if not self._image.is_live(r)],
+            offline_replicas=[
+                r for r in partition.replicas if not self._image.has_replica(partition, r)
+            ],
         )
 
     def _leader_and_isr(self, told: list[_Told]) -> list[Instruction]:
-        """Nothing when none of the partitions has a replica on this broker."""
+        """Empty if none of the partitions has a replica on this broker."""
         topics: dict[str, LeaderAndIsrTopicState] = {}
         leaders: set[int] = set()
         for one in told:
@@ -261,7 +302,7 @@ class _Writer:
     def _stop_replica(
         self, stops: Iterable[tuple[str, int, int]], *, delete: bool = True
     ) -> list[Instruction]:
-        """Topic, partition and leader epoch of each replica to delete, or only to stop."""
+        """Topic, partition and leader epoch of each replica to delete or stop."""
         topics: dict[str, StopReplicaTopicState] = {}
         for topic, index, leader_epoch in stops:
             state = topics.setdefault(topic, StopReplicaTopicState(topic_name=topic))

@@ -1,8 +1,7 @@
-"""Decision: AlterPartition, by which a leader changes the in-sync replicas of its partition. PURE.
+"""Decision: AlterPartition, by which a leader changes its partition's in-sync replicas. PURE.
 
-The rules are those of KIP-497 and KIP-903: the leader proposes on what it knows, and a proposal
-made on old knowledge (another leader epoch or partition epoch) or with a replica that has restarted
-since is refused, never merged.
+Follows KIP-497 and KIP-903. A proposal based on outdated state (another leader epoch or partition
+epoch), or with a replica that has restarted since, is refused, never merged.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ UNKNOWN_BROKER_EPOCH = -1
 
 @dataclass(frozen=True, slots=True)
 class IsrMember:
-    """A replica as the leader knows it; its epoch, so that one which restarted since is noticed."""
+    """A replica as the leader knows it, with its epoch, to notice a restart."""
 
     broker_id: int
     broker_epoch: int = UNKNOWN_BROKER_EPOCH
@@ -41,7 +40,7 @@ class IsrProposal:
 
 @dataclass(frozen=True, slots=True)
 class IsrAnswer:
-    """`state` is the partition after the change, without an error."""
+    """Without an error, `state` is the partition after the change."""
 
     topic_id: UUID
     partition: int
@@ -71,8 +70,8 @@ def alter_partitions(
             continue
         topic, state = outcome
         known = topic.partitions[proposal.partition]
-        # A reassignment that this completes begins a new leader epoch, perhaps of another leader:
-        # who asked learns that from LeaderAndIsr, as everybody does.
+        # A completed reassignment starts a new leader epoch, perhaps with another leader. The
+        # requester learns of it from LeaderAndIsr, like all brokers.
         is_fenced = state.leader_epoch != known.leader_epoch
         error_code = ErrorCode.NEW_LEADER_ELECTED if is_fenced else ErrorCode.NONE
         answers.append(IsrAnswer(proposal.topic_id, proposal.partition, error_code, state))
@@ -97,7 +96,7 @@ def _decide(
         return error
     new_isr = tuple(member.broker_id for member in proposal.new_isr)
     if set(new_isr) == set(current.isr):
-        # Also when an earlier copy of the proposal was stored and its answer got lost.
+        # Also if an earlier copy of the proposal was stored and its response was lost.
         return topic, current
     if _is_outdated(current, proposal):
         return ErrorCode.INVALID_UPDATE_VERSION
@@ -116,7 +115,7 @@ def _check_epochs(current: PartitionImage, broker_id: int, proposal: IsrProposal
         proposal.leader_epoch > current.leader_epoch
         or proposal.partition_epoch > current.partition_epoch
     ):
-        # The leader knows more than we do: another broker must be the controller by now.
+        # The leader knows more than we do, so another broker must be the controller.
         return ErrorCode.NOT_CONTROLLER
     if proposal.leader_epoch < current.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
@@ -140,11 +139,11 @@ def _check_members(
     for member in proposal.new_isr:
         broker = image.brokers.get(member.broker_id)
         if broker is not None and member.broker_epoch > broker.broker_epoch:
-            # The leader has heard of a registration that we have yet to deal with. That is no
-            # final answer: another copy of the proposal could be taken later, when the leader has
-            # forgotten it and gone on without the replica.
+            # The leader knows a registration that we have yet to process. This is not a final
+            # answer: another copy of the proposal could be accepted later, after the leader has
+            # dropped it and continued without the replica.
             return ErrorCode.NOT_CONTROLLER
-        if not image.is_active(member.broker_id) or broker is None:
+        if broker is None or not image.may_lead(current, member.broker_id):
             return ErrorCode.INELIGIBLE_REPLICA
         if member.broker_epoch not in (UNKNOWN_BROKER_EPOCH, broker.broker_epoch):
             return ErrorCode.INELIGIBLE_REPLICA

@@ -1,6 +1,6 @@
-"""AlterPartition between its message and the decision about it. PURE.
+"""Converts between AlterPartition messages and the decision. PURE.
 
-Used where a leader's request reaches the controller: over the network, or on the same broker.
+Used where a leader's request reaches the controller, over the network or on the same broker.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def response_of(answer: AlterPartitionAnswer) -> AlterPartitionResponse:
 
 
 def _members(partition: RequestPartitionData) -> list[IsrMember]:
-    """Version 3 has broker epochs (KIP-903)."""
+    """Version 3 includes broker epochs (KIP-903)."""
     if partition.new_isr_with_epochs:
         return [IsrMember(one.broker_id, one.broker_epoch) for one in partition.new_isr_with_epochs]
     return [IsrMember(broker_id) for broker_id in partition.new_isr]

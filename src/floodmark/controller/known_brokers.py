@@ -1,8 +1,8 @@
-"""Which brokers the controller has dealt with, kept in the store. PURE.
+"""The brokers that the controller has processed, kept in the store. PURE.
 
-A broker that restarts may have lost records, so the controller must not miss it (KIP-380). The one
-that is elected next could: all it finds is who is registered now. So each decision about brokers
-stores their epochs, in the same multi, and a new controller compares.
+A broker that restarts may have lost records, so the controller must notice (KIP-380). A newly
+elected controller could miss it, because it only sees who is registered now. So each decision about
+brokers stores their epochs in the same multi, and a new controller compares them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UNKNOWN_EPOCH = -1
 
 
 class BrokerChanges(NamedTuple):
-    """In the order in which to deal with them: nobody is elected who has restarted unnoticed."""
+    """In processing order: a broker that restarted unnoticed must not be elected."""
 
     restarted: list[BrokerInfo]
     gone: list[int]
@@ -29,7 +29,7 @@ class BrokerChanges(NamedTuple):
 
 
 def remember(brokers: Mapping[int, BrokerInfo]) -> SetData:
-    """The operation that stores whom the controller knows, also those that are gone."""
+    """The operation that stores the brokers the controller knows, including those that are gone."""
     known = {
         str(broker.id): {
             "epoch": broker.broker_epoch,
@@ -42,7 +42,7 @@ def remember(brokers: Mapping[int, BrokerInfo]) -> SetData:
 
 
 def recall(data: bytes) -> dict[int, BrokerInfo]:
-    """Whom an earlier controller knew, by id; nothing but their epochs."""
+    """The brokers an earlier controller knew, by id, with only their epochs."""
     known = json.loads(data) if data else {}
     return {
         int(text): BrokerInfo(
@@ -57,8 +57,11 @@ def recall(data: bytes) -> dict[int, BrokerInfo]:
 
 
 def assumed(image: MetadataImage) -> dict[int, BrokerInfo]:
-    """After a reign of Kafka's controller, which leaves no note: as it does, those that are
-    registered are taken for known, and those that are in sync but not registered for gone."""
+    """After a term of Kafka's controller, which stores no such record.
+
+    Like Kafka, treats registered brokers as known, and in-sync replicas on unregistered ones as
+    gone.
+    """
     named = {
         broker_id
         for topic in image.topics.values()
@@ -69,10 +72,23 @@ def assumed(image: MetadataImage) -> dict[int, BrokerInfo]:
     return {**image.brokers, **{one: BrokerInfo(one, UNKNOWN_EPOCH, {}) for one in absent}}
 
 
+def reachable(
+    known: Mapping[int, BrokerInfo], seen: Mapping[int, BrokerInfo]
+) -> dict[int, BrokerInfo]:
+    """Whom an earlier controller knew, and where this broker last saw them: those that have lost
+    their session are told so."""
+    return {
+        broker_id: replace(broker, endpoints=seen[broker_id].endpoints)
+        if broker_id in seen and not broker.endpoints
+        else broker
+        for broker_id, broker in known.items()
+    }
+
+
 def still_there(
     known: Mapping[int, BrokerInfo], registered: Mapping[int, BrokerInfo]
 ) -> dict[int, BrokerInfo]:
-    """Whom an earlier controller knew, with what those say of themselves that still run."""
+    """The brokers an earlier controller knew, with the current registration of those that run."""
     return {
         broker_id: replace(
             registered[broker_id],
@@ -88,7 +104,7 @@ def still_there(
 def taken_for_dead(
     known: Mapping[int, BrokerInfo], registered: Mapping[int, BrokerInfo]
 ) -> dict[int, BrokerInfo]:
-    """Those whose process was found to be gone and whose session has not ended yet."""
+    """Brokers whose process is known to be gone but whose session has not ended yet."""
     return {
         broker.id: registered[broker.id]
         for broker in known.values()
@@ -102,8 +118,8 @@ def _is_same_registration(broker: BrokerInfo, registered: Mapping[int, BrokerInf
 
 
 def compare(known: Mapping[int, BrokerInfo], registered: Mapping[int, BrokerInfo]) -> BrokerChanges:
-    """What has happened to brokers since the controller last looked. The registration of a broker
-    that was found to be gone is no news: only a new one is."""
+    """What happened to brokers since the controller last looked. The registration of a broker known
+    to be gone is not news, only a new one is."""
     present = {broker.id: broker for broker in known.values() if not broker.is_fenced}
     restarted = [
         broker

@@ -1,9 +1,9 @@
-"""The controller's watch over the processes of its brokers: fast failover on proof of death.
+"""The controller watches its brokers' processes for fast failover on proof of death.
 
-Made by the controller for its reign. A session ends long after its process; a port that refuses
-connections says so at once (`broker/process_watch.py`). Electing a new leader is safe in any case,
-because epochs fence the old one. A broker that was taken for dead and answers under its broker
-epoch after all is taken back.
+Created by the controller for its term. A session ends long after its process, but a port that
+refuses connections proves it at once (`broker/process_watch.py`). Electing a new leader is always
+safe, because epochs fence the old one. A broker considered dead that responds under its broker
+epoch is readmitted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from floodmark.wire.errors import ErrorCode
 logger = logging.getLogger(__name__)
 
 QUESTION_INTERVAL_S = 1.0
-"""How often a broker that was taken for dead, and is still registered, is asked again."""
+"""How often to ask a broker that was considered dead but is still registered."""
 
 UntilGone = Callable[[str, int], Awaitable[None]]
 """Returns once the process at this host and port is known to be gone."""
@@ -30,7 +30,7 @@ Verdict = Callable[[BrokerInfo], Awaitable[None]]
 
 
 class Liveness:
-    """`on_gone` and `on_alive` store the verdict; both may be cancelled once it is published."""
+    """`on_gone` and `on_alive` store the verdict. Both may be cancelled once it is published."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Liveness:
         on_gone: Verdict,
         on_alive: Verdict,
     ) -> None:
-        """Without `until_gone`, sessions alone decide."""
+        """Without `until_gone`, only sessions count."""
         self._broker_id = broker_id
         self._until_gone = until_gone
         self._send = send
@@ -51,7 +51,7 @@ class Liveness:
         self._ending: list[asyncio.Task[None]] = []
 
     def follow(self, image: MetadataImage, listener: str) -> None:
-        """Watches every live broker but our own, each under its present broker epoch."""
+        """Watches every live broker except our own, each under its current broker epoch."""
         if self._until_gone is None:
             return
         live = {b.id: b for b in image.live_brokers() if b.id != self._broker_id}
@@ -65,7 +65,7 @@ class Liveness:
     def question(
         self, image: MetadataImage, registered: Mapping[int, BrokerInfo], listener: str
     ) -> None:
-        """Asks those who were taken for dead and whose session goes on."""
+        """Asks brokers that were considered dead but still have a session."""
         accused = known_brokers.taken_for_dead(image.brokers, registered)
         _keep(self._questions, accused)
         for broker in accused.values():
@@ -80,21 +80,21 @@ class Liveness:
         _keep(self._questions, {})
 
     async def closed(self) -> None:
-        """After `close`: waits until the connections are closed, too."""
+        """After `close`, also waits until the connections are closed."""
         ending, self._ending = self._ending, []
         await asyncio.gather(*ending, return_exceptions=True)
 
     async def _watch(self, until_gone: UntilGone, broker: BrokerInfo, host: str, port: int) -> None:
         await until_gone(host, port)
         logger.warning(
-            "broker %d is gone: %s:%d refuses connections. Its partitions move now, before its "
+            "broker %d is gone: %s:%d refuses connections. Moving its partitions now, before its "
             "session ends",
             *(broker.id, host, port),
         )
         await self._on_gone(broker)
 
     async def _question(self, image: MetadataImage, broker: BrokerInfo, listener: str) -> None:
-        """A new process on the same port does not answer for the broker epoch of the old one."""
+        """A new process on the same port does not respond for the old one's broker epoch."""
         while True:
             await asyncio.sleep(QUESTION_INTERVAL_S)
             try:
@@ -102,7 +102,7 @@ class Liveness:
             except OSError:
                 continue
             if answer.error_code == ErrorCode.NONE:
-                logger.warning("broker %d was taken for dead, but answers", broker.id)
+                logger.warning("broker %d was considered dead, but responds", broker.id)
                 await self._on_alive(broker)
                 return
 
@@ -110,7 +110,7 @@ class Liveness:
 def _keep(
     tasks: dict[int, tuple[int, asyncio.Task[None]]], wanted: Mapping[int, BrokerInfo]
 ) -> None:
-    """Cancels the tasks about brokers that are not wanted any more, or have another epoch."""
+    """Cancels tasks for brokers that are no longer wanted or have another epoch."""
     for broker_id, (broker_epoch, task) in list(tasks.items()):
         broker = wanted.get(broker_id)
         if broker is None or broker.broker_epoch != broker_epoch:

@@ -1,4 +1,4 @@
-"""Decisions: a broker came, a broker went. PURE."""
+"""Decisions: a broker joined, a broker left. PURE."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from floodmark.controller import known_brokers
 from floodmark.controller.decision import Decision, View, then
 from floodmark.controller.elections import changed_under_leader, led_by, next_leader
 from floodmark.controller.eligible_replicas import without
+from floodmark.controller.lost_replicas import forgotten
 from floodmark.controller.partition_states import min_in_sync_replicas, store_partitions
 from floodmark.metadata.image import BrokerInfo, ImageChange, PartitionImage
 from floodmark.vocabulary import NO_LEADER, TopicPartition
 
 
 def brokers_changed(view: View, registered: Mapping[int, BrokerInfo]) -> Decision[None]:
-    """Deals with all that has happened to brokers since the controller last looked, and remembers
-    whom it knows now."""
+    """Processes all broker changes since the controller last looked, and records known brokers."""
     changes = known_brokers.compare(view.image.brokers, registered)
     together = Decision(None)
     for broker in changes.restarted:
@@ -30,11 +30,11 @@ def brokers_changed(view: View, registered: Mapping[int, BrokerInfo]) -> Decisio
 
 
 def lead_leaderless(view: View) -> Decision[None]:
-    """Partitions without a leader that could have one are led again.
+    """Elects leaders for leaderless partitions that can have one.
 
-    A large decision is stored piece by piece, so a controller may lose the store after it has taken
-    the leaderships of a broker and before it has noted that the broker is gone. When that broker
-    turns out to be there after all, nothing else says that it is to lead again.
+    A large decision is stored in parts, so a controller may lose the store after removing a
+    broker's leadership but before recording that the broker is gone. If the broker turns out to be
+    alive, nothing else would make it lead again.
     """
     changed: dict[TopicPartition, PartitionImage] = {}
     for name, topic in view.image.topics.items():
@@ -49,9 +49,9 @@ def lead_leaderless(view: View) -> Decision[None]:
 
 
 def broker_died(view: View, broker_id: int, broker_epoch: int) -> Decision[None]:
-    """The process of this registration is gone for certain; its session may end later.
+    """The process of this registration is certainly gone; its session may end later.
 
-    Nothing to do if it was noticed already, or another process has taken its place."""
+    Does nothing if it was already noticed, or another process has taken its place."""
     known = view.image.brokers.get(broker_id)
     if known is None or known.is_fenced or known.broker_epoch != broker_epoch:
         return Decision(None)
@@ -60,7 +60,7 @@ def broker_died(view: View, broker_id: int, broker_epoch: int) -> Decision[None]
 
 
 def broker_lives(view: View, broker: BrokerInfo) -> Decision[None]:
-    """A broker that was taken for dead has answered, under the same registration."""
+    """A broker that was considered dead has responded, under the same registration."""
     known = view.image.brokers.get(broker.id)
     if known is None or not known.is_fenced or known.broker_epoch != broker.broker_epoch:
         return Decision(None)
@@ -69,23 +69,25 @@ def broker_lives(view: View, broker: BrokerInfo) -> Decision[None]:
 
 
 def _remembered(view: View, decision: Decision[None]) -> Decision[None]:
-    """The decision, and whom the controller knows after it (`view`)."""
+    """The decision, plus a record of the brokers the controller knows after it (`view`)."""
     remembered = known_brokers.remember(view.image.brokers)
     return replace(decision, operations=[*decision.operations, remembered])
 
 
 def broker_registered(view: View, broker: BrokerInfo) -> Decision[BrokerInfo]:
-    """Partitions without a live leader are led again, and so are those that this broker led.
+    """Elects leaders for partitions without a live one, and for those this broker led.
 
-    A broker that has restarted may have lost what it had not synced. One that comes back before it
-    was missed therefore leaves the in-sync replicas first, as if it had been (KIP-380, KIP-903),
-    and where it leads again its reign begins anew, with a higher leader epoch, so that nobody takes
-    its log for the one of before (KIP-101, KIP-320). Unless all its stops since it was last known
-    were clean, it is not eligible to lead either, if somebody else is (KIP-966).
+    A restarted broker may have lost unsynced records. One that returns before it was missed
+    therefore leaves the in-sync replicas first, as if it had been (KIP-380, KIP-903). Where it
+    leads again, it gets a higher leader epoch, so that nobody mistakes its log for the earlier one
+    (KIP-101, KIP-320). Unless all its stops since it was last known were clean, it is not eligible
+    to lead either, if somebody else is (KIP-966).
     """
     known = view.image.brokers.get(broker.id)
     is_back = known is not None and known.broker_epoch == broker.broker_epoch and known.is_fenced
-    image = view.image.apply(ImageChange(brokers={broker.id: broker}))
+    # What it had lost, it may have again: its answer will say.
+    topics = forgotten(view.image, broker.id)
+    image = view.image.apply(ImageChange(topics, brokers={broker.id: broker}))
     now = replace(view, image=image)
     changed: dict[TopicPartition, PartitionImage] = {}
     for name, topic in image.topics.items():
@@ -98,21 +100,22 @@ def broker_registered(view: View, broker: BrokerInfo) -> Decision[BrokerInfo]:
             else:
                 after = partition if trusted == partition else changed_under_leader(image, trusted)
             if after is partition and is_back:
-                # While it was taken for dead, leaders were refused it as a member (KIP-903) and
-                # have moved on. Nothing they proposed before may be accepted now.
+                # While it was considered dead, leaders could not add it (KIP-903) and have moved
+                # on. Nothing they proposed before may be accepted now.
                 after = changed_under_leader(image, partition)
             if after is not partition:
                 changed[name, index] = after
     operations, change = store_partitions(image, changed)
-    return Decision(broker, operations, ImageChange(change.topics, brokers={broker.id: broker}))
+    topics.update(change.topics)
+    return Decision(broker, operations, ImageChange(topics, brokers={broker.id: broker}))
 
 
 def broker_gone(view: View, broker_id: int) -> Decision[None]:
-    """The broker leaves the in-sync replicas, unless it is the last, and leads nothing any more.
+    """The broker leaves the in-sync replicas, unless it is the last, and leads nothing.
 
-    The last in-sync replica stays in the list, alone: whoever leads next must have its records. The
-    broker stays known as a fenced one, with its epoch: when it comes back, that tells whether it
-    has restarted unnoticed in between.
+    The last in-sync replica stays in the list, alone: the next leader must have its records. The
+    broker stays known as fenced, with its epoch. That shows later whether it restarted unnoticed in
+    between.
     """
     known = view.image.brokers.get(broker_id)
     fenced = None if known is None else replace(known, is_fenced=True, is_shutting_down=False)
@@ -137,10 +140,10 @@ def _as_trusted(
     known: BrokerInfo | None,
     broker: BrokerInfo,
 ) -> PartitionImage:
-    """The partition as far as a broker that registers may be trusted."""
+    """The partition, as far as a registering broker may be trusted."""
     was_missed = known is None or known.is_fenced
     if known is not None and known.broker_epoch == broker.broker_epoch:
-        # The same process: it has kept what it had, also if it was taken for dead.
+        # The same process: it still has its records, even if it was considered dead.
         return partition
     keeps_all = known is not None and 0 <= broker.unbroken_since <= known.broker_epoch
     if was_missed and keeps_all:
@@ -166,7 +169,7 @@ def _led_again(
 
 
 def _without(view: View, topic: str, partition: PartitionImage, broker_id: int) -> PartitionImage:
-    # It is gone, and whether it keeps all it will say when it comes back.
+    # It is gone. When it returns, it will say whether it kept everything.
     minimum = min_in_sync_replicas(view, topic)
     smaller = without(partition, broker_id, minimum, keeps_all=True)
     if partition.leader != broker_id:

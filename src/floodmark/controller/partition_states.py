@@ -1,5 +1,6 @@
-"""Turning changed partitions into store operations and an image change. PURE; used by all decisions
-that move leaders or in-sync replicas.
+"""Turns changed partitions into store operations and an image change. PURE.
+
+Used by all decisions that change leaders or in-sync replicas.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from floodmark.vocabulary import TopicPartition
 def store_partitions(
     image: MetadataImage, changed: Mapping[TopicPartition, PartitionImage]
 ) -> tuple[list[Operation], ImageChange]:
-    """Each write expects the version that the old partition epoch says: nobody else wrote since."""
+    """Each write expects the old partition epoch's version: nobody else has written since."""
     operations: list[Operation] = []
     by_topic: dict[str, dict[int, PartitionImage]] = {}
     for (topic, index), partition in changed.items():
@@ -41,7 +42,7 @@ def store_partitions(
 
 
 def _is_moved(before: PartitionImage, after: PartitionImage) -> bool:
-    """Whether the topic's own node says something else."""
+    """Whether the topic's own node must change."""
     return (before.replicas, before.adding_replicas, before.removing_replicas) != (
         after.replicas,
         after.adding_replicas,
@@ -52,7 +53,7 @@ def _is_moved(before: PartitionImage, after: PartitionImage) -> bool:
 def _eligible_operations(
     path: str, before: PartitionImage, after: PartitionImage
 ) -> list[Operation]:
-    """The node is there exactly while somebody is eligible; it names the version of the state."""
+    """The node exists only while a replica is eligible. It names the version of the state."""
     if after.eligible_leader_replicas:
         data = paths.encode_eligible(after)
         return [SetData(path, data) if before.eligible_leader_replicas else Create(path, data)]

@@ -1,4 +1,4 @@
-"""Decision: a topic gets more partitions (never fewer). PURE."""
+"""Decision: increase a topic's partitions (never fewer). PURE."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from floodmark.wire.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class MorePartitions:
-    """`count` is the total wanted; `assignments` the brokers of each added partition, or None."""
+    """`count` is the wanted total, `assignments` the brokers of each added partition, or None."""
 
     name: str
     count: int
@@ -35,7 +35,7 @@ class GrownTopic:
 def create_partitions(
     view: View, requests: Sequence[MorePartitions], *, validate_only: bool = False
 ) -> Decision[list[GrownTopic]]:
-    """Each topic is answered for itself: one that cannot grow does not stop the others."""
+    """Each topic has its own result: one that cannot grow does not stop the others."""
     names = Counter(request.name for request in requests)
     if sum(_added(view, request) for request in requests) > MAX_PARTITIONS_PER_REQUEST:
         too_many = "Excessively large number of partitions per request."

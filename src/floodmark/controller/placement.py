@@ -1,9 +1,9 @@
-"""Which brokers get the replicas of new partitions. PURE.
+"""Places the replicas of new partitions on brokers. PURE.
 
-Kafka's scheme: leaders go round the brokers from a random start, and each further replica lies a
-shifting distance away, so that the followers of one broker's partitions spread over all the others.
-With racks, neighbours in the round lie in different racks and no rack holds a second replica before
-every rack holds one.
+Kafka's scheme: leaders go round-robin over the brokers from a random start. Further replicas follow
+at a shifting distance, so that the followers of one broker's partitions spread over all others.
+With racks, consecutive brokers are in different racks, and no rack gets a second replica before
+every rack has one.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ def place_replicas(
 ) -> Assignment:
     """Replicas of `partitions` new partitions over `brokers` (id to rack), the leader first.
 
-    The caller has checked that there are enough brokers. Racks count only when all brokers have
-    one.
+    The caller has checked that there are enough brokers. Racks count only if all brokers have one.
     """
     racks = {broker: rack for broker, rack in brokers.items() if rack is not None}
     if racks and len(racks) == len(brokers):
@@ -74,7 +73,7 @@ def _spread_over_racks(
     chosen = [order[first]]
     step = 0
     while len(chosen) < replication_factor:
-        # Stepping by at least the number of racks leaves the leader's neighbours for other racks.
+        # Stepping by at least the number of racks keeps the followers out of the leader's rack.
         index = _follower_index(first, shift * rack_count, step, len(order))
         step += 1
         broker = order[index]

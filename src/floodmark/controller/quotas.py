@@ -1,4 +1,4 @@
-"""Decisions: quotas of users, client ids and addresses. PURE; the words of refusals are Kafka's."""
+"""Decisions: quotas of users, client ids and addresses. PURE. Refusals use Kafka's wording."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NEARLY_WHOLE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class QuotaAlteration:
-    """As a request has it: the entity's parts (None is a default) and new values (None removes)."""
+    """As in a request: the entity's parts (None is a default) and new values (None removes)."""
 
     entity: Sequence[tuple[str, str | None]]
     steps: Sequence[tuple[str, float | None]]
@@ -72,7 +72,7 @@ def _decide(
     answers: list[Refusal | None],
     changed: dict[ConfigResource, Mapping[str, str] | None],
 ) -> Decision[list[Refusal | None]]:
-    """Nodes are never deleted: one without quotas may have others below it, or credentials."""
+    """Nodes are never deleted: one without quotas may have children or credentials."""
     nodes: dict[ConfigResource, Mapping[str, str] | None] = {}
     for resource, config in changed.items():
         if not config and resource not in view.image.configs:
@@ -81,7 +81,7 @@ def _decide(
             if folder not in view.image.configs:
                 nodes.setdefault(folder, {})
         nodes[resource] = config
-    # A user's own node comes before those of the user's client ids.
+    # A user's own node comes before those of its client ids.
     operations: list[Operation] = [
         config_operation(view.image, resource, nodes[resource] or {}) for resource in sorted(nodes)
     ]
@@ -112,7 +112,7 @@ def _entity(parts: Sequence[tuple[str, str | None]]) -> QuotaEntity | Refusal:
 
 
 def _is_address(text: str) -> bool:
-    """Names of hosts are not looked up: clients are known by their addresses."""
+    """Host names are not resolved: clients are known by their addresses."""
     try:
         ip_address(text)
     except ValueError:
@@ -123,7 +123,7 @@ def _is_address(text: str) -> bool:
 def _steps(
     entity: QuotaEntity, steps: Sequence[tuple[str, float | None]]
 ) -> dict[str, str | None] | Refusal:
-    """The new values as the node has them, None for those that go."""
+    """The node's new values, None for removed ones."""
     values: dict[str, str | None] = {}
     keys = _CLIENT_KEYS if entity.ip is None else _ADDRESS_KEYS
     for key, value in steps:

@@ -1,9 +1,9 @@
-"""Decisions: which brokers hold a partition (AlterPartitionReassignments). PURE.
+"""Decisions: moving partitions to other brokers (AlterPartitionReassignments). PURE.
 
-A partition that moves has all its replicas, old and new, the wanted ones first. Those that are
-added catch up with the leader and join the in-sync replicas; with the last one of them the move is
-complete, in the same step: the others go, and with them perhaps the leader. All of it is stored
-with the topic, so that the next controller goes on with it. Refusals are in Kafka 4.3's words.
+A moving partition has all its replicas, old and new, the target ones first. Added replicas catch up
+with the leader and join the in-sync replicas. When the last one has joined, the same step completes
+the move: the others go, perhaps including the leader. All of this is stored with the topic, so that
+the next controller can continue. Refusals use Kafka 4.3's wording.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from floodmark.wire.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """Where a partition is to be; without replicas, a move under way is to be called off."""
+    """A partition's target replicas. Without replicas, cancels the move in progress."""
 
     topic: str
     partition: int
@@ -47,7 +47,7 @@ def is_moving(partition: PartitionImage) -> bool:
 
 
 def target_of(partition: PartitionImage) -> tuple[int, ...]:
-    """The replicas when a move under way is complete."""
+    """The replicas once the move in progress is complete."""
     return _without(partition.replicas, partition.removing_replicas)
 
 
@@ -72,7 +72,7 @@ def reassign_partitions(
 
 
 def complete_all(view: View) -> Decision[None]:
-    """For a new controller: moves that were complete when the one before ended."""
+    """For a new controller: completes moves that were ready when the previous term ended."""
     changed: dict[TopicPartition, PartitionImage] = {}
     for name, topic in view.image.topics.items():
         for index, partition in enumerate(topic.partitions):
@@ -84,7 +84,7 @@ def complete_all(view: View) -> Decision[None]:
 
 
 def completed(view: View, topic: str, partition: PartitionImage) -> PartitionImage:
-    """The partition on its new replicas alone, if all of them are in sync; else as it is."""
+    """The partition on its new replicas alone, if all are in sync. Otherwise unchanged."""
     target = target_of(partition)
     if not is_moving(partition) or not set(target) <= set(partition.isr):
         return partition
@@ -125,7 +125,7 @@ def _decide(
 def _begin(
     view: View, wanted: Reassignment, partition: PartitionImage, origin: tuple[int, ...]
 ) -> PartitionImage | Refusal:
-    """What an earlier move was about to add, and this one does not want, goes at once."""
+    """Replicas that an earlier move was adding, and this one does not want, go immediately."""
     target = wanted.replicas or ()
     replicas = target + _without(origin, target)
     if replicas == partition.replicas and target == target_of(partition):
@@ -149,7 +149,7 @@ def _begin(
 def _at_once(
     view: View, topic: str, before: PartitionImage, begun: PartitionImage
 ) -> PartitionImage:
-    """A move that needs nobody to catch up is complete in the step that begins it."""
+    """A move that needs no catching up completes in the step that starts it."""
     done = completed(view, topic, begun)
     if done is begun:
         return begun
@@ -186,8 +186,13 @@ def _cancel(
 def _on(
     view: View, topic: str, partition: PartitionImage, replicas: tuple[int, ...]
 ) -> PartitionImage:
-    """The partition on these replicas, and nothing on the move; no epoch has risen yet."""
-    moved = partition._replace(replicas=replicas, adding_replicas=(), removing_replicas=())
+    """The partition on these replicas, with no move in progress. Epochs are unchanged so far."""
+    moved = partition._replace(
+        replicas=replicas,
+        adding_replicas=(),
+        removing_replicas=(),
+        lost_replicas=tuple(r for r in partition.lost_replicas if r in replicas),
+    )
     isr = tuple(replica for replica in partition.isr if replica in replicas)
     return with_isr(moved, isr, min_in_sync_replicas(view, topic))
 

@@ -1,5 +1,5 @@
-"""Decisions that nobody asks for: leaders back to their preferred replicas, and leaders for
-partitions without one when their topic's settings allow it. PURE.
+"""Automatic decisions: returns leadership to preferred replicas, and elects leaders for leaderless
+partitions once their topic's settings allow it. PURE.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ UNCLEAN = "unclean.leader.election.enable"
 
 
 def rebalance_leaders(view: View) -> Decision[int]:
-    """Moves the leaders of brokers that lead too few of the partitions that prefer them; more than
-    `leader.imbalance.per.broker.percentage` of these are led by others. The answer is how many."""
+    """Moves leadership back to brokers that lead too few of the partitions that prefer them.
+
+    Applies if others lead more than `leader.imbalance.per.broker.percentage` of these. Returns how
+    many moved.
+    """
     allowed = view.config.get_int("leader.imbalance.per.broker.percentage") / 100
     changed: dict[TopicPartition, PartitionImage] = {}
     for preferred, keys in _by_preferred_leader(view.image).items():
@@ -45,11 +48,13 @@ def _by_preferred_leader(image: MetadataImage) -> dict[int, list[TopicPartition]
 def _given_back(
     image: MetadataImage, preferred: int, keys: Iterable[TopicPartition]
 ) -> dict[TopicPartition, PartitionImage]:
-    """Partitions on the move are left alone: their order of replicas is not the last word."""
+    """Skips partitions being reassigned: their replica order is not final."""
     return {
         key: led_by(partition, preferred, partition.isr)
         for key in keys
-        if preferred in (partition := _partition(image, key)).isr and not is_moving(partition)
+        if preferred in (partition := _partition(image, key)).isr
+        and image.may_lead(partition, preferred)
+        and not is_moving(partition)
     }
 
 
@@ -59,8 +64,8 @@ def _partition(image: MetadataImage, key: TopicPartition) -> PartitionImage:
 
 
 def with_elections(view: View, decision: Decision[A]) -> Decision[A]:
-    """A change of settings together with the elections that it allows: a partition without a leader
-    gets one as soon as unclean election is enabled for it."""
+    """A settings change together with the elections it allows: a leaderless partition gets a leader
+    as soon as unclean election is enabled for it."""
     topics = _topics_concerned(view.image, decision)
     if not topics:
         return decision

@@ -1,8 +1,8 @@
-"""The image as a broker learns it from the controller: `instructions.py` read back. PURE.
+"""Builds the image from the controller's requests: the inverse of `instructions.py`. PURE.
 
-A broker that is not the controller keeps its image by these. LeaderAndIsr and UpdateMetadata say
-the same about a partition, the first to its replicas and the second to everybody, so both change
-the image in one way: what has a higher epoch wins, and what is older is left alone.
+Brokers other than the controller maintain their image with this. LeaderAndIsr and UpdateMetadata
+say the same about a partition, the former to its replicas and the latter to all brokers. So both
+change the image the same way: the higher epoch wins, and older state is ignored.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ class _News(NamedTuple):
 
 
 def after_update_metadata(image: MetadataImage, request: UpdateMetadataRequest) -> MetadataImage:
-    """Who is alive, and what has changed."""
+    """Applies live brokers and changes."""
     news, deleted = [], set()
+    live = {broker.id: _broker(image, broker) for broker in request.live_brokers}
     for state in request.topic_states:
         for one in state.partition_states:
             if one.leader == LEADER_DURING_DELETE:
@@ -53,12 +54,12 @@ def after_update_metadata(image: MetadataImage, request: UpdateMetadataRequest) 
                 one.zk_version,
                 tuple(one.replicas),
                 tuple(one.isr),
-                # Not part of this message; LeaderAndIsr tells those whom it concerns.
+                # Not part of this message; LeaderAndIsr informs the replicas.
                 known.adding_replicas,
                 known.removing_replicas,
+                lost_replicas=tuple(r for r in one.offline_replicas if r in live),
             )
             news.append(_News(state.topic_name, state.topic_id, one.partition_index, partition))
-    live = {broker.id: _broker(image, broker) for broker in request.live_brokers}
     change = ImageChange(
         topics={**_topics(image, news), **dict.fromkeys(deleted)},
         brokers={**{gone: None for gone in image.brokers if gone not in live}, **live},
@@ -67,8 +68,8 @@ def after_update_metadata(image: MetadataImage, request: UpdateMetadataRequest) 
 
 
 def after_leader_and_isr(image: MetadataImage, request: LeaderAndIsrRequest) -> MetadataImage:
-    """Of topics that are known. It names only the partitions that this broker holds, and clients
-    give up partitions that a topic seems not to have; UpdateMetadata tells all of them."""
+    """Only for known topics. It names only the partitions this broker holds, and clients would give
+    up partitions that a topic seems to lack. UpdateMetadata names all of them."""
     news = [
         _News(
             state.topic_name,
@@ -82,6 +83,8 @@ def after_leader_and_isr(image: MetadataImage, request: LeaderAndIsrRequest) -> 
                 tuple(one.isr),
                 tuple(one.adding_replicas),
                 tuple(one.removing_replicas),
+                # Not part of this message; UpdateMetadata tells everybody.
+                lost_replicas=_known(image, state.topic_name, one.partition_index).lost_replicas,
             ),
         )
         for state in request.topic_states
@@ -95,9 +98,9 @@ def after_leader_and_isr(image: MetadataImage, request: LeaderAndIsrRequest) -> 
 def after_stop_replica(
     image: MetadataImage, request: StopReplicaRequest, broker_id: int
 ) -> MetadataImage:
-    """Partitions that this broker must delete and that the image still gives to it.
+    """Removes partitions this broker must delete but the image still assigns to it.
 
-    Mostly UpdateMetadata has said so before; then there is nothing left to change.
+    UpdateMetadata has usually done so before, and nothing changes.
     """
     changed: dict[str, dict[int, PartitionImage]] = {}
     for state in request.topic_states:
@@ -113,7 +116,7 @@ def after_stop_replica(
 
 
 def stopped_by(request: StopReplicaRequest) -> list[tuple[str, int, int]]:
-    """Topic, partition and leader epoch of what is to stop and not to be deleted."""
+    """Topic, partition and leader epoch of replicas to stop without deletion."""
     return [
         (state.topic_name, one.partition_index, one.leader_epoch)
         for state in request.topic_states
@@ -143,7 +146,7 @@ def _topics(image: MetadataImage, news: Iterable[_News]) -> dict[str, TopicImage
 def _merged(
     known: TopicImage | None, name: str, topic_id: UUID, news: dict[int, PartitionImage]
 ) -> TopicImage:
-    """A topic of another id replaces the one that is known. Partitions may come in any order."""
+    """A topic with another id replaces the known one. Partitions may come in any order."""
     old = known.partitions if known is not None and known.topic_id == topic_id else ()
     count = max(len(old), max(news) + 1)
     return TopicImage(
@@ -163,7 +166,7 @@ def _newer(old: PartitionImage, new: PartitionImage) -> PartitionImage:
 
 
 def _broker(image: MetadataImage, told: UpdateMetadataBroker) -> BrokerInfo:
-    """The message carries no broker epochs; those that are known stay."""
+    """The message carries no broker epochs, so known ones stay."""
     known = image.brokers.get(told.id)
     return BrokerInfo(
         told.id,

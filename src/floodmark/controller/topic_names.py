@@ -1,17 +1,17 @@
-"""Which names a topic may have. PURE; asked by topic creation and by the Metadata API."""
+"""Validates topic names. PURE; used by topic creation and the Metadata API."""
 
 from __future__ import annotations
 
 import re
 
 MAX_NAME_LENGTH = 249
-# KRaft's own log; a folder of that name belongs to Apache Kafka.
+# KRaft's own log. A folder of that name belongs to Apache Kafka.
 RESERVED_TOPIC = "__cluster_metadata"
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def why_invalid(name: str) -> str | None:
-    """What is wrong with the name in Kafka's words, or None."""
+    """What is wrong with the name, in Kafka's wording, or None."""
     reason = None
     if not name:
         reason = "the empty string is not allowed"
@@ -28,7 +28,7 @@ def why_invalid(name: str) -> str | None:
 
 
 def metric_name(name: str) -> str:
-    """Metrics cannot tell '.' from '_', so two topics may not differ in these alone."""
+    """Metrics do not distinguish '.' from '_', so topics must not differ in these alone."""
     return name.replace(".", "_")
 
 

@@ -1,4 +1,4 @@
-"""Decisions: create and delete topics. PURE; the words of refusals are Kafka 4.3's."""
+"""Decisions: create and delete topics. PURE. Refusals use Kafka 4.3's wording."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from floodmark.wire.errors import ErrorCode
 
 USE_DEFAULT = -1
 MAX_PARTITIONS_PER_REQUEST = 10_000
-"""As in Kafka: one request must not be able to ask for more than a broker can hold."""
+"""As in Kafka: one request must not ask for more than a broker can hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """`assignments` are (partition, broker ids) pairs as the request lists them."""
+    """`assignments` are (partition, broker ids) pairs in the order of the request."""
 
     name: str
     num_partitions: int = USE_DEFAULT
@@ -46,7 +46,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """The answer for one topic; `topic_id` and the numbers mean something only without an error."""
+    """The result for one topic. `topic_id` and the numbers are valid only without an error."""
 
     name: str
     error_code: ErrorCode = ErrorCode.NONE
@@ -67,7 +67,7 @@ class DeletedTopic:
 
 @dataclass(frozen=True, slots=True)
 class TopicRef:
-    """A topic by name or by id: exactly one of the two."""
+    """A topic by name or by id: exactly one of them."""
 
     name: str | None = None
     topic_id: UUID = NO_TOPIC_ID
@@ -87,7 +87,7 @@ def _partitions_asked_for(view: View, request: NewTopic) -> int:
 def create_topics(
     view: View, requests: Sequence[NewTopic], *, validate_only: bool = False
 ) -> Decision[list[CreatedTopic]]:
-    """One answer per distinct name, in the order of the request."""
+    """One result per distinct name, in the order of the request."""
     if (
         sum(_partitions_asked_for(view, request) for request in requests)
         > MAX_PARTITIONS_PER_REQUEST
@@ -97,7 +97,7 @@ def create_topics(
             [CreatedTopic(r.name, ErrorCode.POLICY_VIOLATION, too_many) for r in requests]
         )
     repeated = {name for name, n in Counter(r.name for r in requests).items() if n > 1}
-    # Those of this request are not among them, as with Kafka: `a.b` and `a_b` can be made together.
+    # As in Kafka, this request's own topics do not count: it can create both `a.b` and `a_b`.
     taken_metrics = _metric_names(view.image)
     answers: dict[str, CreatedTopic] = {}
     operations: list[Operation] = []
@@ -154,7 +154,7 @@ def partition_operations(
 def config_operation(
     image: MetadataImage, resource: ConfigResource, config: Mapping[str, str]
 ) -> Operation:
-    """Settings of a resource; the node may be there already, even before its topic."""
+    """A resource's settings. The node may already exist, even before its topic."""
     path, data = paths.config_path(resource), paths.encode_config(config)
     return SetData(path, data) if resource in image.configs else Create(path, data)
 
@@ -247,9 +247,9 @@ def _metric_names(image: MetadataImage) -> dict[str, str]:
 
 
 def delete_topics(view: View, refs: Sequence[TopicRef]) -> Decision[list[DeletedTopic]]:
-    """By name or by id; the nodes go at once, the brokers remove the files when they see it.
+    """By name or id. The nodes go immediately; brokers then remove the files.
 
-    A topic that is given by its name and by its id as well stays: the answer tells both.
+    A topic given both by name and by id stays, and both results say so.
     """
     repeated = {ref for ref, n in Counter(refs).items() if n > 1}
     given_twice = _given_by_name_and_id(view, refs, repeated)
@@ -314,10 +314,10 @@ def _find(view: View, ref: TopicRef, *, is_repeated: bool) -> TopicImage | Refus
 
 def _deletion(topic: TopicImage) -> list[Operation]:
     """Children first, because a node with children cannot be deleted."""
-    # Announced as Kafka does: where it is too large for one multi, the next controller finishes it.
+    # Announced like Kafka does: if it is too large for one multi, the next controller finishes it.
     operations: list[Operation] = [Create(paths.deletion_path(topic.name))]
     if any(p.adding_replicas or p.removing_replicas for p in topic.partitions):
-        # A controller of Kafka's that has to finish this would wait for the moves as well.
+        # A Kafka controller that has to finish this would also wait for the moves.
         settled = topic.with_partitions(
             {
                 index: partition._replace(adding_replicas=(), removing_replicas=())

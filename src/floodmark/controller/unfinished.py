@@ -1,8 +1,8 @@
-"""Decisions that a controller could not finish: topics half created, grown or deleted. PURE.
+"""Completes unfinished decisions: topics partly created, grown or deleted. PURE.
 
 A topic's node names its partitions before their states exist, and a deletion is announced in
-/admin/delete_topics before the first node goes, so the next controller sees what is missing.
-Kafka's own controller works in the same steps, so what it leaves is completed, too.
+/admin/delete_topics before the first node goes. So the next controller sees what is missing.
+Kafka's controller works in the same steps, so its unfinished work is completed too.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from floodmark.metadata.image import ConfigResource, ImageChange, MetadataImage,
 from floodmark.metadata.store import Create, Delete, Operation
 
 NEVER_STORED = -1
-"""The partition epoch of a partition without a state: the version of a node that is not there."""
+"""The partition epoch of a partition without a state: the version of a missing node."""
 
 
 def unfinished_topics(image: MetadataImage) -> list[str]:
-    """Those with partitions that were never given a leader, and that could have one now."""
+    """Topics with partitions that never had a leader and could have one now."""
     return [
         name
         for name, topic in image.topics.items()
@@ -33,7 +33,7 @@ def _is_unfinished(image: MetadataImage, partition: PartitionImage) -> bool:
 
 
 def finish_creation(view: View, topic: str, present: Collection[str]) -> Decision[None]:
-    """`present` are the paths of the topic's nodes."""
+    """`present` holds the paths of the topic's nodes."""
     image = view.image
     known = image.topics.get(topic)
     if known is None:
@@ -54,13 +54,13 @@ def finish_creation(view: View, topic: str, present: Collection[str]) -> Decisio
 
 
 def _first_state(image: MetadataImage, partition: PartitionImage) -> PartitionImage:
-    """As Kafka begins a partition: the first live replica leads, all live ones are in sync."""
+    """As in Kafka: the first live replica leads, and all live ones are in sync."""
     alive = tuple(replica for replica in partition.replicas if image.is_live(replica))
     return partition._replace(leader=alive[0], leader_epoch=0, partition_epoch=0, isr=alive)
 
 
 def finish_deletion(view: View, topic: str, present: Iterable[str]) -> Decision[None]:
-    """`present` are the paths of the topic's nodes that are still there."""
+    """`present` holds the paths of the topic's remaining nodes."""
     resource = ConfigResource("topic", topic)
     has_config = resource in view.image.configs
     operations = [

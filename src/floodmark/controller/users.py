@@ -1,7 +1,7 @@
-"""Decision: the SCRAM credentials of users (AlterUserScramCredentials). PURE.
+"""Decision: SCRAM credentials of users (AlterUserScramCredentials). PURE.
 
-They lie in the settings of a user, under the name of the mechanism, as in Kafka's ZooKeeper mode.
-A user whose change is refused keeps all it had; other users of the request are not concerned.
+They are stored in a user's settings under the mechanism's name, as in Kafka's ZooKeeper mode. A
+user whose change is refused keeps its credentials. Other users in the request are unaffected.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from floodmark.security.scram_credentials import MAX_ITERATIONS, MIN_ITERATIONS,
 from floodmark.wire.errors import ErrorCode
 
 MECHANISM_NUMBERS: Mapping[int, str] = {1: SCRAM_SHA_256, 2: SCRAM_SHA_512}
-"""Kafka's numbers for them in requests."""
+"""Kafka's numbers for the mechanisms in requests."""
 
 
 class CredentialChange(NamedTuple):
-    """Without a credential it is taken away. `mechanism` is the wire's number, known or not."""
+    """No credential means deletion. `mechanism` is the number from the request, known or not."""
 
     user: str
     mechanism: int

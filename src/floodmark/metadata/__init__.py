@@ -1,1 +1,1 @@
-"""What the cluster knows about itself: the image in memory, the store that keeps it."""
+"""The cluster's metadata: the image in memory and the store that persists it."""

@@ -1,7 +1,7 @@
-"""Where Kafka 3.9 keeps ACLs, and the JSON inside; the same in the embedded store. PURE.
+"""Paths and JSON of ACLs as in Kafka 3.9, also used by the embedded store. PURE.
 
-A node per resource pattern: `/kafka-acl/Topic/orders` for a literal name and
-`/kafka-acl-extended/prefixed/Topic/ord` for a prefix. Kafka's brokers follow the change nodes.
+One node per resource pattern: `/kafka-acl/Topic/orders` for a literal name and
+`/kafka-acl-extended/prefixed/Topic/ord` for a prefix. Kafka's brokers watch the change nodes.
 Used by the loader and by `controller.acls`.
 """
 
@@ -52,13 +52,13 @@ PERSISTENT_PATHS = (
 def acl_path(pattern: ResourcePattern) -> str:
     kind, name, pattern_type = pattern
     folder = LITERAL_ACLS if pattern_type is PatternType.LITERAL else _PREFIXED_ACLS
-    # Kafka does not escape names, and loses ACLs of groups with a slash in their names.
+    # Kafka does not escape names, and loses ACLs of groups with a slash in the name.
     name = _DOTS.get(name) or name.replace("%", "%25").replace("/", "%2F")
     return f"{folder}/{pascal_case(kind)}/{name}"
 
 
 def pattern_of(path: str) -> ResourcePattern | None:
-    """The pattern whose ACLs a path holds; None for the folders above."""
+    """The pattern of a path's ACLs; None for the parent folders."""
     parts = path.split("/")
     if parts[1] == LITERAL_ACLS[1:] and len(parts) == 4:
         pattern_type = PatternType.LITERAL
@@ -96,7 +96,7 @@ def decode_rules(data: bytes) -> frozenset[AccessRule]:
 
 
 def decode_acls(nodes: Mapping[str, Node]) -> Acls:
-    """The nodes at and below `ACL_ROOTS`."""
+    """Decodes the nodes at and below `ACL_ROOTS`."""
     acls: dict[ResourcePattern, frozenset[AccessRule]] = {}
     for path, node in nodes.items():
         pattern = pattern_of(path)
@@ -106,7 +106,7 @@ def decode_acls(nodes: Mapping[str, Node]) -> Acls:
 
 
 def change_notification(pattern: ResourcePattern) -> Create:
-    """The node by which Kafka's brokers learn that the ACLs of a pattern have changed."""
+    """The node that tells Kafka's brokers about changed ACLs of a pattern."""
     kind, name, pattern_type = pattern
     if pattern_type is PatternType.LITERAL:
         folder, data = LITERAL_CHANGES, f"{kind.name}:{name}"

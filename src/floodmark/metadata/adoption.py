@@ -1,7 +1,7 @@
-"""Taking over a data folder that the store does not know: one of Apache Kafka, or of a lost store.
+"""Adopts a data folder the store does not know: Apache Kafka's, or that of a lost store.
 
-PURE. The broker tells what it found on disk; this says which topics to write into the new store. A
-store that is not new knows better than the disk: what it does not list was deleted, and is a stray.
+PURE. The broker reports what it found on disk; this decides which topics to write into the new
+store. An existing store takes precedence over the disk: a topic it does not list was deleted.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from floodmark.metadata.image import MetadataImage, PartitionImage, TopicImage
-from floodmark.vocabulary import NO_PRODUCER_ID
+from floodmark.vocabulary import NO_PRODUCER_ID, TopicPartition
 
 NO_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTopic:
-    """`settings` are those that the topic must have, whatever was set."""
+    """`settings` are the ones the topic must have, whatever was set before."""
 
     partitions: Set[int]
     topic_id: UUID | None = None
@@ -27,17 +27,16 @@ class FoundTopic:
 
 @dataclass(frozen=True, slots=True)
 class FoundNumbers:
-    """What has been given out: the last leader epoch of each partition that has one, and the
-    largest producer id in the logs."""
+    """Numbers already in use: the last leader epoch of each partition that has one, and the largest
+    producer id in the logs."""
 
-    leader_epochs: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
     producer_id: int = NO_PRODUCER_ID
 
 
 @dataclass(frozen=True, slots=True)
 class FoundFolder:
-    """What the log folders of a broker say about themselves; to look closer is for a store that is
-    new."""
+    """What a broker's log folders say about themselves. Only a new store needs a closer look."""
 
     cluster_id: str | None = None
     topics: Mapping[str, FoundTopic] = field(default_factory=dict)
@@ -46,14 +45,14 @@ class FoundFolder:
 
 def adopted_topics(
     topics: Mapping[str, FoundTopic],
-    leader_epochs: Mapping[tuple[str, int], int],
+    leader_epochs: Mapping[TopicPartition, int],
     node_id: int,
     new_topic_id: Callable[[], UUID],
 ) -> list[TopicImage]:
-    """The topics as this broker alone will lead them.
+    """The topics, led by this broker alone.
 
-    A leader epoch goes on above the one in the files, so that nobody takes what comes for what was.
-    Partitions that lived on other brokers begin empty.
+    Leader epochs continue above those in the files, so that new records are not mistaken for old
+    ones. Partitions that were on other brokers start empty.
     """
     adopted = []
     for name, topic in sorted(topics.items()):
@@ -71,7 +70,7 @@ def adopted_topics(
     return adopted
 
 
-def stray_partitions(image: MetadataImage, found: FoundFolder) -> list[tuple[str, int]]:
+def stray_partitions(image: MetadataImage, found: FoundFolder) -> list[TopicPartition]:
     """Folders that the cluster does not know, or knows under another id: left by a deletion that
     the broker did not finish before it stopped.
     """

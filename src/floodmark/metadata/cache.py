@@ -1,7 +1,7 @@
-"""What this broker knows of the cluster: the image, the settings in force, and who follows them.
+"""This broker's view of the cluster: the image, the effective settings, and the subscribers.
 
-Every broker has one, whoever the controller is. The controller of this broker publishes its
-decisions here; the parts of the broker subscribe, and read `image` and `config` at any time.
+Every broker has one, whichever broker is the controller. The controller publishes its decisions
+here. The broker's parts subscribe, and may read `image` and `config` at any time.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class MetadataCache:
         self._subscribers: list[Subscriber] = []
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """`subscriber` gets every delta; the first one leads from nothing to the first image."""
+        """`subscriber` gets every delta; the first leads from nothing to the first image."""
         self._subscribers.append(subscriber)
 
     async def publish(self, image: MetadataImage, touched: ImageChange | None = None) -> None:
-        """Replace the image. Returns when every subscriber has applied the delta.
+        """Replaces the image. Returns once every subscriber has applied the delta.
 
-        `touched` names what may differ, where that is known; otherwise everything is compared.
+        `touched` names what may differ, if known. Otherwise everything is compared.
         """
         delta = difference(self.image, image, touched)
         self.image = image
@@ -50,14 +50,14 @@ class MetadataCache:
                 await applied
 
     def config_of(self, image: MetadataImage) -> BrokerConfig:
-        """The settings that this broker would have under `image`."""
+        """This broker's settings under `image`."""
         return self.config.with_dynamic(
             image.config("broker", CLUSTER_DEFAULT),
             image.config("broker", str(self.config.node_id)),
         )
 
     def topic_config(self, topic: str) -> TopicConfig:
-        """The settings in force for a topic."""
+        """The effective settings of a topic."""
         return topic_config(self.config, self.image.config("topic", topic))
 
 

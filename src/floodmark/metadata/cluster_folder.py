@@ -1,4 +1,4 @@
-"""The folder that the brokers of a cluster on one machine share, before any of them serves."""
+"""The folder shared by the brokers of a local cluster, before any of them serves."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ CLUSTER_FILE_NAME = "cluster-metadata.db"
 
 
 def founded_cluster_id(file: Path) -> str:
-    """The id of the cluster in this folder; a new one gets it now.
+    """The id of the cluster in this folder. Creates one for a new cluster.
 
-    Brokers that start together agree on it before they write it into their log folders.
+    Brokers that start together thus agree on it before they write it into their log folders.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     table = SharedTable(str(file))

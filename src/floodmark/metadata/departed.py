@@ -1,10 +1,10 @@
 """Brokers that have just left the cluster, for clients that must not forget them too soon.
 
-Filled by the metadata cache, read by the Metadata API. librdkafka gives up a broker that is
-missing from an answer, but not its own memory that it coordinates a group: a transactional
-producer then waits for a connection that nobody makes (confluentinc/librdkafka issue 5511). Apache
-Kafka lists a dead broker until its session ends, which is long enough for librdkafka to find the
-new coordinator. Here it is gone within a fraction of a second.
+Filled by the metadata cache, read by the Metadata API. librdkafka drops a broker that is missing
+from a response, but still remembers it as a group's coordinator. A transactional producer then
+waits for a connection that nobody opens (confluentinc/librdkafka issue 5511). Apache Kafka lists a
+dead broker until its session ends, which gives librdkafka enough time to find the new coordinator.
+Here it is gone within a fraction of a second.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from floodmark.metadata.image import BrokerInfo, Delta, MetadataImage
 
 class DepartedBrokers:
     def __init__(self, clock: Clock, remembered_ms: int) -> None:
-        """`remembered_ms` is how long a broker counts as one that has just left."""
+        """`remembered_ms` is how long a broker counts as just departed."""
         self._clock = clock
         self._remembered_ms = remembered_ms
         self._live: dict[int, BrokerInfo] = {}
         self._departed: dict[int, tuple[BrokerInfo, float]] = {}
 
     def image_changed(self, image: MetadataImage, delta: Delta) -> None:
-        """A subscriber of the cache."""
+        """Subscribes to the cache."""
         if not delta.changed_brokers:
             return
         live = {broker.id: broker for broker in image.live_brokers()}

@@ -1,8 +1,8 @@
-"""The store of one broker without ZooKeeper: an SQLite file in the data folder.
+"""The store of a single broker without ZooKeeper: an SQLite file in the data folder.
 
-Made by broker/. The file is touched by one thread only, because a commit syncs the disk and must
-not stop the loop. The log folder's lock keeps other processes out, so a session is the life of this
-process; `shared.py` is the store of several brokers on one machine.
+Created by broker/. Only one thread uses the file, because a commit syncs the disk and must not
+block the loop. The log folder's lock keeps other processes out, so a session lasts as long as the
+process. `shared.py` is the store for several brokers on one machine.
 """
 
 from __future__ import annotations
@@ -27,21 +27,20 @@ FILE_NAME = "floodmark-metadata.db"
 
 
 def stored_cluster_id(database: str) -> str | None:
-    """Whose store this is, None when it does not say. For a broker whose log folders do not
-    either."""
+    """The store's cluster id, or None. For a broker whose log folders have none either."""
     table = NodeTable(database)
     try:
         node = table.get(paths.CLUSTER_ID)
         return None if node is None else paths.decode_cluster_id(node.data)
     except (ValueError, TypeError, KeyError) as error:
-        raise StoreUnavailable(paths.CLUSTER_ID, f"it cannot be read: {error!r}") from error
+        raise StoreUnavailable(paths.CLUSTER_ID, f"it is unreadable: {error!r}") from error
     finally:
         table.close()
 
 
 class EmbeddedStore(TableStore[NodeTable]):
     def __init__(self, file: Path | str) -> None:
-        """A string is what `Files.database` gives for the file."""
+        """A string is what `Files.database` returns for the file."""
         super().__init__(str(file), self._close)
         self._file = file
         self._session = 0
@@ -55,7 +54,7 @@ class EmbeddedStore(TableStore[NodeTable]):
         return outcomes
 
     def watch_session(self, watcher: SessionWatcher) -> None:
-        """Nothing to tell: the session lives as long as this process."""
+        """Never calls back: the session lasts as long as this process."""
 
     def _open(self) -> None:
         table = NodeTable(str(self._file))
@@ -67,7 +66,7 @@ class EmbeddedStore(TableStore[NodeTable]):
         try:
             table.end_session(self._session)
         except StoreUnavailable as problem:
-            # Perhaps the disk is full. The next session ends this one.
+            # The disk may be full. The next session ends this one.
             logger.warning("%s", problem)
         finally:
             table.close()

@@ -1,8 +1,7 @@
-"""The picture of the cluster that everybody reads: immutable, replaced whole by the controller.
+"""The immutable snapshot of the cluster that all code reads. The controller replaces it as a whole.
 
-A change makes a new image through `apply`. It shares every topic that did not change with the old
-one, so that moving one partition of a large cluster copies dictionaries of references and nothing
-below them.
+`apply` creates a new image that shares every unchanged topic with the old one. So moving one
+partition of a large cluster copies only dictionaries of references.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from floodmark.security.acls import AccessRule, Acls
+from floodmark.security.delegation_tokens import DelegationToken
 from floodmark.security.resources import ResourcePattern
 
 K = TypeVar("K")
@@ -24,12 +24,12 @@ TRANSACTION_STATE_TOPIC = "__transaction_state"
 INTERNAL_TOPICS = frozenset(
     {CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, "__share_group_state"}
 )
-# The name under which settings for all brokers are kept; ZooKeeper's path says <default>.
+# The name of settings for all brokers; ZooKeeper's path says <default>.
 CLUSTER_DEFAULT = ""
 
 
 class Endpoint(NamedTuple):
-    """Where a broker is reached under one listener name."""
+    """A broker's address under one listener name."""
 
     listener: str
     host: str
@@ -39,12 +39,12 @@ class Endpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:
-    """A registered broker. A fenced one is known but neither leads nor is told to clients.
+    """A registered broker. A fenced one is known but neither leads nor is shown to clients.
 
-    `unbroken_since` is the broker epoch since which nothing that it wrote can be missing: it has
-    only stopped cleanly, or lost its session while it lived (KIP-966). -1 is its present epoch.
-    `is_shutting_down`: it has asked to hand its leaderships over; only the controller knows.
-    `is_kafka` is for one of Apache Kafka's in a cluster of both.
+    `unbroken_since` is the broker epoch since which none of its writes can be missing: it has only
+    stopped cleanly, or lost its session while running (KIP-966). -1 means its current epoch.
+    `is_shutting_down`: it has asked to hand over leadership; only the controller knows. `is_kafka`
+    marks an Apache Kafka broker in a mixed cluster.
     """
 
     id: int
@@ -59,7 +59,11 @@ class BrokerInfo:
 
 
 class PartitionImage(NamedTuple):
-    """One partition. `partition_epoch` counts the changes of this record (the node's version)."""
+    """One partition. `partition_epoch` counts changes to this record (the node's version).
+
+    `lost_replicas` are in failed log folders of live brokers. They are not stored: each broker
+    knows its own, and the controller asks.
+    """
 
     leader: int
     leader_epoch: int
@@ -69,11 +73,12 @@ class PartitionImage(NamedTuple):
     adding_replicas: tuple[int, ...] = ()
     removing_replicas: tuple[int, ...] = ()
     eligible_leader_replicas: tuple[int, ...] = ()
+    lost_replicas: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TopicImage:
-    """A topic; its partitions are numbered by their place."""
+    """A topic. A partition's position is its number."""
 
     name: str
     topic_id: UUID
@@ -89,10 +94,12 @@ class TopicImage:
 
 
 class ConfigResource(NamedTuple):
-    """Whose settings: ("topic", name), ("broker", id) or ("broker", "") for all, ("group", id).
+    """The owner of settings.
 
-    Users, client ids and addresses have quotas, and users credentials: ("user", node),
-    ("client", node), ("ip", node), named as their nodes (`quota_nodes.py`)."""
+    ("topic", name), ("broker", id), ("broker", "") for all, ("group", id).
+
+    Users, client ids and addresses have quotas, and users also credentials: ("user", node),
+    ("client", node), ("ip", node), with node names as in `quota_nodes.py`."""
 
     kind: str
     name: str
@@ -100,7 +107,7 @@ class ConfigResource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Feature levels agreed on by the cluster; `epoch` counts the changes."""
+    """The cluster's finalized feature levels. `epoch` counts the changes."""
 
     finalized: Mapping[str, int] = field(default_factory=dict)
     epoch: int = 0
@@ -108,7 +115,7 @@ class Features:
 
 @dataclass(frozen=True, slots=True)
 class ImageChange:
-    """New values by key; None takes the key away. What a decision of the controller comes to."""
+    """New values by key; None removes the key. The result of a controller's decision."""
 
     topics: Mapping[str, TopicImage | None] = field(default_factory=dict)
     configs: Mapping[ConfigResource, Mapping[str, str] | None] = field(default_factory=dict)
@@ -116,9 +123,14 @@ class ImageChange:
     features: Features | None = None
     next_producer_id: int | None = None
     acls: Mapping[ResourcePattern, frozenset[AccessRule] | None] = field(default_factory=dict)
+    tokens: Mapping[str, DelegationToken | None] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        return self == _NO_CHANGE
 
     def then(self, later: ImageChange) -> ImageChange:
-        """Both changes as one, the later one over the earlier."""
+        """Both changes combined; the later one wins."""
         return ImageChange(
             {**self.topics, **later.topics},
             {**self.configs, **later.configs},
@@ -126,11 +138,15 @@ class ImageChange:
             self.features if later.features is None else later.features,
             self.next_producer_id if later.next_producer_id is None else later.next_producer_id,
             {**self.acls, **later.acls},
+            {**self.tokens, **later.tokens},
         )
 
 
+_NO_CHANGE = ImageChange()
+
+
 class PartitionChange(NamedTuple):
-    """A partition of a topic that stays: changed, or (with no `old`) new."""
+    """A partition of a topic that stays: changed, or new if it has no `old`."""
 
     topic: TopicImage
     partition: int
@@ -149,6 +165,7 @@ class Delta:
     changed_brokers: tuple[int, ...] = ()
     features_changed: bool = False
     changed_acls: tuple[ResourcePattern, ...] = ()
+    changed_tokens: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -160,6 +177,7 @@ class Delta:
             or self.changed_brokers
             or self.features_changed
             or self.changed_acls
+            or self.changed_tokens
         )
 
 
@@ -178,6 +196,7 @@ class MetadataImage:
     features: Features = field(default_factory=Features)
     next_producer_id: int = 0
     acls: Acls = field(default_factory=dict)
+    tokens: Mapping[str, DelegationToken] = field(default_factory=dict)
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
         found = self.topics.get(topic)
@@ -186,7 +205,7 @@ class MetadataImage:
         return found.partitions[partition]
 
     def config(self, kind: str, name: str) -> Mapping[str, str]:
-        """The texts set for one resource; empty when nothing is."""
+        """The settings of one resource; empty if none are set."""
         return self.configs.get(ConfigResource(kind, name), _NO_CONFIG)
 
     def live_brokers(self) -> list[BrokerInfo]:
@@ -197,9 +216,17 @@ class MetadataImage:
         return broker is not None and not broker.is_fenced
 
     def is_active(self, broker_id: int) -> bool:
-        """Whether a broker may be given something to lead: alive, and about to stay."""
+        """Whether a broker may be given partitions to lead: alive and not shutting down."""
         broker = self.brokers.get(broker_id)
         return broker is not None and not broker.is_fenced and not broker.is_shutting_down
+
+    def has_replica(self, partition: PartitionImage, replica: int) -> bool:
+        """Whether this replica can be used: its broker lives, and so does its log folder."""
+        return self.is_live(replica) and replica not in partition.lost_replicas
+
+    def may_lead(self, partition: PartitionImage, replica: int) -> bool:
+        """Whether this replica may be given the partition to lead."""
+        return self.is_active(replica) and replica not in partition.lost_replicas
 
     # -- making the next image ----------------------------------------------------------------
 
@@ -218,6 +245,7 @@ class MetadataImage:
                 else change.next_producer_id
             ),
             acls=_merged(self.acls, change.acls),
+            tokens=_merged(self.tokens, change.tokens),
         )
 
     def _changed_topics(
@@ -237,14 +265,17 @@ class MetadataImage:
 
 
 def difference(old: MetadataImage, new: MetadataImage, touched: ImageChange | None = None) -> Delta:
-    """What changed. With `touched`, only the keys named there are looked at, which makes the cost
-    that of the change and not that of the cluster.
+    """What changed.
+
+    With `touched`, compares only the keys it names, so the cost depends on the change and not on
+    the size of the cluster.
     """
     names = _keys(old.topics, new.topics, touched.topics if touched else None)
     created, deleted, partitions = _topic_differences(old, new, names)
     resources = _keys(old.configs, new.configs, touched.configs if touched else None)
     brokers = _keys(old.brokers, new.brokers, touched.brokers if touched else None)
     patterns = _keys(old.acls, new.acls, touched.acls if touched else None)
+    tokens = _keys(old.tokens, new.tokens, touched.tokens if touched else None)
     return Delta(
         created_topics=tuple(created),
         deleted_topics=tuple(deleted),
@@ -253,6 +284,7 @@ def difference(old: MetadataImage, new: MetadataImage, touched: ImageChange | No
         changed_brokers=tuple(b for b in brokers if old.brokers.get(b) != new.brokers.get(b)),
         features_changed=old.features != new.features,
         changed_acls=tuple(p for p in patterns if old.acls.get(p) != new.acls.get(p)),
+        changed_tokens=tuple(t for t in tokens if old.tokens.get(t) != new.tokens.get(t)),
     )
 
 
@@ -266,7 +298,7 @@ def _topic_differences(
         before, after = old.topics.get(name), new.topics.get(name)
         if before is after:
             continue
-        # A topic deleted and created again under the same name is two topics.
+        # A topic that was deleted and recreated under the same name counts as two topics.
         if before is not None and (after is None or after.topic_id != before.topic_id):
             deleted.append(before)
             before = None

@@ -1,4 +1,4 @@
-"""Reading the image back from the store: at the start, and when a broker becomes the controller."""
+"""Loads the image from the store: at the start, and when a broker becomes the controller."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
-from floodmark.metadata import acl_nodes, paths
+from floodmark.metadata import acl_nodes, paths, token_nodes
 from floodmark.metadata.image import (
     BrokerInfo,
     ConfigResource,
@@ -18,13 +18,15 @@ from floodmark.metadata.image import (
 )
 from floodmark.metadata.paths import PartitionState, TopicAssignment
 from floodmark.metadata.store import Node, Store, StoreUnavailable
-from floodmark.vocabulary import NO_LEADER
+from floodmark.security.acls import Acls
+from floodmark.security.delegation_tokens import DelegationToken
+from floodmark.vocabulary import NO_LEADER, TopicPartition
 
 
 class Identity(NamedTuple):
-    """Whose store it is. Without a cluster id it is new: nobody has ever used it.
+    """The store's owner. Without a cluster id the store is new.
 
-    `controller_epoch_version` is None when there has never been a controller.
+    `controller_epoch_version` is None if there has never been a controller.
     """
 
     cluster_id: str | None
@@ -34,11 +36,11 @@ class Identity(NamedTuple):
 
 @contextmanager
 def _decoding() -> Iterator[None]:
-    """StoreUnavailable when a node is not what it should be."""
+    """Raises StoreUnavailable if a node is malformed."""
     try:
         yield
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise StoreUnavailable("/", f"a node cannot be read: {error!r}") from error
+        raise StoreUnavailable("/", f"a node is malformed: {error!r}") from error
 
 
 async def load_identity(store: Store) -> Identity:
@@ -53,8 +55,10 @@ async def load_identity(store: Store) -> Identity:
 
 
 class Stored(NamedTuple):
-    """`void_paths` are lists of eligible leaders from before another controller wrote the state:
-    the next controller deletes them."""
+    """`void_paths` are lists of eligible leaders older than a state of another controller.
+
+    The next controller deletes them.
+    """
 
     image: MetadataImage
     void_paths: tuple[str, ...]
@@ -81,34 +85,50 @@ async def load_stored(store: Store) -> Stored:
 
 
 async def load_settings(store: Store) -> MetadataImage:
-    """The image but for brokers and topics, which the controller tells the brokers of."""
+    """The image without brokers and topics, which the controller announces."""
+    state, config_nodes = await load_state(store), await store.read_tree(paths.CONFIG)
+    acls, tokens = await load_acls(store), await load_tokens(store)
+    with _decoding():
+        return replace(state, configs=decode_configs(config_nodes), acls=acls, tokens=tokens)
+
+
+async def load_acls(store: Store) -> Acls:
+    nodes: dict[str, Node] = {}
+    for root in acl_nodes.ACL_ROOTS:
+        nodes |= await store.read_tree(root)
+    with _decoding():
+        return acl_nodes.decode_acls(nodes)
+
+
+async def load_state(store: Store) -> MetadataImage:
+    """The contents of single nodes: the cluster's id, its controller, features, producer ids."""
     identity = await load_identity(store)
     controller = await store.get(paths.CONTROLLER)
     feature = await store.get(paths.FEATURE)
     producer_ids = await store.get(paths.PRODUCER_ID_BLOCK)
-    config_nodes = await store.read_tree(paths.CONFIG)
-    rule_nodes: dict[str, Node] = {}
-    for root in acl_nodes.ACL_ROOTS:
-        rule_nodes |= await store.read_tree(root)
     with _decoding():
         return MetadataImage(
             cluster_id=identity.cluster_id or "",
             controller_id=paths.decode_controller(controller.data) if controller else -1,
             controller_epoch=identity.controller_epoch,
-            configs=decode_configs(config_nodes),
             features=decode_features(feature),
             next_producer_id=(
                 paths.decode_next_producer_id(producer_ids.data) if producer_ids else 0
             ),
-            acls=acl_nodes.decode_acls(rule_nodes),
         )
 
 
+async def load_tokens(store: Store) -> dict[str, DelegationToken]:
+    nodes = await store.read_tree(token_nodes.TOKENS)
+    with _decoding():
+        return token_nodes.decode_tokens(nodes)
+
+
 def decode_topics(nodes: Mapping[str, Node]) -> dict[str, TopicImage]:
-    """The nodes at and below /brokers/topics."""
+    """Decodes the nodes at and below /brokers/topics."""
     assignments: dict[str, TopicAssignment] = {}
-    states: dict[tuple[str, int], tuple[PartitionState, int]] = {}
-    eligible: dict[tuple[str, int], bytes] = {}
+    states: dict[TopicPartition, tuple[PartitionState, int]] = {}
+    eligible: dict[TopicPartition, bytes] = {}
     for path, node in nodes.items():
         parts = path.split("/")
         if len(parts) == 4:
@@ -120,7 +140,7 @@ def decode_topics(nodes: Mapping[str, Node]) -> dict[str, TopicImage]:
     topics = {name: _topic(name, assignment, states) for name, assignment in assignments.items()}
     for (name, index), data in eligible.items():
         if name not in topics or index >= len(topics[name].partitions):
-            continue  # A deletion has begun.
+            continue  # It is being deleted.
         partition = topics[name].partitions[index]
         replicas = paths.decode_eligible(data, partition.partition_epoch)
         partition = partition._replace(eligible_leader_replicas=replicas)
@@ -141,12 +161,12 @@ def _void_paths(nodes: Mapping[str, Node], topics: Mapping[str, TopicImage]) -> 
 def _topic(
     name: str,
     assignment: TopicAssignment,
-    states: Mapping[tuple[str, int], tuple[PartitionState, int]],
+    states: Mapping[TopicPartition, tuple[PartitionState, int]],
 ) -> TopicImage:
     partitions = []
     for index in sorted(assignment.replicas):
         replicas = assignment.replicas[index]
-        # A topic whose creation stopped half-way has partitions without a state: no leader yet.
+        # An unfinished topic creation leaves partitions without a state: no leader yet.
         state, version = states.get((name, index), (PartitionState(0, NO_LEADER, -1, ()), -1))
         partitions.append(
             PartitionImage(

@@ -1,6 +1,6 @@
-"""ZooKeeper's nodes in an SQLite table: the rules of paths, versions, ephemerals and sequences.
+"""ZooKeeper's nodes in an SQLite table, with its rules for paths, versions, ephemerals, sequences.
 
-Blocking; the embedded store runs it on a thread of its own, the memory store of the tests inline.
+Blocking. The embedded store runs it on its own thread, the tests' memory store inline.
 """
 
 from __future__ import annotations
@@ -51,25 +51,26 @@ _BELOW = "(path >= ? || '/' AND path < ? || '0')"
 
 
 class NodeTable:
-    """One connection, to a file or what else SQLite takes as the name of a database. Every method
-    is a transaction of its own.
+    """One connection, to a file or any other SQLite database name.
+
+    Every method is a transaction.
     """
 
     def __init__(self, database: str) -> None:
         try:
-            # Transactions are begun by hand: the module's own mode would begin them lazily.
+            # Transactions are started explicitly: the module's own mode would start them lazily.
             self._connection = sqlite3.connect(database, isolation_level=None, uri=True)
         except sqlite3.Error as error:
-            raise StoreUnavailable(database, f"the file cannot be opened: {error}") from error
+            raise StoreUnavailable(database, f"could not open the file: {error}") from error
         try:
-            # A commit that was answered must survive a power cut: the log of changes is synced.
+            # An acknowledged commit must survive a power cut, so the write-ahead log is synced.
             self._connection.execute("PRAGMA journal_mode=WAL")
             self._connection.execute("PRAGMA synchronous=FULL")
             self._prepare_schema(database)
         except BaseException as error:
             self._connection.close()
             if isinstance(error, sqlite3.Error):
-                raise StoreUnavailable(database, f"the file cannot be used: {error}") from error
+                raise StoreUnavailable(database, f"could not use the file: {error}") from error
             raise
 
     def _prepare_schema(self, database: str) -> None:
@@ -84,7 +85,7 @@ class NodeTable:
             )
 
     def _make_schema(self, database: str) -> int:
-        """In a new file, unless another broker has done it in this moment."""
+        """Creates the schema in a new file, unless another broker does so at the same time."""
         with self._transaction(database):
             if self._schema_version() == 0:
                 for statement in filter(str.strip, _SCHEMA.split(";")):
@@ -102,7 +103,7 @@ class NodeTable:
     # -- sessions -------------------------------------------------------------------------------
 
     def begin_session(self) -> int:
-        """A new session. There is one process, so whatever older sessions left is dead."""
+        """Starts a session. There is only one process, so older sessions are dead."""
         with self._transaction("/"):
             self._connection.execute("DELETE FROM node WHERE owner != 0")
             return self._next("session")
@@ -148,17 +149,17 @@ class NodeTable:
     def multi(
         self, operations: Sequence[Operation], session: int
     ) -> tuple[list[Outcome], list[WatchEvent]]:
-        """All or none; returns what watchers must hear as well."""
+        """All or nothing. Also returns the events for watchers."""
         with self._transaction(operations[0].path if operations else "/"):
             return self._apply(operations, session)
 
     def _apply(
         self, operations: Sequence[Operation], session: int
     ) -> tuple[list[Outcome], list[WatchEvent]]:
-        """Inside of a transaction."""
+        """Runs inside a transaction."""
         outcomes: list[Outcome] = []
         events: list[WatchEvent] = []
-        # Parents known to be there: a topic of a thousand partitions has few of them.
+        # Parents known to exist: a topic with a thousand partitions has few of them.
         parents: set[str] = set()
         zxid = self._next("zxid")
         for operation in operations:
@@ -262,7 +263,7 @@ class NodeTable:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             if isinstance(error, sqlite3.Error):
-                why = f"the metadata file cannot be written: {error}"
+                why = f"could not write the metadata file: {error}"
                 raise StoreUnavailable(path, why) from error
             raise
 
@@ -271,4 +272,4 @@ class NodeTable:
         try:
             yield
         except sqlite3.Error as error:
-            raise StoreUnavailable(path, f"the metadata file cannot be read: {error}") from error
+            raise StoreUnavailable(path, f"could not read the metadata file: {error}") from error

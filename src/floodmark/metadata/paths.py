@@ -1,7 +1,7 @@
-"""Where Kafka 3.9 keeps what in ZooKeeper, and the JSON inside; the same in the embedded store.
+"""Paths and JSON of Kafka 3.9's ZooKeeper nodes, also used by the embedded store.
 
-PURE. Used by the loader and by the controller's decisions, so that Kafka's own tools understand a
-cluster of ours.
+PURE. Used by the loader and the controller's decisions, so that Kafka's own tools understand our
+clusters.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 from uuid import UUID
 
-from floodmark.metadata import acl_nodes
+from floodmark.metadata import acl_nodes, token_nodes
 from floodmark.metadata.image import (
     CLUSTER_DEFAULT,
     BrokerInfo,
@@ -34,13 +34,17 @@ CONFIG = "/config"
 CONFIG_CHANGES = "/config/changes"
 DELETED_TOPICS = "/admin/delete_topics"
 FEATURE = "/feature"
+LOG_DIR_EVENTS = "/log_dir_event_notification"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 
-# Ours, beside Kafka's nodes.
+# Floodmark's own nodes, next to Kafka's.
 FLOODMARK = "/floodmark"
 KNOWN_BROKERS = "/floodmark/known_brokers"
 ELIGIBLE = "eligible_leader_replicas"
 LAST_REIGN = "/floodmark/last_reign"
+
+NOTICES_KEPT = 100
+"""Notices of changed settings in the store; Kafka keeps those of the last 15 minutes."""
 
 PERSISTENT_PATHS = (
     "/admin",
@@ -64,8 +68,9 @@ PERSISTENT_PATHS = (
     LAST_REIGN,
     "/isr_change_notification",
     PRODUCER_ID_BLOCK,
-    "/log_dir_event_notification",
+    LOG_DIR_EVENTS,
     *acl_nodes.PERSISTENT_PATHS,
+    *token_nodes.PERSISTENT_PATHS,
 )
 
 _CONFIG_FOLDERS = {
@@ -76,13 +81,14 @@ _CONFIG_FOLDERS = {
     "client": "clients",
     "ip": "ips",
 }
-# Their names in the image are those of the nodes below the folder (`quota_nodes.py`).
+# Their names in the image are the node names below the folder (`quota_nodes.py`).
 _KINDS_OF_CLIENTS = frozenset({"user", "client", "ip"})
 _CONFIG_KINDS = {folder: kind for kind, folder in _CONFIG_FOLDERS.items()}
 _DEFAULT_NAME = "<default>"
 _FEATURE_ENABLED = 1
+_LOG_DIR_FAILURE = 1
 NO_TOPIC_ID = UUID(int=0)
-# Kafka writes its JSON without blanks. One encoder for all: json.dumps would make one per call.
+# Kafka writes JSON without spaces. One shared encoder: json.dumps would create one per call.
 _JSON = json.JSONEncoder(separators=(",", ":"))
 
 
@@ -107,7 +113,7 @@ def state_path(topic: str, partition: int) -> str:
 
 
 def eligible_path(topic: str, partition: int) -> str:
-    """Ours, beside Kafka's state: Kafka's controller deletes it with the topic."""
+    """Our own node next to Kafka's state. Kafka's controller deletes it with the topic."""
     return f"{TOPICS}/{topic}/partitions/{partition}/{ELIGIBLE}"
 
 
@@ -120,13 +126,13 @@ def config_path(resource: ConfigResource) -> str:
         return f"{CONFIG}/{_CONFIG_FOLDERS[resource.kind]}/{resource.name}"
     name = _DEFAULT_NAME if resource.name == CLUSTER_DEFAULT else resource.name
     if resource.kind == "group":
-        # Any text may be the name of a group, a node's has no slash, and a single dot is a step.
+        # Any text may be a group name, but a node name has no slash, and a single dot is special.
         name = quote(name, safe="").replace(".", "%2E")
     return f"{CONFIG}/{_CONFIG_FOLDERS[resource.kind]}/{name}"
 
 
 def config_resource(path: str) -> ConfigResource | None:
-    """Whose settings a path below /config holds; None for what is not somebody's settings."""
+    """The owner of the settings at a path below /config; None if there is none."""
     parts = path.split("/")
     if len(parts) < 4 or parts[2] not in _CONFIG_KINDS:
         return None
@@ -156,7 +162,7 @@ def _decode(data: bytes) -> dict[str, Any]:
 
 
 def encode_id(topic_id: UUID) -> str:
-    """Kafka's text for a UUID: base64 for URLs, without the padding."""
+    """Kafka's text for a UUID: URL-safe base64 without padding."""
     return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
 
 
@@ -165,7 +171,7 @@ def decode_id(text: str) -> UUID:
 
 
 def random_id(random_bits: Callable[[int], int]) -> UUID:
-    """As in Kafka its text never begins with a dash, which tools take for an option."""
+    """As in Kafka, the text never starts with a dash, which tools would take for an option."""
     while True:
         new = UUID(int=random_bits(128), version=4)
         if not encode_id(new).startswith("-"):
@@ -206,7 +212,7 @@ def encode_broker(broker: BrokerInfo, now_ms: int) -> bytes:
         "listener_security_protocol_map": {e.listener: e.security_protocol for e in endpoints},
         "endpoints": [f"{e.listener}://{_bracketed(e.host)}:{e.port}" for e in endpoints],
         "jmx_port": -1,
-        # For clients older than listeners: the plain one, or nothing.
+        # For clients that predate listeners: the plaintext one, or nothing.
         "port": plain.port if plain else -1,
         "host": plain.host if plain else None,
         "version": 5,
@@ -215,7 +221,7 @@ def encode_broker(broker: BrokerInfo, now_ms: int) -> bytes:
     if broker.rack is not None:
         document["rack"] = broker.rack
     if broker.unbroken_since >= 0:
-        # Ours; Kafka's brokers leave it out, and are not trusted after a restart then.
+        # Our own field. Kafka's brokers lack it, and are therefore not trusted after a restart.
         document["unbroken_since"] = broker.unbroken_since
     return _encode(document)
 
@@ -240,7 +246,7 @@ def decode_broker(broker_id: int, data: bytes, broker_epoch: int) -> BrokerInfo:
         document.get("rack"),
         supported_features=features,
         unbroken_since=int(document.get("unbroken_since", -1)),
-        # In ZooKeeper mode Kafka knows no features; each of our brokers names its own.
+        # In ZooKeeper mode, Kafka's brokers register no features; each of ours does.
         is_kafka=not features,
     )
 
@@ -267,7 +273,7 @@ def encode_topic(topic: TopicImage) -> bytes:
 
 
 class TopicAssignment(NamedTuple):
-    """What a topic's node says; leaders and in-sync replicas lie in the nodes below it."""
+    """The contents of a topic's node. Leaders and in-sync replicas are in the nodes below it."""
 
     topic_id: UUID
     replicas: dict[int, tuple[int, ...]]
@@ -276,7 +282,7 @@ class TopicAssignment(NamedTuple):
 
 
 def decode_topic(data: bytes) -> TopicAssignment:
-    """Topics made before Kafka 2.8 have no id."""
+    """Topics created before Kafka 2.8 have no id."""
     document = _decode(data)
     topic_id = document.get("topic_id")
     return TopicAssignment(
@@ -292,7 +298,7 @@ def _numbered(value: Mapping[str, Sequence[int]]) -> dict[int, tuple[int, ...]]:
 
 
 def encode_state(partition: PartitionImage, controller_epoch: int) -> bytes:
-    # Written by hand: a thousand partitions are created in one request.
+    # Formatted by hand, because one request may create a thousand partitions.
     isr = ",".join(map(str, partition.isr))
     return (
         f'{{"controller_epoch":{controller_epoch},"leader":{partition.leader},"version":1,'
@@ -318,8 +324,8 @@ def decode_state(data: bytes) -> PartitionState:
 
 
 def encode_eligible(partition: PartitionImage) -> bytes:
-    """Counts only for this version of the state: when Kafka's controller writes the state, it
-    voids the list without knowing about it."""
+    """Valid only for this version of the state: when Kafka's controller writes the state, it
+    invalidates the list without knowing about it."""
     return _encode(
         {
             "version": 1,
@@ -330,7 +336,7 @@ def encode_eligible(partition: PartitionImage) -> bytes:
 
 
 def decode_eligible(data: bytes, state_version: int) -> tuple[int, ...]:
-    """The replicas, or none when the state has been written since."""
+    """The replicas, or none if the state has been written since."""
     document = _decode(data)
     return tuple(document["replicas"]) if document["state_version"] == state_version else ()
 
@@ -340,19 +346,36 @@ def encode_config(config: Mapping[str, str]) -> bytes:
 
 
 def config_change(resource: ConfigResource) -> Create:
-    """Tells brokers that settings have changed: they watch the nodes that come here."""
+    """Tells brokers that settings have changed: they watch for new nodes here."""
     entity = config_path(resource).removeprefix(f"{CONFIG}/")
     data = _encode({"version": 2, "entity_path": entity})
     return Create(f"{CONFIG_CHANGES}/config_change_", data, sequence=True)
 
 
+def decode_config_change(data: bytes) -> ConfigResource | None:
+    """Whose settings have changed; None for what is not understood."""
+    entity = _decode(data).get("entity_path")
+    return config_resource(f"{CONFIG}/{entity}") if entity else None
+
+
+def log_dir_event(broker_id: int) -> Create:
+    """Tells the controller that replicas of this broker have failed: it asks for them."""
+    data = _encode({"version": 1, "broker": broker_id, "event": _LOG_DIR_FAILURE})
+    return Create(f"{LOG_DIR_EVENTS}/log_dir_event_", data, sequence=True)
+
+
+def decode_log_dir_event(data: bytes) -> int:
+    """The broker that should be asked."""
+    return int(_decode(data)["broker"])
+
+
 def decode_config(data: bytes) -> dict[str, str]:
-    """A node above others may be empty."""
+    """A parent node may be empty."""
     return {str(k): str(v) for k, v in _decode(data).get("config", {}).items()} if data else {}
 
 
 def encode_features(finalized: Mapping[str, int]) -> bytes:
-    """Level 0 is none at all: a broker of Kafka's that does not know a feature refuses its name."""
+    """Level 0 is omitted: a Kafka broker refuses feature names it does not know."""
     features = {name: level for name, level in finalized.items() if level > 0}
     return _encode({"features": features, "version": 2, "status": _FEATURE_ENABLED})
 
@@ -368,5 +391,5 @@ def encode_producer_id_block(broker_id: int, first: int, last: int) -> bytes:
 
 
 def decode_next_producer_id(data: bytes) -> int:
-    """The first id after the block that was handed out last; an empty node means none was."""
+    """The first id after the last block handed out; an empty node means there was none."""
     return int(_decode(data)["block_end"]) + 1 if data else 0

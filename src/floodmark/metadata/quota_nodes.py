@@ -1,7 +1,7 @@
-"""Where Kafka 3.9 keeps quotas: in the settings of users, client ids and addresses. PURE.
+"""Paths of quotas as in Kafka 3.9: in the settings of users, client ids and addresses. PURE.
 
 `/config/users/alice`, `/config/users/alice/clients/app`, `/config/clients/app`,
-`/config/ips/10.0.0.1`, with `<default>` for a default. Users' nodes hold SCRAM credentials, too.
+`/config/ips/10.0.0.1`, with `<default>` for a default. Users' nodes also hold SCRAM credentials.
 Used by `controller.quotas` and by `broker.client_quotas`.
 """
 
@@ -35,7 +35,7 @@ _KEYS = {USER_KIND: _CLIENT_KEYS, CLIENT_KIND: _CLIENT_KEYS, IP_KIND: (CONNECTIO
 
 
 def resource_of(entity: QuotaEntity) -> ConfigResource:
-    """Where the quotas of an entity are. Names in the image are as those of nodes: escaped."""
+    """Where an entity's quotas are stored. Names in the image are escaped like node names."""
     user, client_id, ip = entity
     if ip is not None:
         return ConfigResource(IP_KIND, node_name(ip))
@@ -47,12 +47,12 @@ def resource_of(entity: QuotaEntity) -> ConfigResource:
 
 
 def user_resource(name: str) -> ConfigResource:
-    """The settings of a user: its SCRAM credentials, and quotas."""
+    """A user's settings: SCRAM credentials and quotas."""
     return ConfigResource(USER_KIND, node_name(name))
 
 
 def user_of(resource: ConfigResource) -> str | None:
-    """Whose settings these are; None if they are not those of one user."""
+    """The user these settings belong to; None if they are not a single user's."""
     if resource.kind != USER_KIND or "/" in resource.name or resource.name == _DEFAULT_NAME:
         return None
     return unquote(resource.name)
@@ -67,14 +67,14 @@ def folders_above(resource: ConfigResource) -> list[ConfigResource]:
 
 
 def is_folder(resource: ConfigResource) -> bool:
-    """Whether it is not an entity itself, but holds those of a user's client ids."""
+    """Whether it is not an entity itself, but the parent of a user's client ids."""
     return resource.kind == USER_KIND and resource.name.endswith(_CLIENTS)
 
 
 def quotas_in(
     configs: Mapping[ConfigResource, Mapping[str, str]],
 ) -> dict[QuotaEntity, dict[str, float]]:
-    """All quotas among the settings."""
+    """All quotas in the settings."""
     quotas = {}
     for resource, config in configs.items():
         values = {key: float(config[key]) for key in _KEYS.get(resource.kind, ()) if key in config}
@@ -93,7 +93,7 @@ def _entity_of(resource: ConfigResource) -> QuotaEntity:
 
 
 def node_name(name: str) -> str:
-    """Kafka escapes what Java's URLEncoder does; we also escape names that are steps in a path."""
+    """Escapes like Java's URLEncoder, as Kafka does, and also names that are path steps."""
     if name == DEFAULT:
         return _DEFAULT_NAME
     if name in (".", ".."):

@@ -1,6 +1,6 @@
-"""This broker's node in the cluster: who it is, where it is reached, and its broker epoch.
+"""This broker's node in the cluster: its identity, addresses and broker epoch.
 
-Made by broker/cluster_membership.py. The node is ephemeral: it lives as long as the store's
+Created by broker/cluster_membership.py. The node is ephemeral: it lives as long as the store's
 session, so a broker without a session is not part of the cluster.
 """
 
@@ -15,7 +15,7 @@ from floodmark.metadata.image import BrokerInfo
 from floodmark.metadata.store import Create, NodeExists, NoNode, Store
 
 LONGEST_WAIT_MS = 30_000
-"""Longer than a session lasts after its process has ended: what is still there then is alive."""
+"""Longer than a session survives its process: a node still there after this is alive."""
 
 RETRY_S = 0.05
 
@@ -30,9 +30,9 @@ class Registration:
         self._clock = clock
 
     async def register(self, broker: BrokerInfo) -> BrokerInfo:
-        """Returns the broker with the epoch that the store gave it (KIP-380).
+        """Returns the broker with the epoch the store assigned (KIP-380).
 
-        The node of an earlier run may still be there for a while: its session has to end first.
+        The node of an earlier run may remain for a while, until its session ends.
         """
         path = paths.broker_path(broker.id)
         data = paths.encode_broker(broker, self._clock.now_ms())
@@ -44,8 +44,8 @@ class Registration:
             except NodeExists:
                 if self._clock.monotonic_ms() > deadline_ms:
                     raise AlreadyRegistered(
-                        f"another broker is registered as {broker.id}; give this one an id of its "
-                        f"own (node.id)"
+                        f"another broker is registered as {broker.id}; give this one its own "
+                        f"id (node.id)"
                     ) from None
                 await asyncio.sleep(RETRY_S)
         node = await self._store.get(path)

@@ -1,8 +1,8 @@
-"""Proof that a process on this machine lives: a file that it holds locked, with a lease inside.
+"""Proves that a local process is alive: a file it holds locked, with a lease inside.
 
-The kernel releases the lock when the process ends, however it ends, so the others know at once. A
-process that is paused keeps its lock but does not renew its lease, so the others know after a
-while. Monotonic time is one for all processes of a machine, and no setting of the clock changes it.
+The kernel releases the lock when the process ends, so others know at once. A paused process keeps
+its lock but does not renew its lease, so others know after a while. All processes of a machine
+share monotonic time, which no clock change affects.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class SessionFile:
         self.renew(deadline_ms)
 
     def renew(self, deadline_ms: float) -> None:
-        """Not synced: after a crash of the machine nobody holds the lock anyway."""
+        """Not synced: after a machine crash nobody holds the lock anyway."""
         os.pwrite(self._fd, _DEADLINE.pack(deadline_ms), 0)
 
     def release(self) -> None:
@@ -32,7 +32,7 @@ class SessionFile:
 
 
 def is_alive(path: Path, now_ms: float) -> bool:
-    """Whether the process that made this file still runs, and not only exists."""
+    """Whether the process that created this file is running, not merely existing."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -41,7 +41,7 @@ def is_alive(path: Path, now_ms: float) -> bool:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         lease = os.pread(fd, _DEADLINE.size, 0)
-        # Without a lease it has only just begun.
+        # Without a lease, it has only just started.
         return len(lease) < _DEADLINE.size or now_ms < _DEADLINE.unpack(lease)[0]
     else:
         return False

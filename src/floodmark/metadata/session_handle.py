@@ -1,7 +1,7 @@
-"""The ZooKeeper session of a broker, kept in its log folder. Used by zookeeper_store.
+"""Keeps a broker's ZooKeeper session in its log folder. Used by zookeeper_store.
 
-A broker that is killed leaves ephemeral nodes until its session expires. The next process on the
-same folder, which has its lock, ends that session at once instead of waiting.
+A killed broker leaves ephemeral nodes until its session expires. The next process that locks the
+same folder ends that session immediately instead of waiting.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FILE_NAME = "zookeeper-session"
 
 
 class SessionHandleFile:
-    """Blocking; not synced, because after a power cut an old handle, or none, does no harm."""
+    """Blocking. Not synced, because an old or missing handle after a power cut is harmless."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE_NAME
@@ -30,7 +30,7 @@ class SessionHandleFile:
             return None
 
     def write(self, handle: SessionHandle) -> None:
-        """Readable by this user only: who has the password can end the session."""
+        """Readable only by this user, because the password allows ending the session."""
         text = json.dumps({"id": handle[0], "password": handle[1].hex()})
         with contextlib.suppress(OSError):
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -1,8 +1,8 @@
-"""A thread that keeps a session of the shared store alive and tells what other processes do.
+"""A thread that keeps a shared store's session alive and reports the changes of other processes.
 
-On a thread of its own, because long work on the loop must not end the session. Made by `shared.py`.
-In each round it renews the lease, ends the sessions of processes that are gone, and passes on what
-has changed since the last round.
+It has its own thread, because long work on the loop must not end the session. Created by
+`shared.py`. Each round renews the lease, ends the sessions of processes that are gone, and reports
+what has changed since the last round.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from floodmark.metadata.store import SessionEvent, StoreUnavailable
 logger = logging.getLogger(__name__)
 
 ROUND_S = 0.05
-"""How soon a dead process and the changes of others are noticed. A round takes about 50 us."""
+"""How soon a dead process or another's change is noticed. A round takes about 50 us."""
 
 SESSIONS_FOLDER = "sessions"
 
@@ -52,11 +52,11 @@ class SessionKeeper:
         self._thread.start()
 
     def look_now(self) -> None:
-        """This process has written: its own watchers need not wait for the next round."""
+        """This process has written, so its own watchers need not wait for the next round."""
         self._wake.set()
 
     def stop(self) -> None:
-        """Ends the session, and its ephemeral nodes with it."""
+        """Ends the session and its ephemeral nodes."""
         self._is_stopping = True
         self._wake.set()
         self._thread.join()
@@ -91,14 +91,14 @@ class SessionKeeper:
                 self._wake.clear()
             table.end_session(self.session)
         except StoreUnavailable as problem:
-            # Perhaps the disk is full. The others see that the lock is gone, and end the session.
+            # The disk may be full. Others will see the lock released and end the session.
             logger.warning("%s", problem)
         finally:
             self._session_file.release()
             table.close()
 
     def _round(self, table: SharedTable) -> bool:
-        """Whether the session is over, because somebody has taken this process for dead."""
+        """Whether the session is over, because another process considered this one dead."""
         self._session_file.renew(self._deadline_ms())
         data_version = table.data_version()
         if data_version != self._data_version:
@@ -128,7 +128,7 @@ class SessionKeeper:
     def _suspend(self, problem: StoreUnavailable) -> None:
         if not self._is_suspended:
             self._is_suspended = True
-            logger.error("the metadata store cannot be read: %s", problem)
+            logger.error("could not read the metadata store: %s", problem)
             self._on_session(SessionEvent.SUSPENDED)
 
     def _resume(self) -> None:

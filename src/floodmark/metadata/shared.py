@@ -1,7 +1,7 @@
-"""The store of several brokers on one machine, without ZooKeeper: one SQLite file for all of them.
+"""The store of several brokers on one machine, without ZooKeeper: one shared SQLite file.
 
-Made by broker/. Sessions end with their process, or when it stands still for too long
-(`session_file.py`); changes of others are noticed within a twentieth of a second
+Created by broker/. A session ends with its process, or when the process is paused for too long
+(`session_file.py`). Changes by others are noticed within a twentieth of a second
 (`session_keeper.py`).
 """
 

@@ -1,8 +1,7 @@
-"""The nodes of a store that several processes on one machine share, in one SQLite file.
+"""The nodes of a store shared by several local processes, in one SQLite file.
 
-Beside the nodes there are the sessions that are alive and a journal of changes: SQLite tells a
-process that another one has written, the journal says what. Blocking: `shared.py` runs it on
-threads.
+It also holds the live sessions and a journal of changes: SQLite tells a process that another one
+has written, and the journal says what. Blocking: `shared.py` runs it on threads.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from floodmark.metadata.store import (
 )
 
 JOURNAL_ENTRIES = 20_000
-"""Who lags further behind than this reads everything again. A large commit has 5,000."""
+"""A process that lags further behind than this reads everything again. A large commit has 5,000."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS session (id INTEGER PRIMARY KEY) WITHOUT ROWID;
@@ -33,9 +32,9 @@ CREATE TABLE IF NOT EXISTS journal (
 
 
 class Changes(NamedTuple):
-    """What happened up to entry `last` of the journal.
+    """The changes up to journal entry `last`.
 
-    `is_complete` is False when older entries are gone: then anything may have changed.
+    `is_complete` is False if older entries are gone, so anything may have changed.
     """
 
     events: list[WatchEvent]
@@ -66,7 +65,7 @@ class SharedTable(NodeTable):
         return [session for (session,) in rows]
 
     def end_session(self, session: int) -> list[WatchEvent]:
-        """Its ephemeral nodes go with it. Nothing happens when somebody else ended it before."""
+        """Also removes its ephemeral nodes. Does nothing if another process already ended it."""
         with self._transaction("/"):
             self._connection.execute("DELETE FROM session WHERE id = ?", (session,))
             rows = self._connection.execute(
@@ -81,7 +80,7 @@ class SharedTable(NodeTable):
     def multi(
         self, operations: Sequence[Operation], session: int
     ) -> tuple[list[Outcome], list[WatchEvent]]:
-        """Refused when the session is over: a process that was paused for long writes nothing."""
+        """Refused if the session is over: a process that was paused for long must not write."""
         with self._transaction(operations[0].path if operations else "/"):
             alive = self._connection.execute("SELECT 1 FROM session WHERE id = ?", (session,))
             if alive.fetchone() is None:
@@ -91,14 +90,14 @@ class SharedTable(NodeTable):
         return outcomes, events
 
     def found(self, operations: Sequence[Operation]) -> None:
-        """The first nodes of a new cluster, which need no session."""
+        """Creates the first nodes of a new cluster, which needs no session."""
         with self._transaction("/"):
             self._note(self._apply(operations, 0)[1])
 
     # -- what others have written ---------------------------------------------------------------
 
     def data_version(self) -> int:
-        """A number that changes when another connection has written. It costs next to nothing."""
+        """A number that changes when another connection has written. Nearly free."""
         with self._reading("/"):
             (version,) = self._connection.execute("PRAGMA data_version").fetchone()
         return int(version)

@@ -1,11 +1,10 @@
-"""PORT: where the cluster's metadata is kept. It has the shape of ZooKeeper, because a cluster uses
-it.
+"""PORT: the store of the cluster's metadata. Shaped like ZooKeeper, because clusters may use it.
 
-Nodes have a path, data and a version that counts their changes. `multi` does all of its operations
-or none. An ephemeral node lives as long as the session that made it. Implemented by `embedded.py`
-(SQLite, one broker), `shared.py` (SQLite, several brokers on one machine), `zookeeper_store.py`
-(ZooKeeper, several machines) and `testing/memory_store.py`; used by the controller's shell and the
-loader.
+Nodes have a path, data and a version that counts their changes. `multi` performs all of its
+operations or none. An ephemeral node lives as long as the session that created it. Implemented by
+`embedded.py` (SQLite, one broker), `shared.py` (SQLite, several brokers on one machine),
+`zookeeper_store.py` (ZooKeeper, several machines) and `testing/memory_store.py`. Used by the
+controller's shell and the loader.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 ANY_VERSION = -1
-# Digits of the number that a sequence node's name ends in, as ZooKeeper writes it.
+# Digits of the number at the end of a sequence node's name, as in ZooKeeper.
 SEQUENCE_DIGITS = 10
 
 
 class Node(NamedTuple):
-    """`created_zxid` is the number of the transaction that made the node: a broker's epoch."""
+    """`created_zxid` is the transaction that created the node: a broker's epoch."""
 
     data: bytes
     version: int
@@ -29,14 +28,14 @@ class Node(NamedTuple):
 
 
 class Check(NamedTuple):
-    """Do nothing, but let the whole multi fail when the node has another version."""
+    """Changes nothing, but fails the whole multi if the node has another version."""
 
     path: str
     version: int
 
 
 class Create(NamedTuple):
-    """A sequence node gets a number of ten digits, higher than all before, after its path."""
+    """A sequence node's path gets a ten-digit number appended, higher than all before."""
 
     path: str
     data: bytes = b""
@@ -58,11 +57,11 @@ class Delete(NamedTuple):
 Operation = Check | Create | SetData | Delete
 
 OPERATION_OVERHEAD_BYTES = 80
-"""Of one operation in ZooKeeper's protocol, beside path and data: headers, flags, access list."""
+"""Size of an operation in ZooKeeper's protocol besides path and data: headers, flags, ACL."""
 
 
 def operation_bytes(operation: Operation) -> int:
-    """How much an operation counts against `Store.multi_limit_bytes`."""
+    """An operation's share of `Store.multi_limit_bytes`."""
     data = operation.data if isinstance(operation, Create | SetData) else b""
     return OPERATION_OVERHEAD_BYTES + len(operation.path.encode()) + len(data)
 
@@ -89,9 +88,9 @@ Watcher = Callable[[WatchEvent], None]
 
 
 class SessionEvent(Enum):
-    """What happens to a session. After LOST, `open` begins a new one."""
+    """Session events. After LOST, `open` starts a new session."""
 
-    SUSPENDED = "suspended"  # no contact: nobody knows whether it still lives
+    SUSPENDED = "suspended"  # no contact: its state is unknown
     RESUMED = "resumed"
     LOST = "lost"
 
@@ -100,12 +99,12 @@ SessionWatcher = Callable[[SessionEvent], None]
 
 
 class StoreError(Exception):
-    """An operation was refused; `path` says where. None of its multi was done."""
+    """An operation was refused, at `path`. Nothing of its multi was applied."""
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(f"{path}: {message}")
         self.path = path
-        # For clients: the path may be that of a file of ours.
+        # For clients, because the path may be a local file.
         self.message = message
 
 
@@ -116,7 +115,7 @@ class NoNode(StoreError):
 
 class NodeExists(StoreError):
     def __init__(self, path: str) -> None:
-        super().__init__(path, "the node exists already")
+        super().__init__(path, "the node already exists")
 
 
 class BadVersion(StoreError):
@@ -136,11 +135,11 @@ class EphemeralParent(StoreError):
 
 
 class StoreUnavailable(StoreError):
-    """The store itself failed (a full disk, a lost connection): the outcome is not known."""
+    """The store itself failed (a full disk, a lost connection): the outcome is unknown."""
 
 
 class SessionLost(StoreError):
-    """The session is over, and with it the ephemeral nodes. Nothing was done."""
+    """The session and its ephemeral nodes are gone. Nothing was applied."""
 
     def __init__(self) -> None:
         super().__init__("/", "the session with the metadata store has ended")
@@ -148,37 +147,37 @@ class SessionLost(StoreError):
 
 class Store(Protocol):
     multi_limit_bytes: int | None
-    """How large a multi may be, by `operation_bytes`; None when it does not matter."""
+    """The maximum size of a multi, by `operation_bytes`; None if unlimited."""
 
     watches_below: bool
-    """Whether a watch tells of changes below the children of its path, too."""
+    """Whether a watch also reports changes below the children of its path."""
 
     async def open(self) -> None:
-        """Begin a session; also after the one before was lost."""
+        """Starts a session, also after the previous one was lost."""
 
     async def close(self) -> None:
-        """End the session: its ephemeral nodes go."""
+        """Ends the session and removes its ephemeral nodes."""
 
     async def get(self, path: str) -> Node | None:
         """The node, or None."""
 
     async def children(self, path: str) -> list[str]:
-        """The last parts of the paths below, in order; empty for a node that is not there."""
+        """The last parts of the paths below, in order; empty if the node does not exist."""
 
     async def read_tree(self, path: str) -> Mapping[str, Node]:
-        """The node and all below it, by path and in the order of paths."""
+        """The node and everything below it, by path and in path order."""
 
     async def multi(self, operations: Sequence[Operation]) -> list[Outcome]:
-        """All or none, on disk when it returns. Raises a StoreError."""
+        """All or nothing, on disk when it returns. Raises a StoreError."""
 
     def watch(self, path: str, watcher: Watcher) -> Callable[[], None]:
-        """Call `watcher` on the loop when the node changes, comes or goes, and when children of it
-        come or go, until the function that is returned is called. A store may tell of more, and
-        tells of a change when it cannot say whether there was one.
+        """Calls `watcher` on the loop when the node changes, comes or goes, or its children do.
+
+        Returns a function that stops it. A store may report more, and reports a change if in doubt.
         """
 
     async def synchronize(self) -> None:
-        """What others wrote before this call is seen by the reads that follow it."""
+        """Makes everything that others wrote before this call visible to later reads."""
 
     def watch_session(self, watcher: SessionWatcher) -> None:
-        """Call `watcher` on the loop for what happens to the session."""
+        """Calls `watcher` on the loop for session events."""

@@ -1,6 +1,6 @@
-"""What both SQLite stores share: a table that one thread touches, because a commit syncs the disk.
+"""The common base of both SQLite stores: a table used by one thread, because commits sync the disk.
 
-`embedded.py` is the store of one broker, `shared.py` that of several on one machine.
+`embedded.py` is the store of one broker, `shared.py` the one of several on one machine.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TableStore(Generic[Table]):
         return self._watches.add(path, watcher)
 
     async def synchronize(self) -> None:
-        """Nothing to do: there is one file."""
+        """Does nothing: there is only one file."""
 
     async def close(self) -> None:
         if self._table is not None:

@@ -1,4 +1,4 @@
-"""Who wants to hear of which changes; shared by the stores of one process."""
+"""Registry of watchers and the changes they want; shared by the stores of one process."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ class Watches:
                     watcher(event)
 
     def fire_all(self) -> None:
-        """Nobody knows what has changed: everybody has to look."""
+        """Notifies all watchers, because it is unknown what has changed."""
         for path, watcher in tuple(self._watchers):
             watcher(WatchEvent(EventKind.CHANGED, path))

@@ -1,4 +1,7 @@
-"""kazoo's exceptions as the store's: what ZooKeeper refused, and where. Used by zookeeper_store."""
+"""Maps kazoo's exceptions to the store's: what ZooKeeper refused, and where.
+
+For zookeeper_store.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 from kazoo.exceptions import (
     BadVersionError,
     KazooException,
+    NoAuthError,
     NoChildrenForEphemeralsError,
     NodeExistsError,
     NoNodeError,
@@ -34,14 +38,14 @@ from floodmark.metadata.store import (
 
 
 def store_error(path: str, problem: KazooException) -> StoreError:
-    return StoreUnavailable(path, f"ZooKeeper refused: {problem or type(problem).__name__}")
+    return StoreUnavailable(path, f"ZooKeeper refused: {_why(problem)}")
 
 
 def multi_refusal(operations: Sequence[Operation], results: Sequence[Any]) -> StoreError | None:
-    """Why a multi was not done; None when it was.
+    """Why a multi failed; None if it succeeded.
 
-    ZooKeeper marks what came before the refused operation as rolled back, and what came after it
-    as not tried.
+    ZooKeeper marks operations before the refused one as rolled back, and those after it as not
+    tried.
     """
     for operation, result in zip(operations, results, strict=False):
         if isinstance(result, Exception) and not isinstance(
@@ -65,4 +69,13 @@ def _refusal(operation: Operation, problem: Exception) -> StoreError:
     if isinstance(problem, BadVersionError):
         expected = operation.version if isinstance(operation, Check | SetData | Delete) else -1
         return BadVersion(path, expected, ANY_VERSION)
-    return StoreUnavailable(path, f"ZooKeeper refused: {type(problem).__name__}")
+    return StoreUnavailable(path, f"ZooKeeper refused: {_why(problem)}")
+
+
+def _why(problem: Exception) -> str:
+    if isinstance(problem, NoAuthError):
+        return (
+            "its nodes belong to another user (NoAuth). All brokers need the same "
+            "floodmark.zookeeper.digest.username and password, or the same certificate"
+        )
+    return str(problem) or type(problem).__name__

@@ -1,8 +1,8 @@
-"""The store of a cluster on several machines: a real ZooKeeper, with Kafka 3.9's nodes in it.
+"""The store of a cluster across machines: a real ZooKeeper with Kafka 3.9's nodes.
 
-Made by broker/. One `LoopClient` per session: after SessionEvent.LOST the owner calls `open` again.
-Reads are repeated when their answer is lost; a multi is not, because nobody knows whether it
-was done (StoreUnavailable).
+Created by broker/. One `LoopClient` per session: after SessionEvent.LOST, the owner calls `open`
+again. Reads are repeated if their response is lost. A multi is not, because it may have been
+applied (StoreUnavailable).
 """
 
 from __future__ import annotations
@@ -34,18 +34,23 @@ from floodmark.metadata.store import (
     Watcher,
     operation_bytes,
 )
+from floodmark.metadata.zookeeper_acls import acl_of
 from floodmark.metadata.zookeeper_errors import multi_refusal, store_error
 from floodmark.metadata.zookeeper_watches import ZooKeeperWatches
 from floodmark.zookeeper.client import Contact, Expired, LoopClient, NoAnswer, end_session
+from floodmark.zookeeper.security import NO_SECURITY, ZooKeeperSecurity
 
 logger = logging.getLogger(__name__)
 
 MULTI_LIMIT_BYTES = 512 * 1024
-"""ZooKeeper refuses requests over 1 MB (jute.maxbuffer) and drops the connection. Half of that
-leaves room for what we do not count: headers, and the transaction that its servers exchange."""
+"""ZooKeeper refuses requests over 1 MB (jute.maxbuffer) and drops the connection.
+
+Half of that leaves room for what we do not count: headers, and the transaction its servers
+exchange.
+"""
 
 LARGEST_REQUEST_BYTES = 1024 * 1024 - 4096
-"""What ZooKeeper reads by default, less the headers: larger ones end the connection."""
+"""ZooKeeper's default limit minus headers: larger requests close the connection."""
 
 _EVENTS = {
     Contact.INTERRUPTED: SessionEvent.SUSPENDED,
@@ -62,10 +67,11 @@ class ZooKeeperSettings:
     session_timeout_ms: int
     connection_timeout_ms: int
     max_in_flight: int = 10
+    security: ZooKeeperSecurity = NO_SECURITY
 
 
 class ZooKeeperStore:
-    """`handle_file` remembers the session, so that the next start ends what a crash left."""
+    """`handle_file` stores the session, so that the next start can end a crashed one."""
 
     multi_limit_bytes: int | None = MULTI_LIMIT_BYTES
     watches_below = False
@@ -82,7 +88,7 @@ class ZooKeeperStore:
 
     @property
     def has_session(self) -> bool:
-        """False from the moment that ZooKeeper has told a thread of this process otherwise."""
+        """False once ZooKeeper has told any thread of this process otherwise."""
         return self._client is not None and not self._client.is_expired
 
     # -- sessions -------------------------------------------------------------------------------
@@ -97,6 +103,7 @@ class ZooKeeperStore:
             self._settings.connect,
             self._settings.session_timeout_ms,
             lambda contact: self._contact_changed(client, contact),
+            self._settings.security,
         )
         try:
             await client.start(self._settings.connection_timeout_ms)
@@ -116,13 +123,15 @@ class ZooKeeperStore:
                 await asyncio.to_thread(self._handle_file.remove)
 
     async def _end_session_of_last_run(self) -> None:
-        """Our own ephemeral nodes of before a crash would be in the way until they expire."""
+        """Our own ephemeral nodes from before a crash would block us until they expire."""
         if self._handle_file is None:
             return
         handle = await asyncio.to_thread(self._handle_file.read)
         if handle is not None:
             settings = self._settings
-            await end_session(settings.connect, handle, settings.connection_timeout_ms)
+            await end_session(
+                settings.connect, handle, settings.connection_timeout_ms, settings.security
+            )
 
     async def _remember(self, client: LoopClient) -> None:
         handle = client.handle
@@ -134,10 +143,10 @@ class ZooKeeperStore:
             return
         if contact is Contact.EXPIRED:
             self._client = None
-            # kazoo would begin a session of its own: nobody knows of that one.
+            # kazoo would start a new session that nobody knows about.
             self._closing = asyncio.create_task(client.close())
         elif contact is Contact.RESTORED:
-            # ZooKeeper's watches were dropped with the connection.
+            # ZooKeeper dropped its watches with the connection.
             self._watches.renew_all()
         for watcher in self._session_watchers:
             watcher(_EVENTS[contact])
@@ -158,8 +167,8 @@ class ZooKeeperStore:
             return []
 
     async def read_tree(self, path: str) -> Mapping[str, Node]:
-        """Many questions at a time. Not one moment of the tree: what is written meanwhile may be
-        in it or not."""
+        """Reads many nodes at once. Not a consistent snapshot: concurrent writes may be included or
+        not."""
         nodes = await (self._topics() if path == paths.TOPICS else self._levels(path))
         return dict(sorted(nodes.items()))
 
@@ -180,8 +189,7 @@ class ZooKeeperStore:
         return nodes
 
     async def _topics(self) -> dict[str, Node]:
-        """A topic's node names its partitions: there is no need to look for their nodes, of which
-        there are thousands."""
+        """A topic's node names its partitions, so their thousands of nodes need no listing."""
         nodes = {paths.TOPICS: Node(b"", 0, 0, False)}
         topics = await self._get_all(
             [paths.topic_path(t) for t in await self.children(paths.TOPICS)]
@@ -193,7 +201,7 @@ class ZooKeeperStore:
             try:
                 indexes = paths.decode_topic(nodes[path].data).replicas
             except (ValueError, KeyError, TypeError, AttributeError):
-                # The loader says what is wrong with it.
+                # The loader reports what is wrong with it.
                 continue
             states += [paths.state_path(name, index) for index in indexes]
         found = await self._get_all(states)
@@ -201,7 +209,7 @@ class ZooKeeperStore:
         return nodes
 
     async def synchronize(self) -> None:
-        """Our server has seen all that was written before this call."""
+        """Ensures that our server has seen everything written before this call."""
         await self._read("sync_async", "/")
 
     async def _get_with_stat(self, path: str) -> tuple[bytes, Any] | None:
@@ -212,7 +220,7 @@ class ZooKeeperStore:
         return data, stat
 
     async def _get_all(self, wanted: Sequence[str]) -> dict[str, tuple[bytes, Any]]:
-        """Those that are there, with their stat."""
+        """The existing nodes, with their stat."""
         return await self._read_all("get_async", wanted)
 
     async def _read_all(self, operation: str, wanted: Sequence[str]) -> dict[str, Any]:
@@ -230,7 +238,7 @@ class ZooKeeperStore:
         found: dict[str, Any] = {}
         for path, answer in zip(wanted, answers, strict=True):
             try:
-                # One by one, where the connection was lost in between.
+                # One by one, if the connection was lost in between.
                 is_lost = isinstance(answer, Exception) and not isinstance(answer, NoNodeError)
                 found[path] = await self._read(operation, path) if is_lost else answer
             except NoNodeError:
@@ -238,7 +246,7 @@ class ZooKeeperStore:
         return {path: one for path, one in found.items() if not isinstance(one, NoNodeError)}
 
     async def _read(self, operation: str, path: str, **options: Any) -> Any:
-        """Asked again when the answer is lost: reading twice does no harm."""
+        """Repeats the read if its response is lost, which is harmless."""
         try:
             return await self._ask(operation, path, **options)
         except NoAnswer:
@@ -248,7 +256,7 @@ class ZooKeeperStore:
                 raise StoreUnavailable(path, str(problem)) from problem
 
     async def _ask(self, operation: str, path: str, **options: Any) -> Any:
-        """One question; NoAnswer when none comes, and NoNodeError when there is no such node."""
+        """One request. Raises NoAnswer if there is no response, NoNodeError if there is no node."""
         client = self._client
         if client is None:
             raise SessionLost()
@@ -270,11 +278,11 @@ class ZooKeeperStore:
         if sum(map(operation_bytes, operations)) > LARGEST_REQUEST_BYTES:
             largest = max(operations, key=operation_bytes)
             raise StoreError(
-                largest.path, "too large for ZooKeeper, which takes up to 1 MB at once"
+                largest.path, "too large for ZooKeeper, which accepts up to 1 MB at once"
             )
         transaction = client.kazoo.transaction()
         for operation in operations:
-            _add(transaction, operation)
+            _add(transaction, operation, self._settings.security.protects_nodes)
         first = operations[0].path if operations else "/"
         try:
             results = await client.ask(transaction.commit_async)
@@ -292,7 +300,7 @@ class ZooKeeperStore:
         return [_outcome(*pair) for pair in zip(operations, results, strict=True)]
 
     async def _with_found_version(self, refused: BadVersion) -> BadVersion:
-        """ZooKeeper does not say which version the node has; people want to know."""
+        """Adds the node's version, which ZooKeeper does not report but people want to know."""
         node = await self.get(refused.path)
         return BadVersion(refused.path, refused.expected, ANY_VERSION if not node else node.version)
 
@@ -306,11 +314,12 @@ def _node(data: bytes, stat: Any) -> Node:
     return Node(bytes(data or b""), stat.version, stat.czxid, stat.ephemeralOwner != 0)
 
 
-def _add(transaction: Any, operation: Operation) -> None:
+def _add(transaction: Any, operation: Operation, protects_nodes: bool) -> None:
     if isinstance(operation, Create):
         transaction.create(
             operation.path,
             operation.data,
+            acl_of(operation.path) if protects_nodes else None,
             ephemeral=operation.ephemeral,
             sequence=operation.sequence,
         )

@@ -1,8 +1,8 @@
-"""Watches on ZooKeeper that go on: its own tell of one change, and are lost with the connection.
+"""Persistent watches on ZooKeeper. Its own fire only once and are lost with the connection.
 
-Used by zookeeper_store. A watch covers the node itself (made, changed, deleted) and the coming and
-going of its children. Armed before anything is read again, so no change is missed; what happened
-while there was no connection is told as one change of the watched path.
+Used by zookeeper_store. A watch covers the node itself (created, changed, deleted) and its list of
+children. It is armed before anything is read again, so no change is missed. Changes during a
+disconnect are reported as one change of the watched path.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Ask = Callable[..., Awaitable[Any]]
 
 class ZooKeeperWatches:
     def __init__(self, ask: Ask) -> None:
-        """`ask` puts a question by the name of kazoo's call."""
+        """`ask` calls a kazoo method by name."""
         self._ask = ask
         self._watched: list[_Watched] = []
 
     def add(self, path: str, watcher: Watcher) -> Callable[[], None]:
         watched = _Watched(path, watcher, self._ask)
         self._watched.append(watched)
-        # What was read before it is armed may be old by then: whoever watches looks once more.
+        # Data read before arming may be outdated by then, so the watcher looks once more.
         watched.arm(EventKind.CHANGED)
 
         def remove() -> None:
@@ -50,7 +50,7 @@ class ZooKeeperWatches:
         return remove
 
     def renew_all(self) -> None:
-        """After a new connection: nobody knows what has changed meanwhile."""
+        """After a new connection, anything may have changed."""
         for watched in self._watched:
             watched.arm(EventKind.CHANGED)
 
@@ -70,7 +70,7 @@ class _Watched:
         self._is_ended = False
 
     def arm(self, event: EventKind) -> None:
-        """Watch again, then tell the watcher: what it reads after that cannot change unnoticed."""
+        """Arms the watch, then notifies: later changes cannot go unnoticed."""
         if self._arming is not None:
             self._arming.cancel()
         self._arming = self._loop.create_task(self._arm(event))
@@ -86,20 +86,20 @@ class _Watched:
         self._watcher(WatchEvent(event, self._path))
 
     async def _is_armed(self) -> bool:
-        # The same function every time: kazoo keeps a set, which would grow with each new one.
+        # Always the same function: kazoo keeps a set, which would grow with each new one.
         try:
             await self._ask("exists_async", self._path, watch=self._fired)
             await self._ask("get_children_async", self._path, watch=self._fired)
         except NoNodeError:
-            # Its creation will be told.
+            # Its creation will be reported.
             return True
         except (NoAnswer, StoreError):
             return False
         return True
 
     def _fired(self, event: Any) -> None:
-        """In a thread of kazoo's."""
-        # RuntimeError: the loop has ended before kazoo's threads.
+        """Runs in a kazoo thread."""
+        # RuntimeError: the loop ended before kazoo's threads.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._noticed, event.type)
 

@@ -24,6 +24,9 @@ from kazoo.exceptions import (
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import KazooRetry
 
+from floodmark.zookeeper.loop_bridge import LoopBridge, Result, end
+from floodmark.zookeeper.security import NO_SECURITY, ZooKeeperSecurity
+
 SessionHandle = tuple[int, bytes]
 """Id and password: whoever has them can take the session over, or end it."""
 
@@ -52,6 +55,7 @@ class LoopClient:
         hosts: str,
         session_timeout_ms: int,
         on_contact: Callable[[Contact], None],
+        security: ZooKeeperSecurity = NO_SECURITY,
     ) -> None:
         """`hosts` as ZooKeeper's clients write them: `a:2181,b:2181/chroot`. `on_contact` is called
         on the loop."""
@@ -62,7 +66,10 @@ class LoopClient:
         reconnect = KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=0.5)
         servers, slash, chroot = hosts.partition("/")
         self._chroot = f"{slash}{chroot}".rstrip("/")
-        self.kazoo = KazooClient(servers, timeout=self._timeout_s, connection_retry=reconnect)
+        self.kazoo = KazooClient(
+            servers, timeout=self._timeout_s, connection_retry=reconnect, **security.options()
+        )
+        self._bridge = LoopBridge(self.kazoo)
         self._on_contact = on_contact
         self._connected = asyncio.Event()
         self._is_closed = False
@@ -80,7 +87,7 @@ class LoopClient:
         """Raises NoAnswer when nobody answers in time. The chroot is made if it is not there."""
         self.kazoo.add_listener(self._state_changed)
         connected = self.kazoo.start_async()
-        await self._loop.run_in_executor(None, connected.wait, timeout_ms / 1000)
+        await self._bridge.in_thread(connected.wait, timeout_ms / 1000)
         if not self.kazoo.connected:
             await self.close()
             raise NoAnswer(f"no ZooKeeper answers at {self.hosts}")
@@ -93,25 +100,14 @@ class LoopClient:
         """Ends the session: its ephemeral nodes go."""
         self._is_closed = True
         self._connected.set()
-        await self._loop.run_in_executor(None, self._end)
+        await self._bridge.stop()
 
-    def _end(self) -> None:
-        self.kazoo.stop()
-        self.kazoo.close()
-
-    async def ask(self, operation: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    async def ask(self, operation: Callable[..., Result], *arguments: Any, **options: Any) -> Any:
         """One of kazoo's `_async` calls. Waits for a connection first, as long as the session may
         last. Refusals are kazoo's exceptions; NoAnswer and Expired are ours."""
         await self._until_connected()
-        future: asyncio.Future[Any] = self._loop.create_future()
-
-        def done(result: Any) -> None:
-            self._on_loop(_settle, future, result)
-
         try:
-            operation(*arguments, **options).rawlink(done)
-            async with asyncio.timeout(self._timeout_s):
-                return await future
+            return await self._bridge.answer(self._timeout_s, operation, *arguments, **options)
         except (SessionExpiredError, ConnectionClosedError, AuthFailedError):
             raise Expired() from None
         except (ConnectionLoss, OperationTimeoutError, TimeoutError) as error:
@@ -119,7 +115,7 @@ class LoopClient:
             raise NoAnswer(f"ZooKeeper {self.hosts}: {text}") from error
 
     async def ask_all(
-        self, operation: Callable[[str], Any], paths: Sequence[str], in_flight: int
+        self, operation: Callable[[str], Result], paths: Sequence[str], in_flight: int
     ) -> list[Any]:
         """One of kazoo's `_async` calls for each path; an exception in the place of its answer.
 
@@ -139,13 +135,13 @@ class LoopClient:
                 operation(path).rawlink(functools.partial(answered, index))
                 return
 
-        def answered(index: int, result: Any) -> None:
+        def answered(index: int, result: Result) -> None:
             nonlocal left
             answers[index] = result.value if result.exception is None else result.exception
             left -= 1
             ask_next()
             if left == 0:
-                self._on_loop(_settle_with, all_answered, answers)
+                self._bridge.settle(all_answered, answers)
 
         for _ in range(min(in_flight, len(paths))):
             ask_next()
@@ -161,12 +157,11 @@ class LoopClient:
         if self.is_expired or self._is_closed:
             raise Expired()
 
-    # From kazoo's threads to the loop
-
     def _state_changed(self, state: str) -> None:
+        """In a thread of kazoo's."""
         if state == KazooState.LOST:
             self.is_expired = True
-        self._on_loop(self._note_state, state)
+        self._bridge.call(self._note_state, state)
 
     def _note_state(self, state: str) -> None:
         if self._is_closed:
@@ -184,37 +179,22 @@ class LoopClient:
             self._connected.set()
             self._on_contact(Contact.EXPIRED)
 
-    def _on_loop(self, function: Callable[..., None], *arguments: object) -> None:
-        # RuntimeError: the loop has ended before kazoo's threads.
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(function, *arguments)
 
-
-def _settle_with(future: asyncio.Future[list[Any]], answers: list[Any]) -> None:
-    if not future.done():
-        future.set_result(answers)
-
-
-def _settle(future: asyncio.Future[Any], result: Any) -> None:
-    if future.done():
-        return
-    if result.exception is not None:
-        future.set_exception(result.exception)
-    else:
-        future.set_result(result.value)
-
-
-async def end_session(hosts: str, handle: SessionHandle, timeout_ms: float) -> None:
+async def end_session(
+    hosts: str,
+    handle: SessionHandle,
+    timeout_ms: float,
+    security: ZooKeeperSecurity = NO_SECURITY,
+) -> None:
     """Ends the session of a process that is gone, so that nobody has to wait until it expires.
 
     Does nothing when it is over already, or ZooKeeper does not answer.
     """
 
-    def end() -> None:
-        kazoo = KazooClient(hosts, client_id=handle)
+    def take_over_and_end() -> None:
+        kazoo = KazooClient(hosts, client_id=handle, **security.options())
         with contextlib.suppress(KazooTimeoutError):
             kazoo.start(timeout_ms / 1000)
-        kazoo.stop()
-        kazoo.close()
+        end(kazoo)
 
-    await asyncio.get_running_loop().run_in_executor(None, end)
+    await asyncio.get_running_loop().run_in_executor(None, take_over_and_end)

@@ -1,8 +1,9 @@
-"""A ZooKeeper session for asyncio: kazoo's threads below, futures and callbacks on the loop above.
+"""A client of ZooKeeper that lives on when its session is lost: what it holds, it takes again.
 
-Nodes that are held are ephemeral and come back: after a lost session, after an outage, and in the
+Nodes that are held come back: after a lost session, after an outage, and in the
 place of one that an earlier session of ours left behind. Watches go on for as long as they are
-wanted. Callers: the service registry; the cluster's metadata store has the same needs.
+wanted. For the service registry. The metadata store must know when a session is lost, and uses
+`client.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import (
@@ -22,6 +23,8 @@ from kazoo.exceptions import (
 )
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import KazooRetry
+
+from floodmark.zookeeper.loop_bridge import LoopBridge, Result
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +52,8 @@ class ZooKeeperSession:
         self._client = KazooClient(
             hosts, timeout=session_timeout_seconds, connection_retry=reconnect
         )
-        self._held: dict[str, bytes] = {}
+        self._bridge = LoopBridge(self._client)
+        self._held: dict[str, _Held] = {}
         self._watches: dict[int, _Watch] = {}
         self._next_watch = 0
         self._is_closed = False
@@ -73,7 +77,7 @@ class ZooKeeperSession:
         """Connect; raises ZooKeeperUnavailable if nobody answers in time."""
         self._client.add_listener(self._state_changed)
         try:
-            await self._loop.run_in_executor(None, self._client.start, timeout_seconds)
+            await self._bridge.in_thread(self._client.start, timeout_seconds)
         except KazooTimeoutError:
             await self.close()
             raise ZooKeeperUnavailable(f"no ZooKeeper answers at {self.hosts}") from None
@@ -83,11 +87,7 @@ class ZooKeeperSession:
         self._is_closed = True
         if self._repair is not None:
             self._repair.cancel()
-        await self._loop.run_in_executor(None, self._end)
-
-    def _end(self) -> None:
-        self._client.stop()
-        self._client.close()
+        await self._bridge.stop()
 
     # Single operations
 
@@ -133,16 +133,17 @@ class ZooKeeperSession:
             return False
         return True
 
-    # Ephemeral nodes that stay
+    # Nodes that stay
 
-    async def hold(self, path: str, data: bytes = b"") -> None:
-        """Have an ephemeral node until `release`, over outages and lost sessions.
+    async def hold(self, path: str, data: bytes = b"", *, ephemeral: bool = True) -> None:
+        """Have a node until `release`, over outages and lost sessions.
 
-        If ZooKeeper cannot be reached now, it comes as soon as that is over.
+        If ZooKeeper cannot be reached now, it comes as soon as that is over. A node that is not
+        ephemeral outlives this process if it is not released.
         """
-        self._held[path] = data
+        held = self._held[path] = _Held(data, ephemeral)
         try:
-            await self._own(path, data)
+            await self._own(path, held)
         except (ZooKeeperUnavailable, KazooException) as error:
             logger.warning("%s is not there yet: %s", path, error)
             self._repair_soon()
@@ -160,16 +161,19 @@ class ZooKeeperSession:
     def _released(self, path: str) -> None:
         self._watches[self._new_id()] = _Watch(path, None)
 
-    async def _own(self, path: str, data: bytes) -> None:
-        while True:
-            if await self.create(path, data, ephemeral=True):
+    async def _own(self, path: str, held: _Held) -> None:
+        # It may be released at any time meanwhile: then it must not come back.
+        while self._held.get(path) == held:
+            if await self.create(path, held.data, ephemeral=held.is_ephemeral):
+                return
+            if not held.is_ephemeral:
                 return
             try:
                 found, stat = await self._ask(self._client.get_async, path)
             except NoNodeError:
                 continue
             session_id = (self._client.client_id or (0, b""))[0]
-            if stat.ephemeralOwner == session_id and found == data:
+            if stat.ephemeralOwner == session_id and found == held.data:
                 return
             # Left by an earlier session, which takes it away when it expires: replace it now.
             await self.delete(path)
@@ -207,7 +211,7 @@ class ZooKeeperSession:
         generation = watch.generation
 
         def fired(_event: object) -> None:
-            self._on_loop(self._fired, watch, generation)
+            self._bridge.call(self._fired, watch, generation)
 
         while True:
             await self.create(watch.path)
@@ -228,7 +232,7 @@ class ZooKeeperSession:
 
     def _state_changed(self, state: str) -> None:
         """In a thread of kazoo's."""
-        self._on_loop(self._note_state, state)
+        self._bridge.call(self._note_state, state)
 
     def _note_state(self, state: str) -> None:
         if self._is_closed:
@@ -263,9 +267,9 @@ class ZooKeeperSession:
         while self._repair_again:
             self._repair_again = False
             try:
-                for path, data in list(self._held.items()):
-                    if self._held.get(path) == data:
-                        await self._own(path, data)
+                for path, held in list(self._held.items()):
+                    if self._held.get(path) == held:
+                        await self._own(path, held)
                 for number, watch in list(self._watches.items()):
                     await self._renew(number, watch)
             except (ZooKeeperUnavailable, KazooException) as error:
@@ -289,31 +293,27 @@ class ZooKeeperSession:
                 watch.is_stale = True
                 raise
 
-    # From kazoo's threads to the loop
-
-    def _on_loop(self, function: Callable[..., None], *arguments: object) -> None:
-        # RuntimeError: the loop has ended before kazoo's threads.
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(function, *arguments)
-
-    async def _ask(self, operation: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    async def _ask(self, operation: Callable[..., Result], *arguments: Any, **options: Any) -> Any:
         """One operation; failures of the connection become ZooKeeperUnavailable."""
-        future: asyncio.Future[Any] = self._loop.create_future()
-
-        def done(result: Any) -> None:
-            self._on_loop(_settle, future, result)
-
         if not self._client.connected:
             # Kazoo would keep it until there is a connection again.
             raise ZooKeeperUnavailable(f"ZooKeeper {self.hosts}: not connected")
         try:
-            operation(*arguments, **options).rawlink(done)
-            return await asyncio.wait_for(future, OPERATION_TIMEOUT_SECONDS)
+            return await self._bridge.answer(
+                OPERATION_TIMEOUT_SECONDS, operation, *arguments, **options
+            )
         except (NodeExistsError, NoNodeError, NotEmptyError):
             raise
         except (KazooException, TimeoutError) as error:
             text = str(error) or type(error).__name__
             raise ZooKeeperUnavailable(f"ZooKeeper {self.hosts}: {text}") from error
+
+
+class _Held(NamedTuple):
+    """A node that is to be there."""
+
+    data: bytes
+    is_ephemeral: bool
 
 
 class _Watch:
@@ -326,12 +326,3 @@ class _Watch:
         self.listener = listener
         self.generation = 0
         self.is_stale = False
-
-
-def _settle(future: asyncio.Future[Any], result: Any) -> None:
-    if future.done():
-        return
-    if result.exception is not None:
-        future.set_exception(result.exception)
-    else:
-        future.set_result(result.value)

@@ -8,7 +8,7 @@ from uuid import UUID
 from floodmark.config import BrokerConfig
 from floodmark.controller.controlled_shutdown import controlled_shutdown
 from floodmark.controller.decision import Decision, View
-from floodmark.controller.elections import ElectionType, elect, elect_leaders
+from floodmark.controller.elections import elect, elect_leaders
 from floodmark.controller.instructions import instructions
 from floodmark.controller.isr import IsrMember, IsrProposal, alter_partitions
 from floodmark.controller.known_brokers import recall, still_there
@@ -26,6 +26,7 @@ from floodmark.metadata.image import (
 )
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.stop_replica import StopReplicaRequest
+from floodmark.wire.numbers import ElectionType
 
 TOPIC_ID = UUID(int=7)
 

@@ -11,8 +11,8 @@ import pytest
 from floodmark.broker.cluster_membership import ClusterMembership
 from floodmark.config import BrokerConfig, ConfigError
 from floodmark.controller.configs import ConfigAlteration, ConfigStep
-from floodmark.controller.controller import ControllerUnavailable
-from floodmark.controller.features import FeatureUpdate, UpgradeType
+from floodmark.controller.decision import ControllerUnavailable
+from floodmark.controller.features import FeatureUpdate
 from floodmark.controller.topics import NewTopic, TopicRef
 from floodmark.metadata import paths
 from floodmark.metadata.adoption import FoundFolder, FoundNumbers, FoundTopic
@@ -23,6 +23,7 @@ from floodmark.metadata.store import SetData
 from floodmark.testing.memory_store import MemoryStore
 from floodmark.testing.virtual_clock import VirtualClock
 from floodmark.wire.errors import ErrorCode
+from floodmark.wire.numbers import UpgradeType
 
 ME = BrokerInfo(1, 0, {"PLAINTEXT": Endpoint("PLAINTEXT", "127.0.0.1", 9092, "PLAINTEXT")})
 
@@ -189,7 +190,7 @@ async def test_a_stopped_controller_refuses_requests(store):
 
 async def test_a_request_that_breaks_does_not_take_others_with_it(controller):
     broken, fine = await asyncio.gather(
-        controller._submit(lambda view: 1 // 0),
+        controller._writer.submit(lambda view: 1 // 0),
         controller.create_topics([NewTopic("a")]),
         return_exceptions=True,
     )

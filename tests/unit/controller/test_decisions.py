@@ -10,20 +10,14 @@ import pytest
 from floodmark.config import BrokerConfig
 from floodmark.controller.configs import (
     ConfigAlteration,
-    ConfigOperation,
     ConfigReplacement,
     ConfigStep,
     alter_configs,
     incremental_alter_configs,
 )
 from floodmark.controller.decision import View
-from floodmark.controller.elections import ElectionType, elect_leaders
-from floodmark.controller.features import (
-    FeatureUpdate,
-    UpgradeType,
-    allocate_producer_ids,
-    update_features,
-)
+from floodmark.controller.elections import elect_leaders
+from floodmark.controller.features import FeatureUpdate, allocate_producer_ids, update_features
 from floodmark.controller.isr import IsrMember, IsrProposal, alter_partitions
 from floodmark.controller.membership import broker_gone, broker_registered
 from floodmark.controller.partitions import MorePartitions, create_partitions
@@ -38,6 +32,7 @@ from floodmark.metadata.image import (
     TopicImage,
 )
 from floodmark.wire.errors import ErrorCode
+from floodmark.wire.numbers import ConfigOperation, ElectionType, UpgradeType
 
 ORDERS_ID = UUID(int=77)
 

@@ -9,8 +9,8 @@ import pytest
 
 from floodmark.broker.cluster_membership import ClusterMembership
 from floodmark.config import BrokerConfig
-from floodmark.controller.controller import ControllerUnavailable
 from floodmark.controller.cutting import cut
+from floodmark.controller.decision import ControllerUnavailable
 from floodmark.controller.topics import NewTopic, TopicRef
 from floodmark.metadata import paths
 from floodmark.metadata.cache import MetadataCache

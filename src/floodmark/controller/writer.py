@@ -1,0 +1,254 @@
+"""The one writer of a controller: decides what waits, stores it, has it published, answers.
+
+Owned by `controller.py`. Requests that wait together are decided one after the other, each on the
+image that the one before it left, and stored as one multi that also checks the controller epoch
+(KAFKA-6082): a controller that was deposed without knowing it writes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, TypeVar
+
+from floodmark.config import BrokerConfig
+from floodmark.controller.cutting import cut
+from floodmark.controller.decision import ControllerUnavailable, Decision, View
+from floodmark.controller.lost_replicas import carried_over
+from floodmark.metadata import acl_nodes, paths, quota_nodes, token_nodes
+from floodmark.metadata.cache import MetadataCache, concerns_brokers
+from floodmark.metadata.image import ImageChange, MetadataImage
+from floodmark.metadata.loader import load_stored
+from floodmark.metadata.store import BadVersion, Check, Delete, Operation, Store, StoreError
+from floodmark.occurrences import Occurrences
+from floodmark.wire.errors import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+A = TypeVar("A")
+
+Publish: TypeAlias = Callable[[MetadataImage, MetadataImage, ImageChange | None], Awaitable[None]]
+"""The image before and after, and what was touched where that is known."""
+
+MAX_OPERATIONS_PER_COMMIT = 5000
+"""A batch of waiting requests is closed at this size, so that no commit (and no slice of the loop
+spent on deciding it) grows with the length of the queue."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A request in the queue: how to decide it, and who waits for the answer."""
+
+    decide: Callable[[View], Decision[Any]]
+    done: asyncio.Future[Any]
+    answer: Any = None
+
+
+class MetadataWriter:
+    """`begin`, `start` and `stop` once for each time that the broker is elected."""
+
+    def __init__(
+        self,
+        store: Store,
+        cache: MetadataCache,
+        chance: random.Random,
+        publish: Publish,
+        on_reloaded: Callable[[], None],
+    ) -> None:
+        """`on_reloaded` is called when the store was read again: brokers may have come or gone."""
+        self._store = store
+        self._cache = cache
+        self._chance = chance
+        self._publish = publish
+        self._on_reloaded = on_reloaded
+        self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
+        self._task: asyncio.Task[None] | None = None
+        self._epoch_version = 0
+        self._must_reload = False
+        # Whether an earlier controller, or a multi that failed, may have left half a decision.
+        self.must_finish = False
+        self._failures = Occurrences()
+
+    @property
+    def is_running(self) -> bool:
+        return self._task is not None
+
+    def begin(self, epoch_version: int) -> None:
+        """From now on `store` writes under this version of the controller epoch."""
+        self._epoch_version = epoch_version
+
+    def start(self) -> None:
+        """The store was read, and nothing but this writer changes it."""
+        self._must_reload, self.must_finish = False, True
+        self._task = asyncio.create_task(self._write_loop(), name="controller-writer")
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def drained(self) -> None:
+        await self._queue.join()
+
+    def refuse_queued(self) -> None:
+        while not self._queue.empty():
+            _fail([self._queue.get_nowait()], _not_controller_any_more())
+            self._queue.task_done()
+
+    def reload(self) -> None:
+        """Read the store before the next decision."""
+        self._must_reload = True
+
+    async def submit(self, decide: Callable[[View], Decision[A]]) -> A:
+        if self._task is None:
+            raise ControllerUnavailable(ErrorCode.NOT_CONTROLLER, "the controller is not running")
+        waiting = _Waiting(decide, asyncio.get_running_loop().create_future())
+        self._queue.put_nowait(waiting)
+        answer: A = await waiting.done
+        return answer
+
+    async def adopt(self, change: ImageChange) -> None:
+        """Publishes what is in the store already."""
+        await self.submit(lambda _: Decision(None, (), change))
+        if not self._store.watches_below:
+            await self._drop_old_notices()
+
+    async def _write_loop(self) -> None:
+        while True:
+            batch = [await self._queue.get()]
+            try:
+                await self._write_batch(batch)
+            except asyncio.CancelledError:
+                _fail(batch, _not_controller_any_more())
+                raise
+            except Exception as error:  # noqa: BLE001 - one bad batch must not end all writing
+                self.report("a change of metadata failed", error)
+                _fail(batch, error)
+            finally:
+                for _ in batch:
+                    self._queue.task_done()
+
+    async def _write_batch(self, batch: list[_Waiting]) -> None:
+        """Decide `batch` and whatever waits behind it, store it at once, publish, answer."""
+        if self._must_reload:
+            await self._reload()
+        image, config, touched = self._cache.image, self._cache.config, ImageChange()
+        operations: list[Operation] = []
+        position = 0
+        while position < len(batch):
+            waiting = batch[position]
+            position += 1
+            decision = self._decide(waiting, self.view(image, config))
+            if decision is not None:
+                waiting.answer = decision.answer
+                operations += decision.operations
+                image = image.apply(decision.change)
+                touched = touched.then(decision.change)
+                if concerns_brokers(decision.change.configs):
+                    config = self._cache.config_of(image)
+            if len(operations) < MAX_OPERATIONS_PER_COMMIT and not self._queue.empty():
+                # Large decisions are made in slices, so that the loop can serve others between
+                # them.
+                await asyncio.sleep(0)
+                batch.append(self._queue.get_nowait())
+        if operations:
+            notices = self._notices(touched)
+            await self.store([*operations, *notices])
+            if notices:
+                await self._drop_old_notices()
+        if not touched.is_empty:
+            await self._publish(self._cache.image, image, touched)
+        for waiting in batch:
+            if not waiting.done.done():
+                waiting.done.set_result(waiting.answer)
+
+    def _notices(self, touched: ImageChange) -> list[Operation]:
+        """Of ACLs and settings; new topics are noticed themselves."""
+        if self._store.watches_below:
+            return []
+        changed = [
+            resource
+            for resource in touched.configs
+            if (resource.kind != "topic" or resource.name not in touched.topics)
+            and not quota_nodes.is_folder(resource)
+        ]
+        return [
+            *(paths.config_change(resource) for resource in changed),
+            *(acl_nodes.change_notification(pattern) for pattern in touched.acls),
+        ]
+
+    async def _drop_old_notices(self) -> None:
+        """Whoever missed one of them reads all settings."""
+        with suppress(StoreError):
+            for folder in (paths.CONFIG_CHANGES, *acl_nodes.CHANGE_FOLDERS, token_nodes.CHANGES):
+                names = await self._store.children(folder)
+                old = [Delete(f"{folder}/{name}") for name in names[: -paths.NOTICES_KEPT]]
+                if old:
+                    await self._store.multi(old)
+
+    def _decide(self, waiting: _Waiting, view: View) -> Decision[Any] | None:
+        try:
+            return waiting.decide(view)
+        except Exception as error:  # noqa: BLE001 - the others are not to blame
+            self.report("a request to the controller failed", error)
+            _fail([waiting], error)
+            return None
+
+    def report(self, what: str, error: Exception) -> None:
+        times = self._failures.worth_telling(f"{what} {error!r}")
+        if times:
+            is_defect = not isinstance(error, ControllerUnavailable)
+            text = "%s (%d times by now): %s"
+            logger.error(text, what, times, error, exc_info=error if is_defect else None)
+
+    async def store(self, operations: list[Operation]) -> None:
+        check = Check(paths.CONTROLLER_EPOCH, self._epoch_version)
+        try:
+            for some in cut(operations, self._store.multi_limit_bytes):
+                await self._store.multi([check, *some])
+        except StoreError as error:
+            # Whether it was stored is not known, or our picture is old: read before writing again.
+            self._must_reload = self.must_finish = True
+            if isinstance(error, BadVersion) and error.path == paths.CONTROLLER_EPOCH:
+                code, what = ErrorCode.NOT_CONTROLLER, "another broker is the controller by now"
+            else:
+                code, what = ErrorCode.KAFKA_STORAGE_ERROR, "the change could not be stored"
+            raise ControllerUnavailable(code, f"{what}: {error.message}") from error
+
+    async def _reload(self) -> None:
+        try:
+            image, void_paths = await load_stored(self._store)
+        except StoreError as error:
+            raise ControllerUnavailable(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"the metadata cannot be read: {error.message}"
+            ) from error
+        if void_paths:
+            await self.store([*map(Delete, void_paths)])
+        self._must_reload = False
+        # Whom we know is what we have dealt with, not who is registered by now.
+        known = self._cache.image
+        image = carried_over(known, replace(image, brokers=known.brokers))
+        await self._publish(self._cache.image, image, None)
+        self._on_reloaded()
+
+    def view(self, image: MetadataImage, config: BrokerConfig) -> View:
+        return View(
+            image,
+            config,
+            self._chance.randrange,
+            lambda: paths.random_id(self._chance.getrandbits),
+        )
+
+
+def _not_controller_any_more() -> ControllerUnavailable:
+    return ControllerUnavailable(ErrorCode.NOT_CONTROLLER, "not the controller any more")
+
+
+def _fail(batch: Sequence[_Waiting], error: Exception) -> None:
+    for waiting in batch:
+        if not waiting.done.done():
+            waiting.done.set_exception(error)
