@@ -1,6 +1,6 @@
-"""How failures of an internal log are told to clients. PURE.
+"""Maps failures of an internal log to client errors. PURE.
 
-Called by the services of both coordinators, and where groups answer for themselves.
+Called by the services of both coordinators, and by code that responds for groups directly.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 from floodmark.coordinators.ports import CoordinatorError
 from floodmark.wire.errors import ErrorCode
 
-# The log's own words would make clients look for the leader of a topic they never heard of.
+# The log's own codes would make clients look for the leader of a topic they do not know.
 _FROM_THE_LOG: Final[dict[ErrorCode, ErrorCode]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,

@@ -1,6 +1,6 @@
-"""Java's String.hashCode, which spreads groups and transactional ids over partitions. PURE.
+"""Java's String.hashCode, which maps groups and transactional ids to partitions. PURE.
 
-Used by the services of both coordinators, and by whoever tells clients where to find them.
+Used by the services of both coordinators, and to tell clients where to find them.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 from functools import lru_cache
 
 CACHED_KEYS = 8192
-"""A group is asked for with every commit and heartbeat; hashing it each time would show."""
+"""Every commit and heartbeat names a group; hashing it each time would be noticeable."""
 LONGEST_CACHED_KEY = 256
-"""A key may have 32 KiB: thousands of those, which anybody can send, are not worth keeping."""
+"""A key may have 32 KiB. Anyone could send thousands of those, so they are not cached."""
 
 
 def java_string_hash(text: str) -> int:
-    """Over UTF-16 code units, as a signed 32-bit number."""
+    """Hashes UTF-16 code units into a signed 32-bit number."""
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for index in range(0, len(units), 2):
@@ -26,6 +26,6 @@ _cached_hash = lru_cache(maxsize=CACHED_KEYS)(java_string_hash)
 
 
 def partition_for(key: str, partition_count: int) -> int:
-    """Kafka's Utils.abs: the smallest int, which has no positive twin, becomes 0."""
+    """Like Kafka's Utils.abs, maps the smallest int, which has no positive counterpart, to 0."""
     value = _cached_hash(key) if len(key) <= LONGEST_CACHED_KEY else java_string_hash(key)
     return 0 if value == -(1 << 31) else abs(value) % partition_count

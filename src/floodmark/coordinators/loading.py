@@ -1,4 +1,4 @@
-"""Replays the log of one partition into its shard, in slices that leave the loop free.
+"""Replays a partition's log into its shard, in slices that leave the loop free.
 
 Called by `coordinators.runtime` when this broker becomes the leader of the partition.
 """
@@ -16,7 +16,7 @@ from floodmark.records.control import ControlType, decode_marker
 from floodmark.records.record import iter_records
 
 SLICE_MS = 10
-"""How long loading keeps the loop before it lets requests run."""
+"""How long loading holds the loop before it lets requests run."""
 
 
 async def load_log(chunks: Iterator[bytes | memoryview], shard: Shard[Any], clock: Clock) -> None:

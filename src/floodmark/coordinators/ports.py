@@ -1,7 +1,7 @@
-"""What the coordinators need of the world: a log for their internal topic, and its failures.
+"""What the coordinators need from the broker: a log for their internal topic, and its failures.
 
-`broker.coordinator_log` implements `CoordinatorLog` over the partitions of this broker; tests use
-`floodmark.testing.memory_coordinator_log`. Coordinators know nothing else of replication.
+`broker.coordinator_log` implements `CoordinatorLog` on this broker's partitions; tests use
+`floodmark.testing.memory_coordinator_log`. Coordinators know nothing else about replication.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from floodmark.wire.errors import ErrorCode
 
 
 class CoordinatorError(Exception):
-    """An operation that did not happen, with the code that tells the client so."""
+    """An operation that did not happen, with the error code for the client."""
 
     def __init__(self, error_code: ErrorCode, text: str = "") -> None:
         super().__init__(text or error_code.message)
@@ -22,18 +22,18 @@ class CoordinatorError(Exception):
 
 
 class NotCoordinator(CoordinatorError):
-    """This broker does not lead the partition, or leads it no longer."""
+    """This broker does not, or no longer, lead the partition."""
 
     def __init__(self, text: str = "") -> None:
         super().__init__(ErrorCode.NOT_COORDINATOR, text)
 
 
 class NotAppended(CoordinatorError):
-    """The log did not take the batch: what it was to bring about has not happened."""
+    """The log did not accept the batch, so it has no effect."""
 
 
 class StorageFailed(NotAppended):
-    """The log folder of the partition failed; another replica will take over."""
+    """The partition's log folder failed; another replica will take over."""
 
     def __init__(self, text: str = "") -> None:
         super().__init__(ErrorCode.NOT_COORDINATOR, text)
@@ -44,53 +44,54 @@ class AppendRefused(NotAppended):
 
 
 GuardedAppend: TypeAlias = Callable[[bytearray], int]
-"""Appends one batch of a transaction that has been verified, as `CoordinatorLog.append` does;
-AppendRefused with INVALID_TXN_STATE when the transaction has ended since."""
+"""Appends one batch of a verified transaction, like `CoordinatorLog.append`.
+
+Raises AppendRefused with INVALID_TXN_STATE if the transaction has ended since.
+"""
 
 
 class CoordinatorLog(Protocol):
-    """One internal topic, as its coordinator sees it."""
+    """An internal topic, for its coordinator."""
 
     topic: str
 
     @property
     def partition_count(self) -> int:
-        """How many partitions the topic has, or will have when it is created."""
+        """The topic's number of partitions, existing or when created."""
 
     async def ensure_topic(self) -> None:
-        """Create the topic when it does not exist yet."""
+        """Creates the topic if it does not exist."""
 
     def append(self, partition: int, batch: bytearray) -> int:
-        """Append one batch (the log stamps its offset in place); returns the log end offset.
+        """Appends one batch (the log sets its offset in place). Returns the log end offset.
 
-        Raises NotCoordinator, StorageFailed or AppendRefused, and then nothing was appended.
+        Raises NotCoordinator, StorageFailed or AppendRefused without appending anything.
         """
 
     def start_verification(
         self, partition: int, producer_id: int, producer_epoch: int, *, bumps_epoch: bool
     ) -> GuardedAppend:
-        """Called before the transaction coordinator is asked whether the partition belongs to the
-        producer's transaction; what it returns is how to append after a good answer.
+        """Call this before asking the transaction coordinator whether the partition belongs to the
+        producer's transaction. Returns the function to append with after a positive response.
 
-        `bumps_epoch` is for clients of the second transaction version. Raises NotCoordinator, and
+        `bumps_epoch` is for clients of transaction version 2. Raises NotCoordinator, and
         AppendRefused for an old epoch.
         """
 
     def high_watermark(self, partition: int) -> int:
-        """The first offset that is not safe yet; cheap, it is asked for every answer."""
+        """The first uncommitted offset. Cheap, because every response checks it."""
 
     def log_end_offset(self, partition: int) -> int: ...
 
     async def committed(self, partition: int, offset: int) -> None:
-        """Return when high_watermark >= offset.
+        """Returns once high_watermark >= offset.
 
-        Raises NotCoordinator when leadership is lost, TimeoutError after
-        `offsets.commit.timeout.ms`.
+        Raises NotCoordinator if leadership is lost, TimeoutError after `offsets.commit.timeout.ms`.
         """
 
     def read(self, partition: int) -> Iterator[bytes | memoryview]:
-        """Chunks of whole batches, from the log start to its end.
+        """Chunks of whole batches, from the start of the log to its end.
 
-        The end is looked up again before each chunk, so that what is appended during a load is
-        part of it. Raises NotCoordinator or StorageFailed.
+        The end is read again before each chunk, so that a load includes concurrent appends. Raises
+        NotCoordinator or StorageFailed.
         """

@@ -1,9 +1,9 @@
-"""Runs shards: load, append, replay, wait for the high watermark, answer, unload.
+"""Runs shards: load, append, replay, wait for the high watermark, respond, unload.
 
 The shell of both coordinators: `coordinators.groups.service` and
-`coordinators.transactions.service` own one each, and the broker tells it which partitions it leads.
-Everything happens on the loop. With one replica an append is committed at once, so `submit` and
-`query` answer without a task or a promise.
+`coordinators.transactions.service` own one each, and the broker reports which partitions it leads.
+Everything happens on the loop. With one replica an append is committed immediately, so `submit` and
+`query` respond without a task or a promise.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ S = TypeVar("S", bound=Shard[Any])
 T = TypeVar("T")
 
 TIMER_RETRY_MS = 500
-"""A timer whose records could not be appended (too few replicas, a full disk) tries again."""
+"""A timer whose records could not be appended (too few replicas, a full disk) retries."""
 
 
-class _Pending:
-    """An answer that waits for the high watermark."""
+class _Pending(Generic[T]):
+    """A response that waits for the high watermark."""
 
     __slots__ = ("answer", "end_offset", "on_error", "promise", "then")
 
     def __init__(
         self,
         end_offset: int,
-        answer: Any,
+        answer: T,
         then: Callable[[CoordinatorError | None], None] | None,
-        promise: Promise[Any],
-        on_error: Callable[[CoordinatorError], Any],
+        promise: Promise[T],
+        on_error: Callable[[CoordinatorError], T],
     ) -> None:
         self.end_offset = end_offset
         self.answer = answer
@@ -69,7 +69,7 @@ class _Pending:
 
 
 class _Loaded(Generic[S]):
-    """One partition that is led here: its shard, and what waits for its log."""
+    """A partition led here: its shard, and what waits for its log."""
 
     __slots__ = ("active", "last_written_offset", "load_task", "pending", "shard", "wait_task")
 
@@ -77,7 +77,7 @@ class _Loaded(Generic[S]):
         self.shard = shard
         self.active = False
         self.last_written_offset = 0
-        self.pending: deque[_Pending] = deque()
+        self.pending: deque[_Pending[Any]] = deque()
         self.load_task: asyncio.Task[None] | None = None
         self.wait_task: asyncio.Task[None] | None = None
 
@@ -104,9 +104,9 @@ class CoordinatorRuntime(Generic[S]):
     # Partitions
 
     def load(self, partition: int) -> None:
-        """This broker leads the partition now. Loading a partition again changes nothing.
+        """This broker now leads the partition. Loading a partition again has no effect.
 
-        Raises NotCoordinator, and then nothing is loading, when the log is not there after all.
+        Raises NotCoordinator, without loading anything, if the log does not exist after all.
         """
         if partition in self._loaded:
             return
@@ -119,7 +119,7 @@ class CoordinatorRuntime(Generic[S]):
             loaded.load_task = asyncio.get_running_loop().create_task(self._load(partition, loaded))
 
     def unload(self, partition: int) -> None:
-        """Leadership is gone: whoever waits is sent to the new coordinator."""
+        """Leadership is lost: requests that wait are referred to the new coordinator."""
         loaded = self._loaded.pop(partition, None)
         if loaded is None:
             return
@@ -159,8 +159,8 @@ class CoordinatorRuntime(Generic[S]):
         except (CoordinatorError, CorruptRecord, WireError) as error:
             # Serving half of the state would be worse than serving none.
             logger.error(
-                "%s-%d could not be loaded, and whom it coordinates is not served: %s. Without a "
-                "copy, a stopped broker whose folder %s-%d is moved away begins it anew, empty",
+                "%s-%d could not be loaded, so its groups or transactions are unavailable: %s. "
+                "Without another replica, stop the broker and move folder %s-%d away to reset it",
                 *(self.log.topic, partition, error, self.log.topic, partition),
             )
             self._loaded.pop(partition, None)
@@ -168,7 +168,7 @@ class CoordinatorRuntime(Generic[S]):
         finally:
             loaded.load_task = None
         with contextlib.suppress(NotCoordinator):
-            # Leadership may be lost, and `unload` not called yet.
+            # Leadership may be lost before `unload` is called.
             self._activate(partition, loaded)
 
     def _activate(self, partition: int, loaded: _Loaded[S]) -> None:
@@ -179,7 +179,10 @@ class CoordinatorRuntime(Generic[S]):
     # Operations
 
     def shard(self, partition: int) -> S:
-        """The active shard; NotCoordinator or COORDINATOR_LOAD_IN_PROGRESS when there is none."""
+        """The active shard.
+
+        Raises NotCoordinator or COORDINATOR_LOAD_IN_PROGRESS if there is none.
+        """
         return self._active(partition).shard
 
     def submit(
@@ -188,10 +191,10 @@ class CoordinatorRuntime(Generic[S]):
         handler: Callable[[S, int], Write[T]],
         on_error: Callable[[CoordinatorError], T],
     ) -> T | Promise[T]:
-        """Run a handler; its answer comes now when it is committed now, else as a promise.
+        """Runs a handler. Its response comes immediately if committed, otherwise as a promise.
 
-        Whatever goes wrong becomes an answer through `on_error`: what the handler raises, an
-        append that failed, leadership that was lost while waiting.
+        Any failure becomes a response through `on_error`: an exception of the handler, a failed
+        append, or leadership lost while waiting.
         """
         try:
             loaded = self._active(partition)
@@ -211,7 +214,7 @@ class CoordinatorRuntime(Generic[S]):
         handler: Callable[[S, int], T],
         on_error: Callable[[CoordinatorError], T],
     ) -> T | Promise[T]:
-        """Run a handler that writes nothing; what it saw is committed when the answer comes."""
+        """Runs a read-only handler. Everything it saw is committed when the response comes."""
         try:
             loaded = self._active(partition)
             answer = handler(loaded.shard, self._clock.now_ms())
@@ -222,7 +225,7 @@ class CoordinatorRuntime(Generic[S]):
     def marker(
         self, partition: int, producer_id: int, producer_epoch: int, *, committed: bool
     ) -> None:
-        """A marker was appended to the partition just now, before anything else ran on the loop.
+        """A marker was just appended to the partition, before anything else ran on the loop.
 
         While the partition loads, the marker is found in the log instead.
         """
@@ -240,8 +243,8 @@ class CoordinatorRuntime(Generic[S]):
             raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return loaded
 
-    def _append(self, partition: int, loaded: _Loaded[S], write: Write[Any], now_ms: int) -> None:
-        """All records, or with `atomic=False` as many as went well before the one that failed."""
+    def _append(self, partition: int, loaded: _Loaded[S], write: Write[T], now_ms: int) -> None:
+        """Appends all records, or with `atomic=False` those before the first failure."""
         start, count = 0, len(write.records)
         while start < len(write.records):
             chosen = write.records[start : start + count]
@@ -261,7 +264,7 @@ class CoordinatorRuntime(Generic[S]):
         self,
         partition: int,
         loaded: _Loaded[S],
-        write: Write[Any],
+        write: Write[T],
         chosen: Sequence[Any],
         now_ms: int,
     ) -> None:
@@ -321,12 +324,12 @@ class CoordinatorRuntime(Generic[S]):
                 except TimeoutError:
                     pending.popleft().fail(CoordinatorError(ErrorCode.REQUEST_TIMED_OUT))
                 except CoordinatorError as error:
-                    # Leadership is gone, and with it the hope of all who wait.
+                    # Leadership is lost, so everything that waits fails.
                     while pending:
                         pending.popleft().fail(error)
                 else:
                     if pending[0].end_offset > high_watermark:
-                        # Written, but on too few replicas to promise anything.
+                        # Written, but on too few replicas to be safe.
                         pending.popleft().fail(CoordinatorError(ErrorCode.NOT_ENOUGH_REPLICAS))
                     while pending and pending[0].end_offset <= high_watermark:
                         pending.popleft().succeed()
@@ -338,8 +341,8 @@ class CoordinatorRuntime(Generic[S]):
     def schedule(
         self, partition: int, key: str, delay_ms: float, operation: TimerOperation
     ) -> None:
-        """Run `operation(shard, now_ms) -> Write` on the partition's shard after the delay."""
-        # Clients give delays. One that lies in the past would have its turn before all others.
+        """Runs `operation(shard, now_ms) -> Write` on the partition's shard after the delay."""
+        # Clients set delays. A negative one would run before all others.
         deadline_ms = self._clock.monotonic_ms() + max(0, delay_ms)
         self._timers.schedule((partition, key), deadline_ms, operation)
         if deadline_ms < self._timer_due_ms:
@@ -352,10 +355,10 @@ class CoordinatorRuntime(Generic[S]):
         return (partition, key) in self._timers
 
     def run_timers(self, due_ms: float | None = None) -> None:
-        """Run what is due, or was at that time; tests call this after they moved a virtual clock.
+        """Runs due timers. Tests call this after they advance a virtual clock.
 
-        A timer that sets itself again without delay gets its next turn after all others had
-        theirs: here no more are run than there were at the beginning.
+        A timer that reschedules itself without delay runs again only after all others: a call runs
+        no more timers than there were at its start.
         """
         self._timer_due_ms = float("inf")
         if due_ms is None:
@@ -368,7 +371,7 @@ class CoordinatorRuntime(Generic[S]):
                 (partition, key), operation = due
                 self._run_timer(partition, key, operation)
         finally:
-            # Even when one of them fails in an unforeseen way, the others must have their turn.
+            # Even if one fails unexpectedly, the others must run.
             next_ms = self._timers.next_deadline_ms()
             if next_ms < self._timer_due_ms:
                 self._set_timer(next_ms)
@@ -379,7 +382,7 @@ class CoordinatorRuntime(Generic[S]):
                 return
             times = self._refusals.worth_telling(f"{partition} {error}")
             if times:
-                text = "a timer of %s-%d could not write (%d times by now) and tries again: %s"
+                text = "a timer of %s-%d could not write (%d times by now) and will retry: %s"
                 logger.warning(text, self.log.topic, partition, times, error)
             if not self.is_scheduled(partition, key):
                 self.schedule(partition, key, TIMER_RETRY_MS, operation)

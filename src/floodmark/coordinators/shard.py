@@ -1,9 +1,9 @@
-"""The shape of a coordinator: a shard per partition of the internal topic. PURE.
+"""The structure of a coordinator: one shard per partition of the internal topic. PURE.
 
-A request handler is a function of a shard and the time. It returns a `Write`: the records to append
-and the answer to give once they are safe. It changes no hard state itself: `replay` does, and it is
-the same code that runs when a partition is loaded after a failover. Soft state (timers, clients
-that wait for an answer) may be changed by handlers, because a failover loses it anyway.
+A request handler is a function of a shard and the time. It returns a `Write`: the records to
+append, and the response once they are committed. It does not change hard state itself. `replay`
+does, which also runs when a partition is loaded after a failover. Handlers may change soft state
+(timers, waiting clients), because a failover loses it anyway.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 class Producer(NamedTuple):
-    """Who wrote a transactional batch."""
+    """The producer of a transactional batch."""
 
     producer_id: int
     producer_epoch: int
@@ -27,17 +27,16 @@ class Producer(NamedTuple):
 
 @dataclass(slots=True)
 class Write(Generic[T]):
-    """What a handler decided.
+    """A handler's decision.
 
-    `records` are the shard's own record objects; `shard.encode` makes bytes of them, in one batch.
-    `atomic=False` is for records that stand each for themselves, such as tombstones: what is too
-    large for one batch is appended in several, in order, and when one of them fails those before it
-    have happened.
-    `applied` is called when the records are appended and replayed, committed or not.
-    `then` is called once, when everything is committed (None) or when it failed (why).
-    `replay=False` is for state that the handler had to change already (classic groups).
-    `producer` makes the batch transactional: `replay` keeps its records pending until the marker.
-    `guarded_append` is how such a batch gets into the log: only while its transaction is open.
+    `records` are the shard's own record objects; `shard.encode` turns them into bytes, in one
+    batch. `atomic=False` is for independent records, such as tombstones: if they are too large for
+    one batch, they are appended in several, in order, and a failure does not undo the earlier ones.
+    `applied` is called once the records are appended and replayed, committed or not. `then` is
+    called once, when everything is committed (None) or has failed (the reason). `replay=False` is
+    for state that the handler has already changed (classic groups). `producer` makes the batch
+    transactional: `replay` keeps its records pending until the marker. `guarded_append` appends
+    such a batch, but only while its transaction is open.
     """
 
     answer: T
@@ -54,26 +53,26 @@ class Shard(Protocol[R]):
     """The state of one partition of the internal topic."""
 
     def encode(self, record: R) -> tuple[bytes, bytes | None]:
-        """Key and value; no value is a tombstone."""
+        """Key and value. Without a value it is a tombstone."""
 
     def decode(self, key: bytes, value: bytes | None) -> R | None:
-        """The way back, when loading; None for records that a newer version wrote."""
+        """The inverse, for loading. None for records written by newer versions."""
 
     def replay(self, record: R, offset: int, producer: Producer | None) -> None:
-        """Change the hard state; nothing else does."""
+        """Changes the hard state; nothing else does."""
 
     def end_transaction(self, producer: Producer, *, committed: bool) -> None:
         """A marker in the log ends the producer's transaction here."""
 
     def loaded(self, now_ms: int) -> None:
-        """All of the log has been replayed: set timers."""
+        """The whole log has been replayed: sets timers."""
 
     def unloaded(self) -> None:
-        """Leadership moved away: answer whoever still waits. Timers are dropped by the runtime."""
+        """Leadership is lost: responds to waiting requests. The runtime drops the timers."""
 
 
 TimerOperation: TypeAlias = Callable[[Any, int], Write[Any]]
-"""Runs as a handler does: shard and now_ms in, a `Write` out."""
+"""Runs like a handler: takes the shard and now_ms, and returns a `Write`."""
 
 
 class Timers(Protocol):

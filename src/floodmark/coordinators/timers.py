@@ -1,8 +1,8 @@
-"""Deadlines of many keys in one heap. CORE: time is given.
+"""Deadlines of many keys in one heap. CORE: the caller passes the time.
 
-Used by `coordinators.runtime`. A heartbeat moves a session's deadline back far more often than a
-session ends, so moving back only notes the new deadline; the heap entry is corrected when its old
-time comes.
+Used by `coordinators.runtime`. Heartbeats postpone a session's deadline far more often than a
+session ends. So postponing only records the new deadline, and the heap entry is corrected when its
+old time comes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ V = TypeVar("V")
 _NEVER = float("inf")
 
 _SWEEP_AT_LEAST = 256
-"""Cancelled timers stay in the heap until their time comes; a small heap is not worth a sweep."""
+"""Cancelled timers stay in the heap until their time comes. A small heap is not worth a sweep."""
 
 
 class _Entry(Generic[K, V]):
@@ -62,13 +62,13 @@ class TimerQueue(Generic[K, V]):
             entry.value = None
 
     def next_deadline_ms(self) -> float:
-        """Not later than the earliest deadline, and infinite when there is none."""
+        """Not later than the earliest deadline; infinite if there is none."""
         while self._heap and self._heap[0][2].value is None:
             heappop(self._heap)
         return self._heap[0][0] if self._heap else _NEVER
 
     def pop_due(self, now_ms: float) -> tuple[K, V] | None:
-        """One timer whose time has come, the earliest first."""
+        """One due timer, the earliest first."""
         heap = self._heap
         while heap and heap[0][0] <= now_ms:
             entry = heappop(heap)[2]

@@ -1,7 +1,7 @@
-"""The server's assignors, `uniform` and `range` (KIP-848). PURE.
+"""The server-side assignors, `uniform` and `range` (KIP-848). PURE.
 
-Called by `consumer.py` when a group's epoch moved. Both give the same answer for the same input, in
-whatever order it comes.
+Called by `consumer.py` when a group's epoch has changed. Both are deterministic and independent of
+the input order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Target = dict[str, dict[UUID, set[int]]]
 
 
 class MemberSpec(NamedTuple):
-    """What an assignor knows of a member: its subscription and what it was to have so far."""
+    """What an assignor knows about a member: its subscription and previous target."""
 
     instance_id: str | None
     topic_ids: frozenset[UUID]
@@ -25,8 +25,10 @@ class MemberSpec(NamedTuple):
 
 
 def assign_range(members: Mapping[str, MemberSpec], sizes: Mapping[UUID, int]) -> Target:
-    """Of each topic everybody gets a range, in the order of instance ids and member ids: topics of
-    equal size are then split alike, so that their partitions can be joined."""
+    """Gives each member a range of each topic, ordered by instance id and member id.
+
+    Topics of equal size are split the same way, so that their partitions can be joined.
+    """
     order = sorted(members, key=lambda m: (members[m].instance_id is None, _name(members, m)))
     target: Target = {member_id: {} for member_id in members}
     for topic_id, size in sizes.items():
@@ -44,7 +46,7 @@ def assign_range(members: Mapping[str, MemberSpec], sizes: Mapping[UUID, int]) -
 
 
 def assign_uniform(members: Mapping[str, MemberSpec], sizes: Mapping[UUID, int]) -> Target:
-    """Everybody gets the same number, and keeps what it had as far as that allows."""
+    """Gives each member the same number of partitions, and moves as few as possible."""
     balance = _Balance(members, sizes)
     if len({spec.topic_ids for spec in members.values()}) == 1:
         balance.release_above_quota()
@@ -62,7 +64,7 @@ ASSIGNORS: Mapping[str, Callable[[Mapping[str, MemberSpec], Mapping[UUID, int]],
 
 
 class _Balance:
-    """An assignment in the making, with loads and owners kept beside it."""
+    """An assignment in progress, with loads and owners."""
 
     def __init__(self, members: Mapping[str, MemberSpec], sizes: Mapping[UUID, int]) -> None:
         self._order = sorted(members)
@@ -98,7 +100,7 @@ class _Balance:
             del self.target[member_id][topic_id]
 
     def release_above_quota(self) -> None:
-        """With one subscription for all, who has most may keep the extra partitions."""
+        """With one subscription for all, the members with most may keep the extra partitions."""
         total = sum(self._sizes[topic_id] for topic_id in self._subscribers)
         quota, extra = divmod(total, len(self._order))
         for member_id in sorted(self._order, key=lambda m: (-self._load[m], m)):
@@ -114,7 +116,7 @@ class _Balance:
                     surplus -= 1
 
     def assign_free(self) -> None:
-        """Topics with few subscribers first: they have the least choice."""
+        """Starts with topics that have few subscribers, because they have the least choice."""
         topics = sorted(self._subscribers, key=lambda t: (len(self._subscribers[t]), t))
         for topic_id in topics:
             free = [p for p in range(self._sizes[topic_id]) if (topic_id, p) not in self._owner]
@@ -126,8 +128,10 @@ class _Balance:
                 heapreplace(heap, (load + 1, member_id))
 
     def level(self) -> None:
-        """Move partitions from who has two more than another that could have them. Every move
-        makes the sum of squares smaller, so this ends."""
+        """Moves partitions from a member that has two more than another eligible one.
+
+        Every move reduces the sum of squares, so this terminates.
+        """
         moved = True
         while moved:
             moved = False

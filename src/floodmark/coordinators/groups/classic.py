@@ -1,16 +1,16 @@
-"""SyncGroup, Heartbeat and LeaveGroup to a classic group, and its end. PURE.
+"""SyncGroup, Heartbeat and LeaveGroup for classic groups, and deleting them. PURE.
 
-Called by `shard.py`, which knows whether a group is a classic one.
+Called by `shard.py`, which knows whether a group is a classic one. JoinGroup is in
+`classic_join.py`.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 from floodmark.coordinators.client_errors import client_code
 from floodmark.coordinators.groups.classic_group import ClassicGroup, ClassicMember, SyncReply
 from floodmark.coordinators.groups.classic_join import UNKNOWN_MEMBER, ClassicJoin
 from floodmark.coordinators.groups.classic_rebalance import NOTHING, ClassicRebalance
+from floodmark.coordinators.groups.group_kinds import Groups
 from floodmark.coordinators.groups.settings import Surroundings
 from floodmark.coordinators.groups.states import ClassicState
 from floodmark.coordinators.ports import CoordinatorError
@@ -29,9 +29,9 @@ from floodmark.wire.messages.sync_group import SyncGroupRequest, SyncGroupRespon
 
 
 class ClassicGroups:
-    """`groups` is the shard's own dictionary; consumer groups in it are left alone here."""
+    """`groups` is the shard's own dictionary. Consumer groups in it are ignored here."""
 
-    def __init__(self, groups: dict[str, Any], timers: Timers, surroundings: Surroundings) -> None:
+    def __init__(self, groups: Groups, timers: Timers, surroundings: Surroundings) -> None:
         self.rebalance = ClassicRebalance(groups, timers, surroundings)
         self.join = ClassicJoin(self.rebalance).join
 
@@ -68,7 +68,7 @@ class ClassicGroups:
         assignments = {item.member_id: item.assignment for item in request.assignments}
 
         def done(error: CoordinatorError | None) -> None:
-            # Somebody may have joined while this was being committed: then it is of no use.
+            # If a member joined while this was being committed, it is outdated.
             if (
                 group.state is not ClassicState.COMPLETING_REBALANCE
                 or group.generation_id != request.generation_id
@@ -122,21 +122,21 @@ class ClassicGroups:
         return answer
 
     def keep_session(self, group: ClassicGroup, member_id: str, now_ms: int) -> None:
-        """An offset commit is a sign of life too; it counts when the session would end."""
+        """An offset commit is also a sign of life. It counts when the session would end."""
         if group.state in (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE):
             member = group.members.get(member_id)
             if member is not None:
                 member.committed_ms = now_ms
 
     def start_sessions(self, group: ClassicGroup, now_ms: int) -> None:
-        """After loading: all members have a full session to find the new coordinator."""
+        """After loading, all members get a full session to find the new coordinator."""
         for member in group.members.values():
             self.rebalance.renew_session(group, member)
         if len(group.members) > self.rebalance.surroundings.settings.max_size:
             self.rebalance.prepare_rebalance(group, now_ms)
 
     def forget(self, group: ClassicGroup, error_code: ErrorCode, now_ms: int) -> None:
-        """The group leaves this broker: whoever waits is told why."""
+        """The group leaves this broker: members that wait learn why."""
         for member in list(group.members.values()):
             group.answer_join(
                 member, JoinGroupResponse(error_code=error_code, member_id=member.member_id)
@@ -146,7 +146,7 @@ class ClassicGroups:
 
 
 def describe_classic(group: ClassicGroup) -> DescribedGroup:
-    """Subscriptions are shown once they mean something: when the group is stable."""
+    """Shows subscriptions only once the group is stable."""
     is_stable = group.state is ClassicState.STABLE
     return DescribedGroup(
         group_id=group.group_id,
@@ -176,5 +176,5 @@ def _check_generation(group: ClassicGroup, generation_id: int) -> None:
 
 
 def _differs(asked: str | None, actual: str | None) -> bool:
-    """Clients before SyncGroup v5 say nothing of the protocol."""
+    """Clients before SyncGroup v5 do not name the protocol."""
     return asked is not None and actual is not None and asked != actual

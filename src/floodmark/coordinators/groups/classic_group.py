@@ -1,7 +1,7 @@
-"""A classic group and its members: what they are, and small steps on them. PURE.
+"""A classic group and its members: state and small steps on it. PURE.
 
-The rules of when to take which step are in `classic.py`. A group counts how many members wait for
-their JoinGroup answer and how many support each protocol, because both are asked at every join.
+`classic.py` decides when to take which step. A group counts the members that wait for their
+JoinGroup response and the support for each protocol, because every join needs both.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SyncReply: TypeAlias = Callable[[SyncGroupResponse], None]
 
 
 class ClassicMember:
-    """`join_reply` and `sync_reply` are set while the member waits for those answers."""
+    """`join_reply` and `sync_reply` are set while the member waits for those responses."""
 
     __slots__ = (
         "assignment",
@@ -81,13 +81,16 @@ class ClassicMember:
         return b""
 
     def vote(self, candidates: set[str]) -> str:
-        """The member's own favourite among the protocols that all members support."""
+        """The member's favourite among the protocols that all members support."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     @property
     def is_excused(self) -> bool:
-        """While it waits for an answer a member cannot send heartbeats. A new one is not excused,
-        so that clients which gave up and joined again do not stay for ever."""
+        """While it waits for a response, a member cannot send heartbeats.
+
+        A new one is not excused, so that clients that gave up and joined again do not leave dead
+        members behind.
+        """
         return not self.is_new and (self.join_reply is not None or self.sync_reply is not None)
 
 
@@ -139,7 +142,7 @@ class ClassicGroup:
         self.subscribed_topics: frozenset[str] | None = None
         self.new_member_added = False
 
-    # What it is
+    # State
 
     @property
     def is_empty(self) -> bool:
@@ -171,7 +174,7 @@ class ClassicGroup:
         return len(self.members) == self.waiting_joins and not self.pending_joins
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """A consumer group whose subscriptions cannot be read counts as subscribed to all."""
+        """A consumer group with unreadable subscriptions counts as subscribed to all topics."""
         if self.subscribed_topics is None:
             return self.is_consumer_protocol
         return topic in self.subscribed_topics
@@ -201,7 +204,7 @@ class ClassicGroup:
         if member.instance_id is not None:
             invariant(
                 member.instance_id not in self.static_members,
-                f"instance {member.instance_id} is in group {self.group_id} already",
+                f"instance {member.instance_id} is already in group {self.group_id}",
             )
             self.static_members[member.instance_id] = member.member_id
         if not self.members:
@@ -241,8 +244,7 @@ class ClassicGroup:
         self._await_join(member, reply)
 
     def replace_static(self, instance_id: str, old_id: str, new_id: str) -> ClassicMember:
-        """A restarted static member takes the place of its former self, whose requests are fenced
-        (KIP-345)."""
+        """A restarted static member replaces its former self, which is fenced (KIP-345)."""
         old = self.members[old_id]
         self.answer_join(
             old, JoinGroupResponse(member_id=old_id, error_code=ErrorCode.FENCED_INSTANCE_ID)
@@ -306,7 +308,7 @@ class ClassicGroup:
         self.state_timestamp_ms = now_ms
 
     def elect_joined_leader(self) -> bool:
-        """A leader that did not join again is replaced by one who did; False when nobody did."""
+        """Replaces a leader that did not rejoin by a member that did. False if nobody did."""
         if self.leader_id is None:
             return False
         leader = self.members.get(self.leader_id)
@@ -319,7 +321,7 @@ class ClassicGroup:
         return False
 
     def select_protocol(self) -> str:
-        """Members vote for their favourite of the common ones; the first with most votes wins."""
+        """Members vote for their favourite common protocol. The first with the most votes wins."""
         size = len(self.members)
         candidates = {name for name, count in self.supported_protocols.items() if count == size}
         votes: dict[str, int] = {}
@@ -338,9 +340,9 @@ class ClassicGroup:
         self.pending_syncs.clear()
 
     def read_subscriptions(self) -> frozenset[str] | None:
-        """The topics of all members; None when this is no consumer group or cannot be read.
+        """The topics of all members; None if this is not a consumer group, or they are unreadable.
 
-        Version 0 is a prefix of all versions, so that is how every subscription is read.
+        Version 0 is a prefix of all versions, so every subscription is read as version 0.
         """
         if not self.is_consumer_protocol:
             return None
@@ -360,7 +362,7 @@ class ClassicGroup:
     # Messages
 
     def join_response(self, member_id: str) -> JoinGroupResponse:
-        """What a member learns of the generation; the leader alone is shown all members."""
+        """What a member learns of the generation. Only the leader sees all members."""
         return JoinGroupResponse(
             generation_id=self.generation_id,
             protocol_type=self.protocol_type,

@@ -1,14 +1,14 @@
-"""Members of the classic protocol inside a consumer group: JoinGroup to LeaveGroup (KIP-848). PURE.
+"""Classic-protocol members in a consumer group: JoinGroup to LeaveGroup (KIP-848). PURE.
 
-A join is a heartbeat in other words: the coordinator assigns, nobody leads, the generation is the
-member epoch, and SyncGroup fetches what the member was given.
+A join works like a heartbeat: the coordinator assigns, nobody leads, the generation is the member
+epoch, and SyncGroup fetches the member's assignment.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TypeVar
 
 from floodmark.coordinators.client_errors import client_code
 from floodmark.coordinators.groups import consumer_records as records_of
@@ -45,6 +45,7 @@ from floodmark.coordinators.groups.embedded_protocol import (
     write_assignment,
 )
 from floodmark.coordinators.groups.errors import unknown_member
+from floodmark.coordinators.groups.group_kinds import Groups
 from floodmark.coordinators.groups.migration import (
     can_downgrade,
     check_upgrade,
@@ -71,11 +72,13 @@ from floodmark.wire.messages.sync_group import (
 )
 from floodmark.wire.schema import WireError
 
+T = TypeVar("T")
 
-class ConsumerGroups:
+
+class ClassicInConsumer:
     def __init__(
         self,
-        groups: dict[str, Any],
+        groups: Groups,
         timers: Timers,
         surroundings: Surroundings,
         classic: ClassicGroups,
@@ -88,7 +91,7 @@ class ConsumerGroups:
     # Moving between the protocols
 
     def upgrade(self, group: ClassicGroup) -> tuple[ConsumerGroup, list[GroupRecord]]:
-        """Whoever waits in the classic rebalance is told to join again, into the new group."""
+        """Members that wait in the classic rebalance are told to rejoin, into the new group."""
         check_upgrade(group, self._surroundings.settings)
         consumer, records = upgraded(group, self._surroundings.image)
         for waiting in list(group.members.values()):
@@ -100,8 +103,8 @@ class ConsumerGroups:
         return consumer, records
 
     def remove(
-        self, members: list[ConsumerMember], group: ConsumerGroup, answer: Any, now_ms: int
-    ) -> Write[Any]:
+        self, members: list[ConsumerMember], group: ConsumerGroup, answer: T, now_ms: int
+    ) -> Write[T]:
         leaving = {member.member_id for member in members}
         rest = [m for m in group.members.values() if m.member_id not in leaving]
         if not members or not can_downgrade(rest, self._surroundings.settings):
@@ -113,7 +116,7 @@ class ConsumerGroups:
     def _becomes_classic(
         self, group: ConsumerGroup, now_ms: int, *, rebalance: bool
     ) -> Callable[[], None]:
-        """What is left to do once the records of the move are replayed."""
+        """The remaining steps once the records of the move are replayed."""
         group_id, member_ids = group.group_id, list(group.members)
 
         def applied() -> None:
@@ -187,8 +190,7 @@ class ConsumerGroups:
             check_not_fenced(change.member, member_id, instance_id)
 
     def _replaces_last_consumer(self, change: Change) -> bool:
-        """A static member came back with the classic protocol, and nobody speaks the new one any
-        more."""
+        """Whether a static member returned with the classic protocol and only such ones remain."""
         old = change.group.static_member(change.updated.instance_id)
         if old is None or old.classic is not None:
             return False
@@ -263,8 +265,10 @@ class ConsumerGroups:
     def heartbeat(
         self, group: ConsumerGroup, request: HeartbeatRequest
     ) -> Write[HeartbeatResponse]:
-        """The member has to join again when there is a newer assignment, when it has partitions to
-        give up, and when those that it waits for are free."""
+        """Tells the member to rejoin if it has something to learn or to do.
+
+        That is a newer assignment, partitions to give up, or awaited partitions that are free now.
+        """
         member = self._classic_member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
         classic = member.classic or ClassicMetadata(0, ())
@@ -285,7 +289,7 @@ class ConsumerGroups:
     def leave_classic(
         self, group: ConsumerGroup, request: LeaveGroupRequest, now_ms: int
     ) -> Write[LeaveGroupResponse]:
-        """Any member, of either protocol, can be removed this way."""
+        """Removes members of either protocol."""
         leaving: dict[str, ConsumerMember] = {}
         answers: list[MemberResponse] = []
         for identity in request.members:

@@ -1,6 +1,6 @@
-"""JoinGroup to a classic group: who may join, and what joining sets in motion. PURE.
+"""JoinGroup for classic groups: who may join, and what a join starts. PURE.
 
-The first half of the classic protocol; `classic_rebalance.py` has the machinery that it starts.
+The first half of the classic protocol. `classic_rebalance.py` has the rebalance it starts.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ UNKNOWN_MEMBER = ""
 ID_SUFFIX_BYTES = 37
 """A dash and a UUID."""
 MEMBER_ID_REQUIRED_SINCE = 4
-"""JoinGroup v4: a client without a member id is given one first (KIP-394)."""
+"""JoinGroup v4: a client without a member id gets one first (KIP-394)."""
 SKIP_ASSIGNMENT_SINCE = 9
-"""JoinGroup v9: a restarted static leader is told that it need not assign (KIP-814)."""
+"""JoinGroup v9: a restarted static leader learns that it need not assign (KIP-814)."""
 
 
 def refused(error_code: ErrorCode, member_id: str = UNKNOWN_MEMBER) -> JoinGroupResponse:
@@ -38,18 +38,18 @@ def refused(error_code: ErrorCode, member_id: str = UNKNOWN_MEMBER) -> JoinGroup
 
 
 def protocols_of(request: JoinGroupRequest) -> Protocols:
-    """In the member's order of preference; a name that stands twice counts once."""
+    """In the member's order of preference. Duplicate names count once."""
     by_name = {protocol.name: protocol.metadata for protocol in reversed(request.protocols)}
     return tuple((name, by_name[name]) for name in dict.fromkeys(p.name for p in request.protocols))
 
 
 def id_prefix(client: Client, request: JoinGroupRequest) -> str:
-    """What a new member id begins with."""
+    """The prefix of a new member id."""
     return client.client_id if request.group_instance_id is None else request.group_instance_id
 
 
 def leaves_room_for_id(client: Client, request: JoinGroupRequest) -> bool:
-    """A member id is a string like others: one that is too long could be neither told nor kept."""
+    """Whether a member id fits into a protocol string. A longer one could not be sent or stored."""
     return len(id_prefix(client, request).encode()) <= MAX_STRING_BYTES - ID_SUFFIX_BYTES
 
 
@@ -87,7 +87,7 @@ class ClassicJoin:
         return write
 
     def _write_new_group(self, group: ClassicGroup, reply: JoinReply, now_ms: int) -> Write[None]:
-        """A group is on record from its first request on; what is not, is no group."""
+        """A group is stored from its first request on. Without a record, it does not exist."""
 
         def done(error: CoordinatorError | None) -> None:
             if error is None:
@@ -103,8 +103,10 @@ class ClassicJoin:
         return Write(None, [group_metadata(group.group_id, value)], then=done, replay=False)
 
     def _has_room_for(self, group: ClassicGroup, member_id: str) -> bool:
-        """While members join again, those who already wait count, so that the last to come are
-        refused when the limit was lowered."""
+        """While members rejoin, only those that already wait count.
+
+        So the last ones are refused if the limit was lowered.
+        """
         max_size = self._rebalance.surroundings.settings.max_size
         member = group.members.get(member_id)
         if group.is_preparing:
@@ -151,7 +153,7 @@ class ClassicJoin:
             reply(refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id))
             return NOTHING
         if member_id in group.pending_joins and request.group_instance_id is not None:
-            # Ids are given in advance to dynamic members only; Kafka has no better word for it.
+            # Only dynamic members get ids in advance. Kafka has no better code for this.
             reply(refused(ErrorCode.UNKNOWN_SERVER_ERROR))
             return NOTHING
         if member_id in group.pending_joins:
@@ -174,8 +176,10 @@ class ClassicJoin:
 
     @staticmethod
     def _is_no_news(group: ClassicGroup, member: ClassicMember, request: JoinGroupRequest) -> bool:
-        """A member that missed its answer gets it again; but a leader that joins a stable group
-        wants a rebalance, since topics may have changed."""
+        """Whether to repeat the last response, for a member that missed it.
+
+        A leader that rejoins a stable group wants a rebalance, because topics may have changed.
+        """
         if group.is_preparing:
             return False
         if group.state is ClassicState.STABLE and member.member_id == group.leader_id:
@@ -205,7 +209,7 @@ class ClassicJoin:
         if group.is_preparing and group.previous_state is ClassicState.EMPTY:
             group.new_member_added = True
         group.add(member, reply)
-        # Its session cannot run while it waits: it does not know its member id yet.
+        # It cannot keep a session while it waits, because it does not know its member id yet.
         self._rebalance.expect_heartbeat(
             group.group_id, member_id, CLASSIC_NEW_MEMBER_JOIN_TIMEOUT_MS
         )
@@ -246,8 +250,8 @@ class ClassicJoin:
             if client.api_version >= SKIP_ASSIGNMENT_SINCE:
                 response.skip_assignment = group.leader_id == new_id
             else:
-                # Old clients would assign if they were told that they lead; the name of the
-                # former leader keeps them followers.
+                # Old clients would assign if told that they lead. Naming the former leader keeps
+                # them followers.
                 response.members = []
                 response.leader = old_leader or ""
             group.answer_join(member, response)

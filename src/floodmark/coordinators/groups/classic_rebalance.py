@@ -1,15 +1,14 @@
-"""The rebalance of a classic group: join phase, sync phase, and who is expelled when. PURE.
+"""The rebalance of a classic group: join phase, sync phase, and expelling members. PURE.
 
 `classic_join.py` and `classic.py` start it on requests, timers on silence. A classic group changes
-in memory while its members join; what is written is each generation with its assignment, so a
-failover finds the last stable generation and its members join again.
+in memory while its members join. Each generation is stored with its assignment, so after a failover
+the last stable generation is found and its members rejoin.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from floodmark.coordinators.groups.classic_group import ClassicGroup, ClassicMember
+from floodmark.coordinators.groups.group_kinds import Groups
 from floodmark.coordinators.groups.settings import Surroundings
 from floodmark.coordinators.groups.states import ClassicState
 from floodmark.coordinators.groups.timer_keys import timer_key
@@ -21,14 +20,14 @@ from floodmark.wire.messages.sync_group import SyncGroupResponse
 NOTHING: Write[None] = Write(None)
 
 NOBODY_CAME_RETRY_MS = 500
-"""When only absent static members are left, they are waited for in steps of their rebalance
-timeout until their sessions end. That timeout is the client's, and may be nothing at all."""
+"""If only absent static members are left, the group waits in steps of their rebalance timeout until
+their sessions end. Clients set that timeout, and it may be zero."""
 
 
 class ClassicRebalance:
-    """`groups` is the shard's own dictionary; consumer groups in it are left alone here."""
+    """`groups` is the shard's own dictionary. Consumer groups in it are ignored here."""
 
-    def __init__(self, groups: dict[str, Any], timers: Timers, surroundings: Surroundings) -> None:
+    def __init__(self, groups: Groups, timers: Timers, surroundings: Surroundings) -> None:
         self.groups = groups
         self.timers = timers
         self.surroundings = surroundings
@@ -73,7 +72,7 @@ class ClassicRebalance:
         return self._complete_when_preparing(group, now_ms)
 
     def remove_member(self, group: ClassicGroup, member_id: str) -> None:
-        """A member that still waits for its join learns that it has to start again."""
+        """A member that still waits for its join learns that it must start over."""
         self.timers.cancel(self.heartbeat_key(group.group_id, member_id))
         member = group.members.get(member_id)
         if member is not None:
@@ -99,7 +98,7 @@ class ClassicRebalance:
         is_first = group.state is ClassicState.EMPTY
         group.transition(ClassicState.PREPARING_REBALANCE, now_ms)
         if is_first:
-            # Members of a new group tend to come together: wait for more, but not for ever.
+            # Members of a new group tend to arrive together: wait for more, but not forever.
             delay_ms = self.surroundings.settings.initial_rebalance_delay_ms
             self._delay_first(group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
             return NOTHING
@@ -109,7 +108,7 @@ class ClassicRebalance:
         return NOTHING
 
     def complete_if_all_joined(self, group: ClassicGroup, now_ms: int) -> Write[None]:
-        """Not in a first rebalance: there only the delay decides."""
+        """Not in the first rebalance, where only the delay counts."""
         if group.previous_state is ClassicState.EMPTY:
             return NOTHING
         return self._complete_when_preparing(group, now_ms)
@@ -120,7 +119,7 @@ class ClassicRebalance:
         return NOTHING
 
     def _delay_first(self, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
-        def operation(_: Any, now_ms: int) -> Write[None]:
+        def operation(_: object, now_ms: int) -> Write[None]:
             if self.find(group.group_id) is not group or not group.is_preparing:
                 return NOTHING
             if group.new_member_added and remaining_ms:
@@ -135,8 +134,8 @@ class ClassicRebalance:
         self.timers.schedule(self._join_key(group), delay_ms, operation)
 
     def _complete_join_later(self, group: ClassicGroup, at_least_ms: int = 0) -> None:
-        def operation(_: Any, now_ms: int) -> Write[None]:
-            # A timer runs again when its record was not taken; the join itself was completed then.
+        def operation(_: object, now_ms: int) -> Write[None]:
+            # A timer runs again if its record was not appended; the join was completed by then.
             if self.find(group.group_id) is not group or not group.is_preparing:
                 return NOTHING
             return self._complete_join(group, now_ms)
@@ -148,7 +147,7 @@ class ClassicRebalance:
         self.timers.cancel(self._join_key(group))
         late = [m for m in group.members.values() if m.join_reply is None]
         for member in late:
-            # Static members may come back within their session: they keep their place.
+            # Static members may return within their session, so they keep their place.
             if member.instance_id is None:
                 self.remove_member(group, member.member_id)
         if not group.elect_joined_leader() and group.members:
@@ -174,7 +173,7 @@ class ClassicRebalance:
     def _expect_syncs(self, group: ClassicGroup) -> None:
         generation_id = group.generation_id
 
-        def operation(_: Any, now_ms: int) -> Write[None]:
+        def operation(_: object, now_ms: int) -> Write[None]:
             if self.find(group.group_id) is not group or generation_id != group.generation_id:
                 return NOTHING
             if not group.pending_syncs or not group.can_rebalance:
@@ -191,7 +190,7 @@ class ClassicRebalance:
             self.timers.cancel(self._sync_key(group))
 
     def assign(self, group: ClassicGroup, assignments: dict[str, bytes], now_ms: int) -> None:
-        """The assignment is committed: everybody who waits for it gets it."""
+        """The assignment is committed: sends it to every member that waits for it."""
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
         for member in list(group.members.values()):
@@ -211,14 +210,17 @@ class ClassicRebalance:
         self.rebalance_or_complete(group, now_ms)
 
     def _cancel_syncs(self, group: ClassicGroup, error_code: ErrorCode) -> None:
-        """Kafka forgets the assignments here. Cooperative members consume what they had until they
-        get another, so a group that moves to the consumer protocol now has to know it."""
+        """Keeps the assignments, unlike Kafka.
+
+        Cooperative members consume their old ones until they get others, and a group that moves to
+        the consumer protocol must know them.
+        """
         for member in list(group.members.values()):
             self._answer_sync(group, member, SyncGroupResponse(error_code=error_code))
 
     def _answer_sync(
         self, group: ClassicGroup, member: ClassicMember, response: SyncGroupResponse
     ) -> None:
-        """A session that ended while the member was excused must run again from here."""
+        """A session that ended while the member was excused must restart here."""
         if group.answer_sync(member, response):
             self.renew_session(group, member)

@@ -1,4 +1,4 @@
-"""Who sends a request to the group coordinator. PURE."""
+"""The sender of a request to the group coordinator. PURE."""
 
 from __future__ import annotations
 

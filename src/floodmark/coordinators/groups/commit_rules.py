@@ -1,4 +1,4 @@
-"""Who may commit and fetch offsets of a group, and with which error it is refused. PURE."""
+"""Who may commit and fetch a group's offsets, and the errors for those who may not. PURE."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.offset_commit import OffsetCommitRequest
 
 MEMBER_EPOCHS_SINCE = 9
-"""OffsetCommit v9: members of the new protocol commit, and a group that is gone is told so."""
+"""OffsetCommit v9: for members of the new protocol. A missing group is reported as such."""
 
 
 def check_simple_commit(api_version: int, request: OffsetCommitRequest) -> None:
-    """To a group that does not exist: only without a generation."""
+    """For a group that does not exist: allowed only without a generation."""
     if request.generation_id_or_member_epoch < 0:
         return
     if api_version >= MEMBER_EPOCHS_SINCE:
@@ -35,10 +35,10 @@ def commit_check(
     *,
     api_version: int | None = None,
 ) -> PartitionCheck | None:
-    """Raises when the commit is refused; else returns what each partition has to pass.
+    """Raises if the commit is refused. Otherwise returns the check for each partition.
 
-    No `api_version` means a transaction. Without a generation it is an administrator, or a consumer
-    that assigns partitions to itself: they may commit while the group is empty.
+    Without `api_version` it is transactional. Without a generation it comes from an administrator
+    or a consumer with manual assignment, who may commit while the group is empty.
     """
     if generation_id < 0 and group.is_empty:
         return None
@@ -86,7 +86,7 @@ def _consumer_check(
         raise _stale(member, in_transaction)
 
     def check(topic_id: UUID, partition: int) -> None:
-        """An older epoch is good enough for a partition that the member has had since then."""
+        """An older epoch is fine for a partition the member has held since then."""
         assignment_epoch = member.assignment_epoch_of(topic_id, partition)
         if assignment_epoch is None or member_epoch < assignment_epoch:
             raise _stale(member, in_transaction)
@@ -95,7 +95,7 @@ def _consumer_check(
 
 
 def check_fetch(group: ConsumerGroup, member_id: str | None, member_epoch: int) -> None:
-    """Whoever does not say who it is may look."""
+    """Requests without a member id may read."""
     if member_id is None and member_epoch < 0:
         return
     member = group.member(member_id or "")

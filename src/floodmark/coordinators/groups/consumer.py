@@ -1,15 +1,15 @@
-"""ConsumerGroupHeartbeat: joining, staying in and leaving a group of the new protocol. PURE.
+"""ConsumerGroupHeartbeat: join, stay in and leave a group of the new protocol. PURE.
 
-Called by `shard.py`. One heartbeat does everything: it updates the member, moves the group's epoch
-when the subscription or the topics changed, computes a new target assignment, and takes the member
-one step closer to it. Nothing is changed here; the records that are returned change it by replay.
+Called by `shard.py`. One heartbeat does everything: it updates the member, raises the group epoch
+if the subscription or the topics changed, computes a new target assignment, and moves the member
+one step closer to it. Nothing changes here: replaying the returned records does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TypeVar
 from uuid import UUID
 
 from floodmark.coordinators.groups import consumer_records as records_of
@@ -28,6 +28,7 @@ from floodmark.coordinators.groups.consumer_member import (
 )
 from floodmark.coordinators.groups.consumer_timers import ConsumerTimers, Remove
 from floodmark.coordinators.groups.errors import unknown_member
+from floodmark.coordinators.groups.group_kinds import Groups
 from floodmark.coordinators.groups.reconcile import Reconciliation
 from floodmark.coordinators.groups.records import GroupRecord
 from floodmark.coordinators.groups.settings import Surroundings
@@ -49,9 +50,11 @@ from floodmark.wire.messages.consumer_group_heartbeat import (
     ResponseTopicPartitions,
 )
 
+T = TypeVar("T")
+
 
 class Change:
-    """One request's view of a group: as it is, plus what the request changes so far."""
+    """One request's view of a group: its current state plus the changes so far."""
 
     __slots__ = (
         "group",
@@ -84,10 +87,10 @@ class Change:
 
 
 class ConsumerHeartbeats:
-    """`remove` is called for members that leave; it may turn the group into a classic one."""
+    """Calls `remove` for members that leave, which may turn the group into a classic one."""
 
     def __init__(
-        self, groups: dict[str, Any], timers: Timers, surroundings: Surroundings, remove: Remove
+        self, groups: Groups, timers: Timers, surroundings: Surroundings, remove: Remove
     ) -> None:
         self._groups = groups
         self._surroundings = surroundings
@@ -102,7 +105,7 @@ class ConsumerHeartbeats:
         request: ConsumerGroupHeartbeatRequest,
         now_ms: int,
     ) -> Write[ConsumerGroupHeartbeatResponse]:
-        """`records` holds what made the group out of a classic one, when that happened."""
+        """`records` holds the conversion from a classic group, if there was one."""
         change = Change(group, records)
         member_id = request.member_id or self._surroundings.new_uuid()
         self.check_room(group, member_id)
@@ -129,8 +132,8 @@ class ConsumerHeartbeats:
             request.member_epoch == 0
             or _is_full(request)
             or before != change.updated.assigned
-            # Kafka says once what is to be given up. If the client did not wait for that answer
-            # (librdkafka waits 5 s), the group would hang until the rebalance timeout.
+            # Kafka names the partitions to give up only once. If the client did not wait for that
+            # response (librdkafka waits 5 s), the group would hang until the rebalance timeout.
             or change.updated.pending_revocation
         ):
             response.assignment = _assignment_message(change.updated)
@@ -149,7 +152,7 @@ class ConsumerHeartbeats:
         check_not_fenced(member, member_id, instance_id)
         if request.member_epoch != LEFT_FOR_A_WHILE:
             return self._remove([member], group, response, now_ms)
-        # It will be back: its partitions are kept for it.
+        # It will return: its partitions are kept for it.
         absent = replace(
             member,
             member_epoch=LEFT_FOR_A_WHILE,
@@ -158,7 +161,7 @@ class ConsumerHeartbeats:
         )
         return Write(response, [records_of.current_assignment(group.group_id, absent)])
 
-    # The member
+    # Members
 
     def check_room(self, group: ConsumerGroup, member_id: str) -> None:
         limit = self._surroundings.settings.consumer_max_size
@@ -193,7 +196,7 @@ class ConsumerHeartbeats:
     def take_static_place(
         self, change: Change, member_id: str, instance_id: str, *, is_classic: bool
     ) -> None:
-        """A static member joins: a new one, or one that takes the place of its former self."""
+        """A static member joins: a new one, or one that replaces its former self."""
         group = change.group
         old = group.static_member(instance_id)
         if old is None:
@@ -218,7 +221,7 @@ class ConsumerHeartbeats:
     # The group
 
     def apply_update(self, change: Change, now_ms: int) -> None:
-        """Write the member down, and move the group's epoch when there is a reason to."""
+        """Records the member, and raises the group epoch if necessary."""
         group, member, updated = change.group, change.member, change.updated
         is_new = updated.member_id not in group.members and change.replaced is None
         if updated != member or is_new:
@@ -247,7 +250,10 @@ class ConsumerHeartbeats:
             change.records.append(records_of.legacy_metadata_tombstone(group.group_id))
 
     def _resolve_regexes(self, change: Change, now_ms: int) -> bool:
-        """Match all patterns of the group; whether that, or the member's pattern, changed."""
+        """Matches all patterns of the group.
+
+        Returns whether that, or the member's pattern, changed.
+        """
         group = change.group
         wanted = {m.topic_regex for m in change.members().values() if m.topic_regex}
         topics, version = self._surroundings.image.topics, self._surroundings.topics_version
@@ -270,18 +276,18 @@ class ConsumerHeartbeats:
         return is_changed
 
     def _is_due(self, resolved: ResolvedRegex, now_ms: int) -> bool:
-        """Whether the pattern must be matched again although no topic has come or gone."""
+        """Whether to match the pattern again although no topic has come or gone."""
         interval_ms = self._surroundings.settings.consumer_regex_refresh_interval_ms
         return now_ms >= resolved.timestamp_ms + interval_ms
 
     def update_target(self, change: Change, now_ms: int) -> None:
-        """A new target assignment when the group's epoch is ahead, but not too often."""
+        """Computes a new target assignment if the group epoch is ahead, but not too often."""
         group, updated = change.group, change.updated
         change.target_epoch = group.assignment_epoch
         change.target = group.target_of(updated.member_id, updated.instance_id)
         if group.assignment_epoch >= change.group_epoch:
             return
-        # A clock that was set back must not make the group wait until it is that late again.
+        # If the clock was set back, the group must not wait until it catches up.
         elapsed_ms = now_ms - group.assignment_timestamp_ms
         if 0 <= elapsed_ms < self.timers.assignment_interval_ms(group.group_id):
             return
@@ -321,7 +327,7 @@ class ConsumerHeartbeats:
         }
 
     def assignor_name(self, members: dict[str, ConsumerMember]) -> str:
-        """The one that most members ask for; the broker's first when nobody asks."""
+        """The assignor most members ask for, or the broker's first if nobody asks."""
         votes: dict[str, int] = {}
         for member in members.values():
             if member.server_assignor is not None:
@@ -354,10 +360,10 @@ class ConsumerHeartbeats:
         change.updated = stepped
 
     def removal(
-        self, members: list[ConsumerMember], group: ConsumerGroup, answer: Any, now_ms: int
-    ) -> Write[Any]:
-        """Members leave or are expelled: the rest gets a new epoch, and a new target with the
-        next heartbeat."""
+        self, members: list[ConsumerMember], group: ConsumerGroup, answer: T, now_ms: int
+    ) -> Write[T]:
+        """Members leave or are expelled. The rest get a new epoch, and a new target at the next
+        heartbeat."""
         if not members:
             return Write(answer)
         group_id = group.group_id
@@ -380,7 +386,7 @@ class ConsumerHeartbeats:
         return Write(answer, records, applied=applied)
 
     def checked(self, group_id: str) -> Callable[[], None]:
-        """Note which version of the topics the group was compared with, once that is on record."""
+        """Records the topics version the group was compared with, once it is stored."""
         version = self._surroundings.topics_version
 
         def applied() -> None:
@@ -408,8 +414,8 @@ def known_static(group: ConsumerGroup, instance_id: str) -> ConsumerMember:
 
 
 def _check_epoch(member: ConsumerMember, received: int, owned: Assignment | None) -> None:
-    """The previous epoch is accepted from a member that may have missed the last answer, provided
-    it owns nothing but what it was given."""
+    """Accepts the previous epoch from a member that may have missed the last response, if it owns
+    nothing beyond its assignment."""
     if received in (0, member.member_epoch):
         return
     is_late = received < member.member_epoch and received == member.previous_member_epoch
@@ -443,8 +449,8 @@ def _owned(topics: list[RequestTopicPartitions] | None) -> Assignment | None:
 def _updated(
     member: ConsumerMember, client: Client, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerMember:
-    """What the request leaves out stays as it is. Whoever speaks this protocol is no classic
-    member any more."""
+    """Fields missing in the request stay unchanged. A member that uses this protocol is no longer
+    classic."""
     names = request.subscribed_topic_names
     pattern = request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
@@ -466,7 +472,7 @@ def _updated(
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """A client that lost track says everything, and wants to hear everything."""
+    """A client that lost track sends everything, and wants to receive everything."""
     subscribes = (
         request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
     )

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: a consumer group as administrators see it. PURE."""
+"""ConsumerGroupDescribe: a consumer group for administrators. PURE."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def describe_consumer(
 
 
 def _member(group: ConsumerGroup, member: ConsumerMember, image: MetadataImage) -> Member:
-    # A member answers for what it has to give up until it has.
+    # A member still holds partitions that it has yet to give up.
     held: dict[UUID, list[int]] = {}
     for owned in (member.assigned, member.pending_revocation):
         for topic_id, partitions in owned.items():

@@ -1,7 +1,7 @@
-"""A group of the new consumer protocol (KIP-848): what it is, and how records change it. PURE.
+"""A group of the new consumer protocol (KIP-848): its state, and how records change it. PURE.
 
-Requests are decided in `consumer.py`; they read a group and never change it. The `put_` and
-`remove_` methods are the replay side, called by `shard.py`.
+`consumer.py` handles requests; it reads a group and never changes it. The `put_` and `remove_`
+methods are the replay side, called by `shard.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NOTHING_ASSIGNED: Assignment = {}
 
 
 class ResolvedRegex(NamedTuple):
-    """The topics that a pattern matched, and when."""
+    """The topics a pattern matched, and when."""
 
     topics: frozenset[str]
     version: int
@@ -56,12 +56,12 @@ class ConsumerGroup:
         self.target: dict[str, Assignment] = {}
         self.regexes: dict[str, ResolvedRegex] = {}
         self.owners: dict[tuple[UUID, int], str] = {}
-        """Who holds a partition, or still has to give it up."""
+        """The member that holds a partition or has yet to give it up."""
         self.has_legacy_metadata = False
         self.checked_version = -1
-        """Of the cluster's topics, when the group was last compared with them. Soft."""
+        """The topics version the group was last compared with. Soft state."""
 
-    # What it is
+    # State
 
     @property
     def is_empty(self) -> bool:
@@ -95,7 +95,7 @@ class ConsumerGroup:
         return None if member_id is None else self.members.get(member_id)
 
     def target_of(self, member_id: str, instance_id: str | None = None) -> Assignment:
-        """A static member that takes another's place takes its target."""
+        """A static member that replaces another takes over its target."""
         target = self.target.get(member_id)
         if target is None and instance_id is not None:
             target = self.target.get(self.static_members.get(instance_id, ""))
@@ -105,7 +105,7 @@ class ConsumerGroup:
         return topic in subscribed_topics(self.members.values(), self.regexes)
 
     def waits_for_others(self, member: ConsumerMember) -> bool:
-        """Whether partitions that the member is to get are still held by somebody."""
+        """Whether another member still holds partitions assigned to this one."""
         if member.state is not MemberState.UNRELEASED_PARTITIONS:
             return False
         return any(
@@ -137,7 +137,7 @@ class ConsumerGroup:
             self._forget_instance(old)
 
     def _forget_instance(self, member: ConsumerMember) -> None:
-        """Unless another member has taken the instance id already."""
+        """Unless another member has already taken the instance id."""
         instance_id = member.instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
             del self.static_members[instance_id]

@@ -1,6 +1,6 @@
 """A member of a group of the new consumer protocol (KIP-848): immutable, replaced on every change.
 
-PURE. Used by `consumer_group.py`, which keeps members, and by all that decides about them.
+PURE. Used by `consumer_group.py`, which keeps members, and by all code that decides about them.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from floodmark.wire.internal.consumer_groups import (
 Assignment: TypeAlias = Mapping[UUID, frozenset[int]]
 """Partitions by topic."""
 Owned: TypeAlias = Mapping[UUID, Mapping[int, int]]
-"""Partitions by topic, each with the member epoch in which it was given."""
+"""Partitions by topic, each with the member epoch in which it was assigned."""
 
 LEFT = -1
-"""The member epoch of one who left."""
+"""The member epoch of a member that left."""
 LEFT_FOR_A_WHILE = -2
-"""The member epoch of a static member that said it would be back."""
+"""The member epoch of a static member that announced its return."""
 
 
 class MemberState(IntEnum):
-    """Where a member stands on its way to the target assignment; the values are on record."""
+    """A member's progress towards its target assignment. The values are stored."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
-    """It still has to give up partitions."""
+    """It still has partitions to give up."""
     UNRELEASED_PARTITIONS = 2
     """It waits for partitions that others still hold."""
     UNKNOWN = 127
@@ -44,7 +44,7 @@ class MemberState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClassicMetadata:
-    """Of a member that speaks the classic protocol in a consumer group."""
+    """For a member that uses the classic protocol in a consumer group."""
 
     session_timeout_ms: int
     protocols: Protocols
@@ -72,7 +72,7 @@ class ConsumerMember:
         return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch
 
     def held(self) -> Assignment:
-        """All that the client may be consuming: what it has, and what it has yet to give up."""
+        """What the client may be consuming: its partitions, and those it has yet to give up."""
         held: dict[UUID, frozenset[int]] = {}
         for owned in (self.assigned, self.pending_revocation):
             for topic_id, partitions in owned.items():
@@ -80,7 +80,7 @@ class ConsumerMember:
         return held
 
     def assignment_epoch_of(self, topic_id: UUID, partition: int) -> int | None:
-        """Since when the member has the partition, or had it before it has to give it up."""
+        """Since which epoch the member has held the partition, including one it must give up."""
         for owned in (self.assigned, self.pending_revocation):
             assignment_epoch = owned.get(topic_id, {}).get(partition)
             if assignment_epoch is not None:
@@ -181,7 +181,7 @@ def _topic_partitions(owned: Owned) -> list[TopicPartitions]:
 
 
 def _owned(topics: list[TopicPartitions], member_epoch: int) -> Owned:
-    """Kafka before 4.3 wrote no epochs: then the member's own is the safe answer."""
+    """Kafka before 4.3 stored no epochs. The member's own is then the safe choice."""
     owned: dict[UUID, dict[int, int]] = {}
     for topic in topics:
         epochs = topic.assignment_epochs

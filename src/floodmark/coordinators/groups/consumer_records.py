@@ -1,4 +1,4 @@
-"""The records of a consumer group, and those that end it. PURE."""
+"""The records of a consumer group and its tombstones. PURE."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def target_epoch(group_id: str, assignment_epoch: int, timestamp_ms: int) -> Mes
 
 
 def regex(group_id: str, pattern: str, resolved: ResolvedRegex | None) -> MessageRecord:
-    """None takes the pattern away."""
+    """None removes the pattern."""
     return MessageRecord(
         RecordType.CONSUMER_GROUP_REGULAR_EXPRESSION,
         ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern),
@@ -86,7 +86,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[MessageRecord]:
 
 
 def group_tombstones(group: ConsumerGroup) -> list[MessageRecord]:
-    """The parts before the whole: a group's epoch goes last."""
+    """Parts first: the group's epoch goes last."""
     group_id = group.group_id
     ids = list(group.members)
     return [
@@ -107,7 +107,7 @@ def group_tombstones(group: ConsumerGroup) -> list[MessageRecord]:
 
 
 def group_records(group: ConsumerGroup) -> list[MessageRecord]:
-    """A whole group, as when a classic one becomes it."""
+    """A whole group, for converting a classic one."""
     group_id = group.group_id
     members = group.members.values()
     return [

@@ -1,33 +1,36 @@
-"""The timers of consumer groups' members, and the settings that a group has of its own. PURE.
+"""The timers of consumer group members, and the groups' own settings. PURE.
 
-A member is expelled when it is silent for its session, when it does not give up partitions in its
-rebalance timeout, and (if it speaks the classic protocol) when it does not join or sync in time.
+A member is expelled if it is silent for its session timeout, if it does not give up partitions
+within its rebalance timeout, and (in the classic protocol) if it does not join or sync in time.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 from floodmark.coordinators.groups.consumer_group import ConsumerGroup
 from floodmark.coordinators.groups.consumer_member import ConsumerMember, MemberState
+from floodmark.coordinators.groups.group_kinds import Groups
 from floodmark.coordinators.groups.settings import Surroundings
 from floodmark.coordinators.groups.timer_keys import timer_key
 from floodmark.coordinators.shard import Timers, Write
 
+T = TypeVar("T")
+
 
 class Remove(Protocol):
-    """What becomes of the group when these members leave or are expelled; `answer` is passed on."""
+    """The effect on the group when these members leave or are expelled. Passes `answer` on."""
 
     def __call__(
-        self, members: list[ConsumerMember], group: ConsumerGroup, answer: Any, now_ms: int
-    ) -> Write[Any]: ...
+        self, members: list[ConsumerMember], group: ConsumerGroup, answer: T, now_ms: int
+    ) -> Write[T]: ...
 
 
 class ConsumerTimers:
-    """`groups` is the shard's own dictionary; classic groups in it are left alone here."""
+    """`groups` is the shard's own dictionary. Classic groups in it are ignored here."""
 
     def __init__(
-        self, groups: dict[str, Any], timers: Timers, surroundings: Surroundings, remove: Remove
+        self, groups: Groups, timers: Timers, surroundings: Surroundings, remove: Remove
     ) -> None:
         self._groups = groups
         self._timers = timers
@@ -38,7 +41,7 @@ class ConsumerTimers:
         group = self._groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
 
-    # Settings, of the group or of the broker
+    # Settings of the group or the broker
 
     def session_timeout_ms(self, group_id: str) -> int:
         default = self._surroundings.settings.consumer_session_timeout_ms
@@ -64,14 +67,14 @@ class ConsumerTimers:
         )
 
     def expect_revocation(self, group_id: str, member: ConsumerMember) -> None:
-        """While the member has partitions to give up, its rebalance timeout runs."""
+        """Runs the rebalance timeout while the member has partitions to give up."""
         key = timer_key("revoke", group_id, member.member_id)
         if member.state is not MemberState.UNREVOKED_PARTITIONS:
             self._timers.cancel(key)
             return
         member_id, member_epoch = member.member_id, member.member_epoch
 
-        def operation(_: Any, now_ms: int) -> Write[Any]:
+        def operation(_: object, now_ms: int) -> Write[None]:
             group = self.find(group_id)
             current = None if group is None else group.members.get(member_id)
             if group is None or current is None or current.member_epoch != member_epoch:
@@ -81,7 +84,7 @@ class ConsumerTimers:
         self._timers.schedule(key, member.rebalance_timeout_ms, operation)
 
     def expect_join(self, group_id: str, member: ConsumerMember) -> None:
-        """A classic member was told to join again; being told once more gives it no more time."""
+        """A classic member was told to rejoin. Telling it again does not extend its time."""
         key = timer_key("rejoin", group_id, member.member_id)
         if not self._timers.is_scheduled(key):
             self._expel_after(key, group_id, member.member_id, member.rebalance_timeout_ms)
@@ -100,7 +103,7 @@ class ConsumerTimers:
             self._timers.cancel(timer_key(kind, group_id, member_id))
 
     def start_timers(self, group: ConsumerGroup) -> None:
-        """After loading: all members have a full session to find the new coordinator."""
+        """After loading, all members get a full session to find the new coordinator."""
         for member in group.members.values():
             timeout_ms = self.session_timeout_ms(group.group_id)
             if member.classic is not None:
@@ -110,7 +113,7 @@ class ConsumerTimers:
                 self.expect_revocation(group.group_id, member)
 
     def _expel_after(self, key: str, group_id: str, member_id: str, timeout_ms: int) -> None:
-        def operation(_: Any, now_ms: int) -> Write[Any]:
+        def operation(_: object, now_ms: int) -> Write[None]:
             group = self.find(group_id)
             member = None if group is None else group.members.get(member_id)
             if group is None or member is None:

@@ -1,7 +1,7 @@
-"""Subscriptions and assignments as consumers of the classic protocol write them. PURE.
+"""Subscriptions and assignments in the classic consumer protocol's format. PURE.
 
-Used where the coordinator has to look inside: when a group moves between the protocols, and when a
-classic member lives in a consumer group.
+Used where the coordinator must look inside: when a group moves between the protocols, and for a
+classic member of a consumer group.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def owned_partitions(
 
 
 def read_assignment(assignment: bytes, image: MetadataImage) -> tuple[Assignment, bool]:
-    """The partitions, and whether a custom assignor put data beside them. Raises WireError."""
+    """The partitions, and whether a custom assignor added its own data. Raises WireError."""
     if not assignment:
         return {}, False
     message = decode_versioned_or_newest(ConsumerProtocolAssignment, assignment)
@@ -47,10 +47,10 @@ def read_assignment(assignment: bytes, image: MetadataImage) -> tuple[Assignment
 
 
 def write_assignment(assignment: Assignment, metadata: bytes, image: MetadataImage) -> bytes:
-    """In the version in which the member wrote its subscription; deleted topics are left out.
+    """Uses the version of the member's subscription. Omits deleted topics.
 
-    A member that offers several protocols is believed in the first. What it wrote for another was
-    not looked into when it came, and may begin with no version that there is.
+    If a member offers several protocols, only the first counts. The others were not checked when it
+    joined, and may not start with a valid version.
     """
     message = ConsumerProtocolAssignment(
         assigned_partitions=[

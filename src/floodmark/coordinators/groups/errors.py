@@ -1,4 +1,4 @@
-"""Short ways to refuse a request of a group, with the code that Kafka answers. PURE."""
+"""Shortcuts for refusing group requests with Kafka's error codes. PURE."""
 
 from __future__ import annotations
 

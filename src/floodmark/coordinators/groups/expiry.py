@@ -1,4 +1,4 @@
-"""When committed offsets are forgotten (KIP-211), and groups with them. PURE.
+"""Expires committed offsets (KIP-211) and their groups. PURE.
 
 Called by the shard's timer every `offsets.retention.check.interval.ms`.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def expire_groups(shard: GroupShard, now_ms: int) -> tuple[list[GroupRecord], bool]:
-    """Tombstones, and whether that was all; the rest comes with the next call."""
+    """Returns tombstones, and whether that was all. The rest follows with the next call."""
     retention_ms = shard.surroundings.settings.offsets_retention_ms
     records: list[GroupRecord] = []
     for group in list(shard.groups.values()):
@@ -40,11 +40,11 @@ def expire_groups(shard: GroupShard, now_ms: int) -> tuple[list[GroupRecord], bo
 def expiry_rule(
     group: ClassicGroup | ConsumerGroup, now_ms: int, retention_ms: int
 ) -> Callable[[CommittedOffset], bool] | None:
-    """None: nothing of this group expires now.
+    """None means that nothing of this group expires now.
 
-    An empty group's offsets live on from when it became empty; those of a consumer group that no
-    longer subscribes to their topic, and those of simple groups, from their last commit. So do all
-    offsets of groups of the new protocol.
+    An empty group's offsets expire counting from when it became empty. Those of a consumer group
+    that no longer subscribes to their topic, of simple groups, and of groups of the new protocol
+    count from their last commit.
     """
     emptied_ms: int | None = None
     if isinstance(group, ClassicGroup) and group.protocol_type is not None:

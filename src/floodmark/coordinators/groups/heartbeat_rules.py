@@ -1,6 +1,6 @@
-"""What a ConsumerGroupHeartbeat must look like before a group is asked. PURE.
+"""Validates a ConsumerGroupHeartbeat before it reaches a group. PURE.
 
-Called by `service.py`. The texts are those that Kafka's clients and users know.
+Called by `service.py`. Uses the texts that Kafka's clients and users know.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def check_heartbeat(
 
 
 def _check_first(request: ConsumerGroupHeartbeatRequest) -> None:
-    """Joining with no names or an empty pattern is fine: a member of the group without topics."""
+    """Joining with no names or an empty pattern is valid: a member without topics."""
     _refuse(
         request.rebalance_timeout_ms == -1, "RebalanceTimeoutMs must be provided in first request."
     )

@@ -1,8 +1,8 @@
-"""Groups that move between the classic and the consumer protocol while they have members. PURE.
+"""Moves groups with members between the classic and the consumer protocol. PURE.
 
-The first member of the new protocol turns a classic group into a consumer group; when the last of
-them leaves, it becomes a classic group again (`group.consumer.migration.policy`). Both are records:
-the end of the one group and the whole of the other, in one batch.
+The first member of the new protocol turns a classic group into a consumer group. When the last of
+them leaves, it becomes a classic group again (`group.consumer.migration.policy`). Both moves write
+the end of one group and the whole of the other in one batch.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ def _cannot_upgrade(group: ClassicGroup, why: str) -> CoordinatorError:
 
 
 def upgraded(group: ClassicGroup, image: MetadataImage) -> tuple[ConsumerGroup, list[GroupRecord]]:
-    """The consumer group that goes on where the classic one stood, and the records of the move."""
+    """The consumer group that continues the classic one, and the records of the move."""
     consumer = ConsumerGroup(group.group_id)
     consumer.group_epoch = consumer.assignment_epoch = group.generation_id
-    # A group that everybody has left may have no protocol, and nobody to vote for one.
+    # An empty group may have no protocol, and nobody to vote for one.
     protocol = group.protocol_name or (group.select_protocol() if group.members else "")
     try:
         for member in group.members.values():
@@ -107,7 +107,7 @@ def _add_upgraded(
 
 
 def can_downgrade(rest: list[ConsumerMember], settings: GroupSettings) -> bool:
-    """Whether those who stay all speak the classic protocol, and may go back to it."""
+    """Whether all remaining members use the classic protocol and may return to it."""
     return (
         bool(rest)
         and all(member.classic is not None for member in rest)
@@ -121,8 +121,8 @@ def downgraded(
 ) -> list[GroupRecord]:
     """The records of the move back.
 
-    Kafka writes down the target assignment. What members hold is the truth: should the group move
-    again before they have joined, nobody must get what another still consumes.
+    Unlike Kafka, which stores the target assignment, this stores what members actually hold. If the
+    group moves again before they have joined, nobody must get what another still consumes.
     """
     classic = ClassicGroup(
         group.group_id,

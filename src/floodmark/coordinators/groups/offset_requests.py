@@ -1,6 +1,6 @@
 """OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete on a shard's offsets. PURE.
 
-Called by `shard.py` after it has found the group and asked it whether the request is allowed.
+Called by `shard.py` after it has found the group and checked that the request is allowed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ DEFAULT_RETENTION = -1
 LAST_TIMESTAMP_MS = 2**63 - 1
 
 PartitionCheck: TypeAlias = Callable[[UUID, int], None]
-"""Raises when the member may not commit for this partition."""
+"""Raises if the member may not commit for this partition."""
 
 
 def commit(
@@ -55,8 +55,7 @@ def commit(
     check: PartitionCheck | None,
     now_ms: int,
 ) -> Write[OffsetCommitResponse]:
-    """The length of the metadata counts in characters, as in Kafka, whatever the setting's name
-    says."""
+    """The metadata limit counts characters, as in Kafka, despite the setting's name."""
     group_id = request.group_id
     retention_ms = request.retention_time_ms
     expire_ms = None
@@ -102,7 +101,7 @@ def commit_in_transaction(
 ) -> Write[TxnOffsetCommitResponse]:
     """The same, pending until the producer's transaction ends.
 
-    Producers know generations only: an old member epoch is ILLEGAL_GENERATION to them.
+    Producers know only generations: they get ILLEGAL_GENERATION for an old member epoch.
     """
     records: list[OffsetRecord] = []
     response = TxnOffsetCommitResponse()
@@ -183,7 +182,7 @@ def _check_known(check: PartitionCheck, image: MetadataImage, topic: str, index:
 def fetch(
     store: OffsetStore, request: OffsetFetchRequestGroup, *, require_stable: bool
 ) -> OffsetFetchResponseGroup:
-    """The offsets asked for, or all of the group when no topics are named."""
+    """The requested offsets, or all of the group if no topics are named."""
     group_id = request.group_id
     committed = store.topics(group_id)
     wanted: list[tuple[str, UUID, list[int]]]
@@ -216,7 +215,7 @@ def fetch(
 
 
 def nothing_committed(request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
-    """An unknown group has no offsets, which is no error."""
+    """An unknown group has no offsets, which is not an error."""
     return fetch(OffsetStore(), request, require_stable=False)
 
 
@@ -263,5 +262,5 @@ def no_offset(
 
 
 def _is_of_another_topic(stored: UUID, asked: UUID) -> bool:
-    """A topic that was deleted and made again under its name starts without offsets."""
+    """A topic that was deleted and recreated starts without offsets."""
     return ZERO_UUID not in (stored, asked) and stored != asked

@@ -1,8 +1,8 @@
 """The committed offsets of a shard's groups, and those of open transactions. PURE.
 
 `put`, `remove` and `end_transaction` are the replay side; the rest reads. A transactional commit is
-pending until the marker of its producer: then it counts, unless the group has committed later by
-other means (the log's order decides, as compaction may have removed records in between).
+pending until its producer's marker. Then it counts, unless the group has committed later by other
+means. The log's order decides, because compaction may have removed records in between.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from floodmark.coordinators.groups.records import CommittedOffset, OffsetRecord
+from floodmark.vocabulary import TopicPartition
 
 Partitions = dict[int, CommittedOffset]
 Topics = dict[str, Partitions]
@@ -19,8 +20,8 @@ class OffsetStore:
     def __init__(self) -> None:
         self._groups: dict[str, Topics] = {}
         self._pending: dict[int, dict[tuple[str, str, int], CommittedOffset]] = {}
-        self._open: dict[str, dict[tuple[str, int], set[int]]] = {}
-        """Which producers hold a pending offset, by group and partition."""
+        self._open: dict[str, dict[TopicPartition, set[int]]] = {}
+        """The producers with a pending offset, by group and partition."""
 
     # Replay
 
@@ -47,7 +48,7 @@ class OffsetStore:
         partitions[partition] = value
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
-        """A tombstone also takes what is pending for the partition."""
+        """A tombstone also removes pending offsets of the partition."""
         topics = self._groups.get(group_id)
         partitions = None if topics is None else topics.get(topic)
         if topics is not None and partitions is not None:
@@ -94,7 +95,7 @@ class OffsetStore:
         return self._groups.get(group_id, {})
 
     def is_unstable(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction holds an offset for this partition."""
+        """Whether an open transaction has an offset for this partition."""
         open_here = self._open.get(group_id)
         return open_here is not None and (topic, partition) in open_here
 
@@ -102,7 +103,7 @@ class OffsetStore:
         return group_id in self._open
 
     def tombstones(self, group_id: str) -> list[OffsetRecord]:
-        """What removes all offsets of a group, pending ones too."""
+        """Tombstones for all offsets of a group, including pending ones."""
         keys = {
             (topic, partition): None
             for topic, partitions in self.topics(group_id).items()
@@ -117,7 +118,7 @@ class OffsetStore:
         is_subscribed: Callable[[str], bool],
         is_expired: Callable[[CommittedOffset], bool],
     ) -> tuple[list[OffsetRecord], bool]:
-        """Tombstones for what has expired, and whether nothing stays."""
+        """Tombstones for expired offsets, and whether none are left."""
         tombstones: list[OffsetRecord] = []
         all_gone = not self.has_open_transactions(group_id)
         for topic, partitions in self.topics(group_id).items():
@@ -132,7 +133,7 @@ class OffsetStore:
         return tombstones, all_gone
 
     def of_topic(self, topic: str) -> Iterator[tuple[str, int, CommittedOffset]]:
-        """Every offset of a topic, committed or pending, as (group, partition, offset)."""
+        """All offsets of a topic, committed or pending, as (group, partition, offset)."""
         for group_id, topics in self._groups.items():
             for partition, value in topics.get(topic, {}).items():
                 yield group_id, partition, value
@@ -142,5 +143,5 @@ class OffsetStore:
                     yield group_id, partition, value
 
     def state(self) -> object:
-        """All there is, for comparison after a reload."""
+        """Everything, for comparison after a reload."""
         return self._groups, self._pending, self._open

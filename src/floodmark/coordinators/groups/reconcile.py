@@ -1,8 +1,8 @@
-"""One step of a member towards its target assignment (KIP-848). PURE.
+"""Moves a member one step towards its target assignment (KIP-848). PURE.
 
-A member first gives up what it must not keep, in its old epoch; then it moves to the epoch of the
-target and gets what is free. What others still hold it gets later, when they have given it up. So
-no partition ever belongs to two members.
+A member first gives up partitions in its old epoch. Then it moves to the target's epoch and gets
+those that are free. It gets the others later, once their holders have given them up. So no
+partition ever belongs to two members.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from floodmark.wire.errors import ErrorCode
 
 
 class Reconciliation:
-    """`reported` is what the member says it owns; None when it says nothing (no change)."""
+    """`reported` is what the member says it owns; None if it reports no change."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Reconciliation:
         )
 
     def _drop_unsubscribed(self) -> ConsumerMember:
-        """A member gives up topics it no longer subscribes to at once, whatever the target says."""
+        """A member gives up unsubscribed topics immediately, whatever the target says."""
         member = self._member
         kept = {t: p for t, p in member.assigned.items() if t in self._subscribed_ids}
         if len(kept) == len(member.assigned):
@@ -77,13 +77,7 @@ class Reconciliation:
             if topic_id not in kept:
                 revoked[topic_id] = {**revoked.get(topic_id, {}), **partitions}
         if self._still_owns(revoked):
-            return replace(
-                member,
-                state=MemberState.UNREVOKED_PARTITIONS,
-                previous_member_epoch=member.member_epoch,
-                assigned=kept,
-                pending_revocation=revoked,
-            )
+            return _revoking(member, kept, revoked)
         return replace(member, previous_member_epoch=member.member_epoch, assigned=kept)
 
     def _approach_target(self) -> ConsumerMember:
@@ -96,13 +90,7 @@ class Reconciliation:
                 side = kept if partition in wanted else revoked
                 side.setdefault(topic_id, {})[partition] = assignment_epoch
         if revoked and self._still_owns(revoked):
-            return replace(
-                member,
-                state=MemberState.UNREVOKED_PARTITIONS,
-                previous_member_epoch=member.member_epoch,
-                assigned=kept,
-                pending_revocation=revoked,
-            )
+            return _revoking(member, kept, revoked)
         is_complete = self._add_free(kept)
         return replace(
             member,
@@ -119,9 +107,9 @@ class Reconciliation:
         return self._target.get(topic_id, frozenset())
 
     def _add_free(self, kept: dict[UUID, dict[int, int]]) -> bool:
-        """Take what nobody else holds; False when some of it is held.
+        """Takes partitions that nobody else holds. Returns False if some are held.
 
-        What this very member was giving up counts as free: only it can hold it.
+        A partition that this member itself was giving up counts as free.
         """
         is_complete = True
         for topic_id in self._target:
@@ -139,3 +127,18 @@ class Reconciliation:
                 topic = kept.setdefault(topic_id, {})
                 topic.update(dict.fromkeys(sorted(free), self._target_epoch))
         return is_complete
+
+
+def _revoking(
+    member: ConsumerMember,
+    kept: Mapping[UUID, Mapping[int, int]],
+    revoked: Mapping[UUID, Mapping[int, int]],
+) -> ConsumerMember:
+    """The member stays in its epoch until it has given these up."""
+    return replace(
+        member,
+        state=MemberState.UNREVOKED_PARTITIONS,
+        previous_member_epoch=member.member_epoch,
+        assigned=kept,
+        pending_revocation=revoked,
+    )

@@ -1,7 +1,7 @@
-"""Records of `__consumer_offsets` as objects, and their bytes in Kafka's formats. PURE.
+"""Records of `__consumer_offsets` as objects, and their encoding in Kafka's formats. PURE.
 
-`OffsetRecord` has a codec of its own, because offset commits are counted in CPU; everything else is
-a `MessageRecord` around the definitions in `wire.internal`.
+`OffsetRecord` has its own codec, because offset commits are performance-critical. Everything else
+is a `MessageRecord` around the definitions in `wire.internal`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from floodmark.wire.internal.framing import (
 from floodmark.wire.schema import ZERO_UUID, UnsupportedVersion
 
 VALUE_VERSIONS: Mapping[int, int] = MappingProxyType({RecordType.GROUP_METADATA: 3})
-"""What we write; records of consumer groups have version 0 only."""
+"""The versions we write. Records of consumer groups only have version 0."""
 
 _INT16 = Struct(">h")
 _PARTITION = Struct(">i")
@@ -45,7 +45,7 @@ _ONE_BYTE_LENGTH = 0x7F
 
 
 class CommittedOffset(NamedTuple):
-    """Where a group stands in a partition. `record_offset` is where the log says so."""
+    """A group's offset in a partition. `record_offset` is its position in the log."""
 
     offset: int
     leader_epoch: int
@@ -56,12 +56,12 @@ class CommittedOffset(NamedTuple):
     record_offset: int = -1
 
     def at(self, record_offset: int) -> CommittedOffset:
-        """The same, once it is known where the log has it."""
+        """The same, once its position in the log is known."""
         return CommittedOffset(*self[:-1], record_offset)
 
 
 class OffsetRecord(NamedTuple):
-    """A commit, or with no value its removal."""
+    """A commit, or its removal if it has no value."""
 
     group_id: str
     topic: str
@@ -70,7 +70,7 @@ class OffsetRecord(NamedTuple):
 
 
 class MessageRecord(NamedTuple):
-    """Any other record: key and value as `wire.internal` defines them; no value is a tombstone."""
+    """Any other record, as defined in `wire.internal`. Without a value it is a tombstone."""
 
     record_type: int
     key: Any
@@ -92,7 +92,7 @@ def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
 
 
 def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
-    """None for what a newer version wrote: types and value versions that we do not know."""
+    """None for types and value versions that only newer brokers know."""
     record_type = read_prefix(key)
     key_class = KEY_CLASSES.get(record_type)
     if key_class is None:
@@ -165,7 +165,7 @@ def _encode_offset_value(value: CommittedOffset) -> bytes:
 
 
 def _encode_unusual_offset_value(value: CommittedOffset) -> bytes:
-    """Only version 1 has an expiry of its own; version 4 has everything else."""
+    """Only version 1 has its own expiry; version 4 has everything else."""
     message = OffsetCommitValue(
         offset=value.offset,
         leader_epoch=value.leader_epoch,

@@ -1,8 +1,8 @@
-"""The group coordinator as the APIs see it: a method per API.
+"""The group coordinator's interface for the APIs: one method per API.
 
-Made by `broker.broker`, which tells it what partitions of `__consumer_offsets` it leads (`load`,
-`unload`) and when the cluster's metadata changed. Every method answers at once when it can, else
-with a future; errors are answers.
+Created by `broker.coordinators`, which reports the partitions of `__consumer_offsets` it leads
+(`load`, `unload`) and metadata changes. Every method responds immediately if it can, otherwise
+with a promise. Errors are responses too.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class GroupService:
     def _delete_offsets_of(self, topics: Sequence[TopicImage], partition: int) -> None:
         def failed(error: CoordinatorError) -> None:
             if isinstance(error, NotCoordinator):
-                # Whoever leads the partition now sees the deletion too; perhaps it is gone itself.
+                # The partition's new leader, if it still exists, sees the deletion too.
                 return
             logger.error(
                 "%s-%d keeps offsets of deleted topics (%s): %s",
@@ -122,16 +122,16 @@ class GroupService:
     def marker(
         self, partition: int, producer_id: int, producer_epoch: int, *, committed: bool
     ) -> None:
-        """A transaction marker was appended to this partition of the offsets topic just now."""
+        """A transaction marker was just appended to this partition of the offsets topic."""
         self.runtime.marker(partition, producer_id, producer_epoch, committed=committed)
 
     def partition_of(self, group_id: str) -> int:
         return partition_for(group_id, self.log.partition_count)
 
     def committed(self) -> list[tuple[str, int, Topics]]:
-        """Every group that is coordinated here: its id, its members, its committed offsets.
+        """Every group coordinated here: its id, its members, its committed offsets.
 
-        For metrics. The offsets are not copied: commits change them as soon as the loop goes on.
+        For metrics. The offsets are not copied, so commits change them once the loop continues.
         """
         shards = [self.runtime.shard(partition) for partition in self.runtime.active_partitions]
         return [
@@ -185,7 +185,7 @@ class GroupService:
             return HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)
 
         def failed(error: CoordinatorError) -> HeartbeatResponse:
-            # While the group loads nobody can say whether the member is in it: let it live.
+            # While the group loads, nobody knows whether the member is in it: keep it alive.
             is_loading = error.error_code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             return HeartbeatResponse(
                 error_code=ErrorCode.NONE if is_loading else client_code(error)
@@ -255,8 +255,10 @@ class GroupService:
     def start_verification(
         self, request: TxnOffsetCommitRequest, *, bumps_epoch: bool
     ) -> GuardedAppend:
-        """What `commit_transactional_offsets` needs, taken before the transaction coordinator is
-        asked; CoordinatorError when there is no use in asking."""
+        """Prepares `commit_transactional_offsets` before the transaction coordinator is asked.
+
+        Raises CoordinatorError if there is no point in asking.
+        """
         return self.log.start_verification(
             self.partition_of(request.group_id),
             request.producer_id,
@@ -267,8 +269,10 @@ class GroupService:
     def commit_transactional_offsets(
         self, request: TxnOffsetCommitRequest, guarded_append: GuardedAppend
     ) -> TxnOffsetCommitResponse | Promise[TxnOffsetCommitResponse]:
-        """The caller has verified that the transaction is open and holds this group's partition;
-        whether it still is, the append finds out."""
+        """The caller has verified that the transaction is open and includes this group's partition.
+
+        The append checks whether it still is.
+        """
         if not request.group_id:
             return offset_requests.refuse_transactional(request, ErrorCode.INVALID_GROUP_ID)
         return self.runtime.submit(
@@ -283,8 +287,8 @@ class GroupService:
         def failed(error: CoordinatorError) -> OffsetFetchResponseGroup:
             error_code = client_code(error)
             if error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
-                # Consumers before 3.9 do not expect it here, and they have to look for the
-                # coordinator again anyway.
+                # Consumers before 3.9 do not expect it here, and must look for the coordinator
+                # again anyway.
                 error_code = ErrorCode.NOT_COORDINATOR
             return OffsetFetchResponseGroup(group_id=request.group_id, error_code=error_code)
 
@@ -330,8 +334,10 @@ class GroupService:
     def list_groups(
         self, states: list[str], types: list[str]
     ) -> tuple[ErrorCode, list[ListedGroup]]:
-        """The groups of all partitions led here. What is not committed yet is listed too: a list
-        is old when it arrives anyway."""
+        """The groups of all partitions led here, including uncommitted ones.
+
+        A list is outdated when it arrives anyway.
+        """
         if self.runtime.is_loading():
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, []
         wanted_states = {state.strip().lower() for state in states}

@@ -1,4 +1,4 @@
-"""The settings that the group coordinator lives by, read once from the broker's configuration."""
+"""The group coordinator's settings, read once from the broker's configuration."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ if TYPE_CHECKING:
     from floodmark.config.broker_config import BrokerConfig
 
 CLASSIC_NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
-"""A new member cannot send heartbeats while it waits to join; this bounds how long it may wait.
-Kafka has the same constant: without it clients that retry would leave dead members behind."""
+"""A new member cannot send heartbeats while it waits to join, so this bounds its wait.
+
+Kafka has the same constant: without it, retrying clients would leave dead members behind.
+"""
 
 MAX_TOMBSTONES_PER_WRITE = 1000
-"""Expired offsets are removed group after group until there are so many: no run of the timer keeps
-the loop for long."""
+"""How many expired offsets to remove at once, group by group. Bounds how long a run takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class GroupSettings:
 
 
 class Surroundings:
-    """What all shards of a coordinator look at: settings, the cluster's topics, new ids.
+    """What all shards of a coordinator share: settings, the cluster's topics, new ids.
 
     The service replaces the fields; shards keep a reference to the object.
     """
@@ -87,4 +88,4 @@ class Surroundings:
         self.new_uuid = new_uuid
         self.image = MetadataImage() if image is None else image
         self.topics_version = 0
-        """Counts the changes of topics: what was compared with an older version is stale."""
+        """Counts topic changes: anything compared with an older version is stale."""

@@ -1,19 +1,18 @@
-"""The groups of one partition of `__consumer_offsets`: finds the group, asks its kind. PURE.
+"""The groups of one partition of `__consumer_offsets`: finds a group and dispatches. PURE.
 
-Called by `service.py` through the runtime. Which protocol a group speaks decides who answers:
-`classic.py` for classic groups, `consumer.py` for groups of KIP-848, which also serve members that
-still speak the classic protocol.
+Called by `service.py` through the runtime. The group's protocol decides who responds: `classic.py`
+for classic groups, `consumer.py` for groups of KIP-848. `classic_in_consumer.py` serves members of
+those that still use the classic protocol.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 from floodmark.coordinators.groups import offset_requests
 from floodmark.coordinators.groups.classic import ClassicGroups, describe_classic
 from floodmark.coordinators.groups.classic_group import ClassicGroup, JoinReply, SyncReply
-from floodmark.coordinators.groups.classic_in_consumer import ConsumerGroups
+from floodmark.coordinators.groups.classic_in_consumer import ClassicInConsumer
 from floodmark.coordinators.groups.client import Client
 from floodmark.coordinators.groups.commit_rules import (
     check_fetch,
@@ -27,6 +26,7 @@ from floodmark.coordinators.groups.consumer_records import group_tombstones
 from floodmark.coordinators.groups.consumer_replay import replay_consumer_record
 from floodmark.coordinators.groups.errors import unknown_group, unknown_member
 from floodmark.coordinators.groups.expiry import expire_groups
+from floodmark.coordinators.groups.group_kinds import Group, Groups
 from floodmark.coordinators.groups.offsets import OffsetStore
 from floodmark.coordinators.groups.records import (
     GroupRecord,
@@ -64,20 +64,18 @@ from floodmark.wire.messages.txn_offset_commit import (
 )
 from floodmark.wire.schema import ZERO_UUID
 
-Group: TypeAlias = ClassicGroup | ConsumerGroup
-
 _EXPIRY_KEY = "expire-offsets"
 DESCRIBE_NOT_FOUND_SINCE = 6
 
 
 class GroupShard:
     def __init__(self, timers: Timers, surroundings: Surroundings) -> None:
-        self.groups: dict[str, Group] = {}
+        self.groups: Groups = {}
         self.offsets = OffsetStore()
         self.timers = timers
         self.surroundings = surroundings
         self.classic = ClassicGroups(self.groups, timers, surroundings)
-        self.consumer = ConsumerGroups(self.groups, timers, surroundings, self.classic)
+        self.consumer = ClassicInConsumer(self.groups, timers, surroundings, self.classic)
 
     def group(self, group_id: str) -> Group:
         group = self.groups.get(group_id)
@@ -106,7 +104,7 @@ class GroupShard:
             self.offsets.remove(group_id, topic, partition)
             return
         if group_id not in self.groups:
-            # Whoever commits without being a member makes a simple group.
+            # A commit by a non-member creates a simple group.
             self.groups[group_id] = ClassicGroup(group_id)
         self.offsets.put(
             group_id,
@@ -183,7 +181,7 @@ class GroupShard:
         reply: JoinReply,
         now_ms: int,
     ) -> Write[None]:
-        """A consumer group without members gives way to a classic one; its offsets stay."""
+        """A consumer group without members gives way to a classic one. Its offsets stay."""
         tombstones = self.tombstones(group)
         del self.groups[group.group_id]
         write = self.classic.join(client, request, reply, now_ms)
@@ -280,7 +278,7 @@ class GroupShard:
         return offset_requests.delete(self.offsets, request, group.is_subscribed_to)
 
     def topics_deleted(self, topics: Sequence[TopicImage]) -> Write[None]:
-        """Offsets of a topic go with it; those under its name that belong to another id stay."""
+        """Removes a topic's offsets, but keeps those of another topic id with the same name."""
         records = [
             OffsetRecord(group_id, topic.name, partition, None)
             for topic in topics
@@ -289,7 +287,7 @@ class GroupShard:
         ]
         return Write(None, records, atomic=False)
 
-    # Looking, and ending
+    # Describing and deleting
 
     def describe(self, group_id: str, api_version: int) -> DescribedGroup:
         group = self.groups.get(group_id)
@@ -316,7 +314,7 @@ class GroupShard:
         return describe_consumer(group, assignor, self.surroundings.image)
 
     def listed(self, states: set[str], types: set[str]) -> list[ListedGroup]:
-        """Both filters in lower case; an empty one lets everything pass."""
+        """Both filters are in lower case; an empty one matches everything."""
         found = []
         for group in self.groups.values():
             is_classic = isinstance(group, ClassicGroup)
@@ -342,7 +340,7 @@ class GroupShard:
         return Write(DeletableGroupResult(group_id=group_id), records, atomic=False)
 
     def tombstones(self, group: Group) -> list[MessageRecord]:
-        """What removes an empty group itself. Timers that it leaves behind find it gone."""
+        """The tombstones of an empty group. Timers that it leaves behind find it gone."""
         if isinstance(group, ConsumerGroup):
             return group_tombstones(group)
         return [group_metadata(group.group_id, None)]
@@ -351,8 +349,10 @@ class GroupShard:
         self.timers.schedule(_EXPIRY_KEY, delay_ms, lambda _, now_ms: self._expire(now_ms))
 
     def _expire(self, now_ms: int) -> Write[None]:
-        """The next turn is set first, whatever becomes of this one, and comes at once only when the
-        log has taken what there was."""
+        """Sets the next run first, whatever happens to this one.
+
+        It runs immediately only if the log has accepted all records.
+        """
         self._schedule_expiry(self.surroundings.settings.offsets_retention_check_interval_ms)
         records, is_complete = expire_groups(self, now_ms)
         go_on = None if is_complete else lambda: self._schedule_expiry(0)

@@ -1,6 +1,6 @@
-"""The states of a classic group, and the table of moves between them. PURE.
+"""The states of a classic group and the allowed transitions. PURE.
 
-Nothing but `ClassicGroup.transition` changes a state, and it asks this table.
+Only `ClassicGroup.transition` changes a state, and it checks this table.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from types import MappingProxyType
 
 
 class ClassicState(Enum):
-    """The values are the names that DescribeGroups and ListGroups answer."""
+    """The values are the names in DescribeGroups and ListGroups responses."""
 
     EMPTY = "Empty"
-    """No members; committed offsets may be kept."""
+    """No members. Committed offsets may remain."""
     PREPARING_REBALANCE = "PreparingRebalance"
-    """Members are joining; who was a member is expected to join again."""
+    """Members are joining. Previous members are expected to rejoin."""
     COMPLETING_REBALANCE = "CompletingRebalance"
-    """All have joined; the leader is expected to send the assignment."""
+    """All have joined. The leader is expected to send the assignment."""
     STABLE = "Stable"
-    """Every member can have its assignment."""
+    """Every member can get its assignment."""
     DEAD = "Dead"
-    """Unloaded or deleted; nothing comes after."""
+    """Unloaded or deleted; final."""
 
 
 MAY_FOLLOW: Mapping[ClassicState, frozenset[ClassicState]] = MappingProxyType(
@@ -42,7 +42,7 @@ MAY_FOLLOW: Mapping[ClassicState, frozenset[ClassicState]] = MappingProxyType(
         ClassicState.DEAD: frozenset({ClassicState.DEAD}),
     }
 )
-"""Which states may follow a state."""
+"""The states that may follow a state."""
 
 CAN_REBALANCE = frozenset(
     state

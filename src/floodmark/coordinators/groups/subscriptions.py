@@ -1,4 +1,4 @@
-"""Which topics a subscription means: names, patterns, ids, and a hash of their metadata. PURE."""
+"""Resolves subscriptions: names, patterns, ids, and a hash of the topics' metadata. PURE."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from floodmark.wire.errors import ErrorCode
 
 
 def matching_topics(pattern: str, topics: Iterable[str]) -> frozenset[str]:
-    """The topics whose whole name matches. Raises INVALID_REGULAR_EXPRESSION."""
+    """The topics whose full name matches. Raises INVALID_REGULAR_EXPRESSION."""
     try:
         matches = full_match_of(pattern)
     except InvalidPattern as problem:
@@ -29,14 +29,16 @@ def _invalid(pattern: str, why: str) -> CoordinatorError:
 
 
 def topic_ids(topics: Iterable[str], image: MetadataImage) -> frozenset[UUID]:
-    """Of those that exist."""
+    """The ids of existing topics."""
     known = image.topics
     return frozenset(known[topic].topic_id for topic in topics if topic in known)
 
 
 def metadata_hash(topics: Iterable[str], image: MetadataImage) -> int:
-    """Changes whenever a topic comes, goes, is made anew or grows: then the group has to be
-    assigned anew. 0 for no topics. The number has no meaning but that (KIP-1101)."""
+    """Changes when a topic is created, deleted, recreated or grown: the group is then reassigned.
+
+    0 for no topics. The number has no other meaning (KIP-1101).
+    """
     known = sorted(topic for topic in topics if topic in image.topics)
     if not known:
         return 0

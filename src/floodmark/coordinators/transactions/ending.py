@@ -1,7 +1,7 @@
-"""What becomes of a request to commit or abort, by the state it meets. PURE.
+"""The verdict on a request to commit or abort, by the current state. PURE.
 
-Two tables, because KIP-890 changed the rules: a client of version 2 gets a new epoch with every
-transaction, so an old epoch marks a repeat of a request that was done before. Used by `shard.py`.
+There are two tables, because KIP-890 changed the rules: a version 2 client gets a new epoch with
+every transaction, so an old epoch marks a repeated request. Used by `shard.py`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _ERROR_CODES: Final[dict[Verdict, ErrorCode]] = {
 COMMIT: Final = True
 ABORT: Final = False
 
-# (state, outcome), before version 2: only what was begun can be ended.
+# (state, outcome), before version 2: only a started transaction can be ended.
 _FIRST_VERSION: Final[dict[tuple[TransactionState, bool], Verdict]] = {
     (EMPTY, COMMIT): Verdict.INVALID,
     (EMPTY, ABORT): Verdict.INVALID,
@@ -63,8 +63,8 @@ _FIRST_VERSION: Final[dict[tuple[TransactionState, bool], Verdict]] = {
     (COMPLETE_ABORT, ABORT): Verdict.DONE_BEFORE,
 }
 
-# (state, outcome, is a repeat). A client that does not know whether its first produce began a
-# transaction aborts to be sure, so an abort of nothing is fine and costs an epoch.
+# (state, outcome, is a repeat). A client that does not know whether its first produce started a
+# transaction aborts to be sure. So aborting nothing is fine and costs an epoch.
 _SECOND_VERSION: Final[dict[tuple[TransactionState, bool, bool], Verdict]] = {
     (EMPTY, COMMIT, False): Verdict.INVALID,
     (EMPTY, ABORT, False): Verdict.PREPARE,
@@ -109,7 +109,8 @@ def _judge_first_version(
 def _judge_second_version(
     transaction: Transaction, producer: Producer, is_busy: bool, committed: bool
 ) -> Verdict:
-    # First of all: the producer may use an id that it will own only when the markers are written.
+    # Check this first: the producer may use an id that it will own only once the markers are
+    # written.
     if is_busy:
         return Verdict.BUSY
     epoch = producer.producer_epoch

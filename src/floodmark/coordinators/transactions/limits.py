@@ -1,4 +1,4 @@
-"""The settings that transactions obey. Made by `broker`, which keeps them current. PURE."""
+"""Settings for transactions. Created by `broker`, which keeps them current. PURE."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class IntSettings(Protocol):
-    """What is needed of the broker's configuration."""
+    """What is needed from the broker's configuration."""
 
     def get_int(self, name: str) -> int: ...
 

@@ -1,4 +1,4 @@
-"""The transactions of this broker that pass a filter. PURE; called by `transactions.service`."""
+"""Filters this broker's transactions. PURE; called by `transactions.service`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from floodmark.wire.errors import ErrorCode
 
 
 class TransactionFilter(NamedTuple):
-    """Empty sets, a negative duration and no pattern let everything pass."""
+    """Empty sets, a negative duration and no pattern match everything."""
 
     producer_ids: frozenset[int] = frozenset()
     state_labels: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The markers that wait to go to one other broker: one request under way, the rest in the next.
+"""Pending markers for one other broker: one request in flight, the rest in the next.
 
 Owned by `transactions.markers`.
 """
@@ -10,6 +10,7 @@ import logging
 
 from floodmark.coordinators.transactions.ports import Cluster, Marker
 from floodmark.promise import Promise
+from floodmark.vocabulary import TopicPartition
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -20,7 +21,7 @@ from floodmark.wire.messages.write_txn_markers import (
 
 logger = logging.getLogger(__name__)
 
-_Waiting = dict[tuple[str, int], Promise[ErrorCode]]
+_Waiting = dict[TopicPartition, Promise[ErrorCode]]
 
 
 class MarkerChannel:

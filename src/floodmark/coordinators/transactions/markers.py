@@ -1,9 +1,9 @@
-"""Writes the markers of decided transactions to all their partitions, and tells when all are there.
+"""Writes the markers of decided transactions to all partitions, and reports completion.
 
-Owned by `transactions.service`. Partitions that this broker leads are written at once, so the usual
-transaction of a single broker is complete before its client is answered. The others go to their
-leaders in WriteTxnMarkers requests, again and again until every one is written: an outcome that is
-decided never goes away.
+Owned by `transactions.service`. Partitions that this broker leads are written immediately, so a
+typical transaction on a single broker is complete before its client gets the response. The others
+go to their leaders in WriteTxnMarkers requests, repeated until every marker is written: a decided
+outcome is never lost.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 RETRY_S = 0.1
 
-# The marker is there, or the partition can have no open transaction of this producer.
+# The marker is written, or the partition can have no open transaction of this producer.
 SETTLED: Final = frozenset(
     {
         ErrorCode.NONE,
@@ -58,7 +58,7 @@ class MarkerWriter:
         self._refusals = Occurrences()
 
     def write(self, log_partition: int, transaction: Transaction, coordinator_epoch: int) -> None:
-        """`on_written` is called when all is done: now if nothing has to be waited for."""
+        """Calls `on_written` once all is done, immediately if there is nothing to wait for."""
         marker = Marker(
             transaction.producer_id,
             transaction.producer_epoch,
@@ -73,14 +73,14 @@ class MarkerWriter:
             self.spawn(log_partition, self._persist(log_partition, transaction, marker, results))
 
     def spawn(self, log_partition: int, work: Awaitable[None]) -> None:
-        """Run something until the partition of the transaction log is given away."""
+        """Runs something until this broker gives up the partition of the transaction log."""
         tasks = self._rounds.setdefault(log_partition, set())
         task = asyncio.ensure_future(work)
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
     def cancel(self, log_partition: int) -> None:
-        """Another broker is the coordinator now and goes on from the log."""
+        """Another broker is the coordinator now, and continues from the log."""
         for task in self._rounds.pop(log_partition, ()):
             task.cancel()
 
@@ -135,7 +135,7 @@ class MarkerWriter:
     def _send(self, marker: Marker, topic: str, partition: int) -> ErrorCode | Promise[ErrorCode]:
         leader = self._cluster.leader_of(topic, partition)
         if leader is None:
-            # The topic was deleted, and the open transaction with it.
+            # The topic was deleted, including the open transaction.
             return ErrorCode.NONE
         if leader == self._broker_id:
             return self._log.append_marker(topic, partition, marker)

@@ -1,7 +1,7 @@
-"""What the transaction coordinator needs of the broker, besides its log.
+"""What the transaction coordinator needs from the broker, besides its log.
 
-`broker` implements these over the replica manager, the metadata image and connections to other
-brokers; tests implement them in memory.
+`broker` implements these with the replica manager, the metadata image and connections to other
+brokers. Tests implement them in memory.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ class TransactionLog(CoordinatorLog, Protocol):
     """`__transaction_state`, whose leader epochs are the epochs of coordinators."""
 
     def leader_epoch(self, partition: int) -> int:
-        """Under which epoch this broker leads the partition; markers carry it to fence zombies."""
+        """The epoch under which this broker leads the partition.
+
+        Markers carry it to fence zombies.
+        """
 
 
 class Marker(NamedTuple):
-    """What ends a producer's transaction in a partition."""
+    """The end of a producer's transaction in a partition."""
 
     producer_id: int
     producer_epoch: int
@@ -31,27 +34,31 @@ class Marker(NamedTuple):
 
 
 class MarkerLog(Protocol):
-    """The partitions that this broker leads, as the target of markers."""
+    """The partitions this broker leads, as targets of markers."""
 
     def append_marker(
         self, topic: str, partition: int, marker: Marker
     ) -> ErrorCode | Promise[ErrorCode]:
-        """Append the control batch; NONE when all in-sync replicas have it.
+        """Appends the control batch. NONE once all in-sync replicas have it.
 
-        A partition of `__consumer_offsets` also tells the group coordinator. Refusals are codes:
-        INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED from the producer state,
+        For a partition of `__consumer_offsets`, also informs the group coordinator. Refusals are
+        codes: INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED from the producer state,
         NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR and
-        NOT_ENOUGH_REPLICAS of the partition, REQUEST_TIMED_OUT of the wait.
+        NOT_ENOUGH_REPLICAS from the partition, REQUEST_TIMED_OUT after the wait.
         """
 
 
 class Cluster(Protocol):
-    """Who leads what, and how to ask other brokers."""
+    """Partition leaders, and how to reach other brokers."""
 
     def leader_of(self, topic: str, partition: int) -> int | None:
-        """The leader's broker id, NO_LEADER when there is none now, None when there is no such
-        partition (any more)."""
+        """The leader's broker id.
+
+        NO_LEADER if there is none, None if the partition does not exist.
+        """
 
     async def request(self, broker_id: int, message: Any) -> Any:
-        """Send a request to a broker, in the highest version that both know; raises OSError
-        (ConnectionError, TimeoutError) when no answer comes."""
+        """Sends a request to a broker in the highest common version.
+
+        Raises OSError (ConnectionError, TimeoutError) if there is no response.
+        """

@@ -1,7 +1,7 @@
 """Producer ids, handed out from blocks that the controller allocates.
 
-Owned by `transactions.service`. A block is fetched before the last one is used up, so that almost
-nobody waits for the controller.
+Owned by `transactions.service`. The next block is fetched before the current one is used up, so
+almost nobody waits for the controller.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from floodmark.wire.errors import ErrorCode
 logger = logging.getLogger(__name__)
 
 PREFETCH_SHARE = 0.1
-"""With this part of a block left the next one is asked for, as in Kafka."""
+"""The next block is requested when this share of the current one is left, as in Kafka."""
 
 
 class ProducerIds:
-    """`allocate` brings the first id of a block and the number of ids in it."""
+    """`allocate` returns the first id of a block and the number of ids in it."""
 
     def __init__(self, allocate: Callable[[], Awaitable[tuple[int, int]]]) -> None:
         self._allocate = allocate
@@ -32,7 +32,7 @@ class ProducerIds:
         self._failures = Occurrences()
 
     def take(self) -> int:
-        """An id nobody had. CoordinatorError when none is at hand: the client tries again."""
+        """A new id. Raises CoordinatorError if none is available: the client retries."""
         if not self._current:
             self._current, self._following = self._following, range(0)
         if not self._current:
@@ -46,7 +46,7 @@ class ProducerIds:
         return producer_id
 
     async def ready(self) -> None:
-        """Return when `take` has something to give, or when the controller could not be asked."""
+        """Returns once `take` has an id, or the controller could not be reached."""
         if not self.is_ready:
             await asyncio.shield(self._fetch())
 
@@ -69,7 +69,9 @@ class ProducerIds:
         except (OSError, CoordinatorError) as problem:
             times = self._failures.worth_telling(str(problem))
             if times:
-                logger.warning("no block of producer ids (%d times by now): %s", times, problem)
+                logger.warning(
+                    "could not get a block of producer ids (%d times by now): %s", times, problem
+                )
             return
         finally:
             self._fetching = None

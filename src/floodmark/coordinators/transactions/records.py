@@ -1,6 +1,6 @@
-"""Transactions as records of `__transaction_state`, in Kafka's format. PURE.
+"""Encodes transactions as records of `__transaction_state`, in Kafka's format. PURE.
 
-Called by `shard.py`. Kafka's `DumpLogSegments --transaction-log-decoder` reads what it writes.
+Called by `shard.py`. Kafka's `DumpLogSegments --transaction-log-decoder` can read them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from floodmark.wire.internal.transaction_log import (
 from floodmark.wire.schema import DecodeError
 
 TRANSACTION_LOG_TYPE: Final = 0
-# Version 1 has tagged fields: what KIP-890 has to remember.
+# Version 1 adds tagged fields for KIP-890.
 FLEXIBLE_VERSION: Final = 1
 OLDEST_VERSION: Final = 0
 
@@ -35,8 +35,8 @@ def encode_transactional_id(transactional_id: str) -> bytes:
 
 
 def encode_transaction(transaction: Transaction, server_version: int) -> bytes:
-    """Brokers older than transaction version 1 read only the oldest form, so it is kept for them
-    unless a client of version 2 made it lose something."""
+    """Brokers older than transaction version 1 read only the oldest format. So it is used unless a
+    version 2 client needs fields that it lacks."""
     value = TransactionLogValue(
         producer_id=transaction.producer_id,
         producer_epoch=transaction.producer_epoch,
@@ -55,14 +55,14 @@ def encode_transaction(transaction: Transaction, server_version: int) -> bytes:
 
 
 def decode_transactional_id(key: bytes) -> str | None:
-    """None when the record is of a type that came after us."""
+    """None if the record has an unknown, newer type."""
     if read_prefix(key) != TRANSACTION_LOG_TYPE:
         return None
     return decode(TransactionLogKey, key, 0, 2).transactional_id
 
 
 def decode_transaction(transactional_id: str, value: bytes) -> Transaction | None:
-    """None when the record has a version that came after us."""
+    """None if the record has an unknown, newer version."""
     if not OLDEST_VERSION <= read_prefix(value) <= FLEXIBLE_VERSION:
         return None
     stored = decode_versioned(TransactionLogValue, value)
@@ -89,7 +89,7 @@ def _state(status: int) -> TransactionState:
 
 
 def _by_topic(transaction: Transaction) -> list[PartitionsSchema] | None:
-    """An empty transaction has no list at all, as Kafka writes it."""
+    """As in Kafka, an empty transaction has no list at all."""
     if transaction.state is EMPTY:
         return None
     topics: dict[str, list[int]] = {}

@@ -1,9 +1,9 @@
-"""The transaction coordinator of this broker, as the APIs and the broker see it.
+"""This broker's transaction coordinator, for the APIs and the broker.
 
-`broker` makes one, tells it which partitions of `__transaction_state` it leads (`load`, `unload`),
-and the modules of `apis` that concern transactions call it. The rules are in `shard.py`; here they
-are joined with the log, the markers and the other brokers. Methods answer at once when the log
-commits at once, and with a future otherwise.
+`broker.coordinators` creates it and reports the partitions of `__transaction_state` it leads
+(`load`, `unload`). The transaction APIs call it. The rules are in `shard.py`; here they meet the
+log, the markers and the other brokers. Methods respond immediately if the log commits immediately,
+and with a promise otherwise.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class TransactionService:
     def end(
         self, transactional_id: str, producer: Producer, client_version: int, *, committed: bool
     ) -> Identity | Awaitable[Identity]:
-        """Answers when the outcome is decided; the markers may come a little later."""
+        """Responds once the outcome is decided. The markers may follow a little later."""
         if not transactional_id:
             return Identity(ErrorCode.INVALID_REQUEST)
 
@@ -138,7 +138,7 @@ class TransactionService:
 
         return self._submit_identity(self.partition_for(transactional_id), handler)
 
-    # What tools ask
+    # Queries by tools
 
     def describe(self, transactional_id: str) -> tuple[ErrorCode, Transaction | None]:
         if not transactional_id:
@@ -158,16 +158,17 @@ class TransactionService:
         shards = [self.runtime.shard(p) for p in self.runtime.active_partitions]
         return list_transactions(shards, wanted, self._clock.now_ms())
 
-    # From the outcome to its completion
+    # From the decision to its completion
 
     def prepared(
         self, partition: int, transaction: Transaction, error: CoordinatorError | None
     ) -> None:
+        """The outcome of a transaction is committed, or why it is not: its shard calls this."""
         if error is None:
             try:
                 epoch = self.log.leader_epoch(partition)
             except NotCoordinator:
-                # Whoever leads the partition now finds the outcome in the log.
+                # The partition's new leader finds the outcome in the log.
                 return
             self._markers.write(partition, transaction, epoch)
         elif not isinstance(error, NotCoordinator):
@@ -177,7 +178,7 @@ class TransactionService:
         self._markers.spawn(partition, self._write_when_committed(partition, transactions))
 
     async def _write_when_committed(self, partition: int, transactions: list[Transaction]) -> None:
-        """Markers of an outcome that could still be lost would make it come out twice."""
+        """Waits, because an outcome that can still be lost could be decided differently later."""
         while (error := await self._until_committed(partition)) is not None:
             if isinstance(error, NotCoordinator):
                 return
@@ -186,7 +187,7 @@ class TransactionService:
             self.prepared(partition, transaction, None)
 
     async def _until_committed(self, partition: int) -> CoordinatorError | None:
-        """Return when what is in the log now is safe, or why it is not known to be."""
+        """Returns once the current log is committed, or the reason it may not be."""
         outcome: CoordinatorError | Promise[CoordinatorError | None] | None
         outcome = self.runtime.query(partition, lambda shard, _: None, lambda error: error)
         return await outcome if isinstance(outcome, Promise) else outcome
@@ -218,7 +219,7 @@ class TransactionService:
     def _with_producer_ids(
         self, run: Callable[[], Identity | Promise[Identity]]
     ) -> Identity | Awaitable[Identity]:
-        """Run at once when there is a producer id at hand, else when there is one."""
+        """Runs now if a producer id is available, otherwise once there is one."""
         if self._producer_ids.is_ready:
             return run()
         return self._run_when_ready(run)

@@ -1,10 +1,10 @@
 """The transactions of one partition of `__transaction_state`. PURE.
 
-Handlers decide and return a `Write`; `replay` alone changes what is stored. Run by
+Handlers decide and return a `Write`; only `replay` changes what is stored. Run by
 `coordinators.runtime` for `transactions.service`. A transaction whose outcome is decided
-(`PREPARED`) belongs to its markers: until they are written, every other request is told to come
-back (CONCURRENT_TRANSACTIONS). The same goes for one whose last move is not committed yet: what
-comes next must build on what no failover can take back.
+(`PREPARED`) waits for its markers: until they are written, every other request gets
+CONCURRENT_TRANSACTIONS. The same applies while its last transition is not committed: the next one
+must not build on something that a failover can undo.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ T = TypeVar("T")
 
 ABORT_TIMER = "abort-timed-out"
 EXPIRE_TIMER = "remove-expired"
-# No run of the timer keeps the loop for long.
+# No timer run may hold the loop for long.
 MAX_TOMBSTONES = 1000
 
 
 class Identity(NamedTuple):
-    """The producer id and epoch that a producer has, or is to have."""
+    """A producer's current or next producer id and epoch."""
 
     error_code: ErrorCode
     producer_id: int = NO_PRODUCER_ID
@@ -54,18 +54,18 @@ class Tombstone(NamedTuple):
 
 
 class Effects(Protocol):
-    """What a shard asks of its service."""
+    """What a shard needs from its service."""
 
     def take_producer_id(self) -> int:
-        """A producer id that nobody ever had; CoordinatorError when none is at hand."""
+        """A new producer id. Raises CoordinatorError if none is available."""
 
     def prepared(self, transaction: Transaction, error: CoordinatorError | None) -> None:
-        """An outcome is decided: write the markers once it is committed.
+        """An outcome is decided: writes the markers once it is committed.
 
-        `error` says that it is in the log but not known to be committed."""
+        `error` says that it is in the log but may not be committed."""
 
     def recover(self, transactions: list[Transaction]) -> None:
-        """These outcomes were decided by a coordinator before us."""
+        """These outcomes were decided by a previous coordinator."""
 
 
 class TransactionShard:
@@ -92,7 +92,7 @@ class TransactionShard:
         expected: Producer | None,
         now_ms: int,
     ) -> Write[Identity]:
-        """A producer starts, or recovers from an error and says who it was (KIP-360)."""
+        """A producer starts, or recovers from an error and gives its old identity (KIP-360)."""
         transaction = self._transactions.get(transactional_id)
         if transaction is None:
             fresh = Transaction(
@@ -104,7 +104,7 @@ class TransactionShard:
         if expected is not None and not _may_be(transaction, expected):
             return _refuse(ErrorCode.PRODUCER_FENCED)
         if transaction.state is ONGOING:
-            # The epoch of the abort is never given to anybody; the client asks again and gets one.
+            # Nobody ever gets the epoch of the abort. The client asks again and gets another.
             return self._prepare(
                 self._fence(transaction, now_ms), Identity(ErrorCode.CONCURRENT_TRANSACTIONS)
             )
@@ -122,7 +122,7 @@ class TransactionShard:
         if transaction is None:
             return Write(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if self._is_busy(transaction):
-            # First of all: the producer may use an id that the move under way brings.
+            # Check this first: the producer may use an id from the transition in progress.
             raise _busy()
         error_code = _check(transaction, producer)
         if error_code is not ErrorCode.NONE:
@@ -140,10 +140,10 @@ class TransactionShard:
         producer: Producer,
         partitions: Iterable[TopicPartition],
     ) -> dict[TopicPartition, ErrorCode]:
-        """Whether partitions are in the transaction that the producer has open (KIP-890).
+        """Whether partitions are in the producer's open transaction (KIP-890).
 
-        A move under way is no obstacle: the answer waits for it, and the log that asks looks once
-        more when it appends.
+        A transition in progress is no obstacle: the response waits for it, and the requesting log
+        checks again when it appends.
         """
         transaction = self._transactions.get(transactional_id)
         if transaction is None:
@@ -170,7 +170,7 @@ class TransactionShard:
         *,
         committed: bool,
     ) -> Write[Identity]:
-        """Commit or abort; with version 2 the answer brings the next transaction's epoch."""
+        """Commits or aborts. In version 2, the response contains the next transaction's epoch."""
         transaction = self._transactions.get(transactional_id)
         if transaction is None:
             return _refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -196,7 +196,7 @@ class TransactionShard:
         return self._prepare(prepared, Identity(ErrorCode.NONE, *prepared.promised()))
 
     def complete(self, prepared: Transaction, now_ms: int) -> Write[None]:
-        """The markers of this outcome are written; nothing happens if they were another's."""
+        """The markers of this outcome are written. Does nothing if they were another's."""
         if self._transactions.get(prepared.transactional_id) != prepared:
             return Write(None)
         return self._move(None, [prepared.completed(now_ms)])
@@ -216,8 +216,10 @@ class TransactionShard:
         return self._move(None, fenced, self._when_prepared(fenced), atomic=False)
 
     def remove_expired(self, now_ms: int) -> Write[None]:
-        """The next turn is set first, whatever becomes of this one, and comes at once only when the
-        log has taken what there was."""
+        """Sets the next run first, whatever happens to this one.
+
+        It runs immediately only if the log has accepted all records.
+        """
         self._schedule_expire(self._limits.expire_interval_ms)
         expiration_ms = self._limits.expiration_ms
         expired = [
@@ -229,7 +231,7 @@ class TransactionShard:
         go_on = None if is_complete else lambda: self._schedule_expire(0)
         return Write(None, expired[:MAX_TOMBSTONES], applied=go_on, atomic=False)
 
-    # The shard's life
+    # The shard's lifecycle
 
     def encode(self, record: Transaction | Tombstone) -> tuple[bytes, bytes | None]:
         key = encode_transactional_id(record.transactional_id)
@@ -254,8 +256,10 @@ class TransactionShard:
             self._transactions[record.transactional_id] = record
 
     def end_transaction(self, producer: Producer, *, committed: bool) -> None:
-        """The transaction topic is written without transactions: a marker in it, which a client
-        may have brought about, ends nothing."""
+        """The transaction topic is written without transactions.
+
+        A marker in it, perhaps caused by a client, ends nothing.
+        """
 
     def loaded(self, now_ms: int) -> None:
         open_transactions = [t for t in self._transactions.values() if t.is_prepared]
@@ -281,7 +285,7 @@ class TransactionShard:
         *,
         atomic: bool = True,
     ) -> Write[T]:
-        """Until these are committed, or known not to be, their transactions make no other move."""
+        """Until these are committed or have failed, their transactions make no other transition."""
         ids = {transaction.transactional_id for transaction in moved}
         self._moving |= ids
 
@@ -310,7 +314,7 @@ class TransactionShard:
         elif expected.producer_epoch == current:
             epochs = (current + 1, current)
         elif expected.producer_epoch == transaction.last_producer_epoch:
-            # A repeat of a request that was answered, but the answer got lost.
+            # A repeated request whose response was lost.
             epochs = (current, transaction.last_producer_epoch)
         else:
             return _refuse(ErrorCode.PRODUCER_FENCED)
@@ -329,7 +333,7 @@ class TransactionShard:
         )
 
     def _next_producer_id(self, transaction: Transaction, version: int) -> int:
-        """When ending the transaction uses up the last epoch, the client goes on under a new id."""
+        """If ending the transaction uses up the last epoch, the client continues under a new id."""
         if version >= EPOCH_BUMP_VERSION and transaction.is_exhausted:
             return self._effects.take_producer_id()
         return NO_PRODUCER_ID
@@ -342,7 +346,7 @@ class TransactionShard:
     ) -> Callable[[CoordinatorError | None], None]:
         def then(error: CoordinatorError | None) -> None:
             for transaction in prepared:
-                # After a failed append nothing has changed, and nothing is to be marked.
+                # After a failed append nothing has changed, and no markers are needed.
                 if (
                     error is None
                     or self._transactions.get(transaction.transactional_id) == transaction
@@ -362,10 +366,10 @@ class TransactionShard:
 
 
 def _may_be(transaction: Transaction, expected: Producer) -> bool:
-    """Whether a producer that recovers may be the one that owns the transactional id.
+    """Whether a recovering producer may be the owner of the transactional id.
 
-    It is when it names the current id (its epoch is checked later), or the one before under the
-    last epoch: then the answer that brought the new id got lost.
+    It is if it names the current id (its epoch is checked later), or the previous id with its last
+    epoch: then the response with the new id was lost.
     """
     return expected.producer_id == transaction.producer_id or (
         expected.producer_id == transaction.previous_producer_id
@@ -390,7 +394,7 @@ def _answer_without_change(
 
 
 def _busy() -> CoordinatorError:
-    """Raised and not returned: an answer would wait for the very move that is under way."""
+    """Raised, not returned: a response would wait for the very transition in progress."""
     return CoordinatorError(ErrorCode.CONCURRENT_TRANSACTIONS)
 
 

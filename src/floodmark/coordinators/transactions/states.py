@@ -1,7 +1,7 @@
-"""The states of a transaction and the moves between them. PURE.
+"""The states of a transaction and the allowed transitions. PURE.
 
-`NEXT_STATES` is the whole machine: `transaction.py` makes the moves, `shard.py` decides on them,
-and a move that is not in the table is a defect of ours.
+`NEXT_STATES` is the whole state machine. `transaction.py` makes the transitions, `shard.py` decides
+on them, and a transition that is not in the table is a bug of ours.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 
 class TransactionState(IntEnum):
-    """The numbers are those of `__transaction_state`."""
+    """The numbers are those in `__transaction_state`."""
 
     EMPTY = 0
     ONGOING = 1
@@ -24,7 +24,7 @@ class TransactionState(IntEnum):
 
     @property
     def label(self) -> str:
-        """As Kafka's tools show it: PrepareCommit."""
+        """The name in Kafka's tools, such as PrepareCommit."""
         return self.name.title().replace("_", "")
 
 
@@ -37,21 +37,21 @@ COMPLETE_ABORT: Final = TransactionState.COMPLETE_ABORT
 DEAD: Final = TransactionState.DEAD
 
 NEXT_STATES: Final[dict[TransactionState, frozenset[TransactionState]]] = {
-    # A producer of KIP-890 may abort without knowing whether it had begun: to PREPARE_ABORT.
+    # A KIP-890 producer may abort without knowing whether it had started: to PREPARE_ABORT.
     EMPTY: frozenset({EMPTY, ONGOING, PREPARE_ABORT, DEAD}),
     ONGOING: frozenset({ONGOING, PREPARE_COMMIT, PREPARE_ABORT}),
     PREPARE_COMMIT: frozenset({COMPLETE_COMMIT}),
     PREPARE_ABORT: frozenset({COMPLETE_ABORT}),
     COMPLETE_COMMIT: frozenset({EMPTY, ONGOING, PREPARE_ABORT, DEAD}),
     COMPLETE_ABORT: frozenset({EMPTY, ONGOING, PREPARE_ABORT, DEAD}),
-    # Dead ids are removed from the log, and Kafka's fence is a step inside one of its appends:
-    # neither is ever the state of a stored transaction of ours.
+    # Dead ids are removed from the log, and Kafka's fence is a step inside one of its appends. We
+    # never store a transaction in either state.
     DEAD: frozenset(),
     TransactionState.PREPARE_EPOCH_FENCE: frozenset({PREPARE_ABORT}),
 }
 
 PREPARED: Final = frozenset({PREPARE_COMMIT, PREPARE_ABORT})
-"""The outcome is decided and its markers are under way: everybody else has to wait."""
+"""The outcome is decided and its markers are being written: all other requests must wait."""
 
 COMPLETED: Final = frozenset({COMPLETE_COMMIT, COMPLETE_ABORT})
 

@@ -1,7 +1,7 @@
-"""A transactional id and its current transaction: what is stored, and how it moves on. PURE.
+"""A transactional id and its current transaction: stored state and transitions. PURE.
 
-A `Transaction` never changes; each move returns the next one, which `shard.py` writes to the log
-and puts in its place. Producer epochs follow KIP-360 and, for clients of transaction version 2,
+A `Transaction` never changes. Each transition returns the next one, which `shard.py` writes to the
+log and puts in its place. Producer epochs follow KIP-360 and, for clients of transaction version 2,
 KIP-890: every transaction ends with a new epoch.
 """
 
@@ -28,11 +28,11 @@ Outcomes: TypeAlias = dict[TopicPartition, ErrorCode]
 
 NOT_STARTED_MS: Final = -1
 MAX_PRODUCER_EPOCH: Final = 32767
-# Clients never get the last epoch: it is kept to fence them.
+# Clients never get the last epoch: it is reserved for fencing them.
 EXHAUSTED_PRODUCER_EPOCH: Final = MAX_PRODUCER_EPOCH - 1
 # Epochs rise with every transaction (KIP-890).
 EPOCH_BUMP_VERSION: Final = 2
-# A timeout that never comes: the transaction of an external two-phase commit.
+# A timeout that never expires: the transaction of an external two-phase commit.
 NO_TIMEOUT_MS: Final = 2**31 - 1
 
 _NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
@@ -43,9 +43,9 @@ def is_exhausted(producer_epoch: int) -> bool:
 
 
 class Transaction(NamedTuple):
-    """`previous_producer_id` was in use before the last change; `next_producer_id` is promised to
-    a client whose epochs ran out. `last_producer_epoch` is not in the log: as in Kafka, a
-    coordinator that takes over does not know it."""
+    """`previous_producer_id` was used before the last change; `next_producer_id` is reserved for a
+    client whose epochs ran out. `last_producer_epoch` is not in the log: as in Kafka, a new
+    coordinator does not know it."""
 
     transactional_id: str
     producer_id: int
@@ -80,7 +80,7 @@ class Transaction(NamedTuple):
         )
 
     def is_expired(self, now_ms: int, expiration_ms: int) -> bool:
-        """Nobody has used the transactional id for so long that it is forgotten."""
+        """Whether the transactional id has been unused long enough to be removed."""
         return (
             self.state is not ONGOING
             and self.state not in PREPARED
@@ -90,7 +90,7 @@ class Transaction(NamedTuple):
     def with_epoch(
         self, producer_epoch: int, last_producer_epoch: int, timeout_ms: int, now_ms: int
     ) -> Transaction:
-        """A producer starts (anew): no transaction, an epoch of its own."""
+        """A producer starts or restarts: no transaction, a new epoch."""
         return self._move(
             EMPTY,
             producer_epoch=producer_epoch,
@@ -104,7 +104,7 @@ class Transaction(NamedTuple):
     def with_new_producer_id(
         self, producer_id: int, last_producer_epoch: int, timeout_ms: int, now_ms: int
     ) -> Transaction:
-        """The epochs of the old id are used up."""
+        """Replaces a producer id whose epochs are used up."""
         return self.with_epoch(0, last_producer_epoch, timeout_ms, now_ms)._replace(
             producer_id=producer_id
         )
@@ -123,8 +123,11 @@ class Transaction(NamedTuple):
     def prepared(
         self, *, committed: bool, client_version: int, next_producer_id: int, now_ms: int
     ) -> Transaction:
-        """The outcome is decided. With version 2 its markers carry the next epoch, so that late
-        records of this transaction are refused wherever a marker has been (KIP-890)."""
+        """The outcome is decided.
+
+        In version 2 its markers carry the next epoch, so that late records of this transaction are
+        refused wherever a marker was written (KIP-890).
+        """
         producer_epoch, last_producer_epoch = self.producer_epoch, self.last_producer_epoch
         if client_version >= EPOCH_BUMP_VERSION:
             last_producer_epoch = producer_epoch
@@ -140,7 +143,7 @@ class Transaction(NamedTuple):
         )
 
     def fenced(self, *, server_version: int, next_producer_id: int, now_ms: int) -> Transaction:
-        """Abort on behalf of a producer that is gone, under an epoch that it never had."""
+        """Aborts for a producer that is gone, under an epoch that it never had."""
         if server_version >= EPOCH_BUMP_VERSION:
             return self.prepared(
                 committed=False,
@@ -168,7 +171,7 @@ class Transaction(NamedTuple):
         )._replace(producer_id=producer_id)
 
     def promised(self) -> tuple[int, int]:
-        """Producer id and epoch of the client once this prepared transaction is complete."""
+        """The client's producer id and epoch once this prepared transaction is complete."""
         if self.client_version >= EPOCH_BUMP_VERSION and self.next_producer_id != NO_PRODUCER_ID:
             return self.next_producer_id, 0
         return self.producer_id, self.producer_epoch

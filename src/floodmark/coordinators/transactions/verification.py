@@ -1,8 +1,8 @@
-"""Before a partition takes transactional records: is it part of the transaction? (KIP-890)
+"""Verifies that a partition is part of a transaction before it accepts records (KIP-890).
 
-Called by the produce and offset commit APIs on any broker. Producers of transaction version 2 let
-the broker add the partition on their behalf; older ones have added it themselves, and it is only
-verified, so that records which arrive after the end of their transaction never hang in the log.
+Called by the produce and offset commit APIs on any broker. For producers of transaction version 2,
+the broker adds the partition. Older producers have added it themselves, so it is only verified.
+Records that arrive after the end of their transaction thus never hang in the log.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class PartitionVerifier:
         add: bool,
         before_retry: Callable[[], None] | None = None,
     ) -> Outcomes | Awaitable[Outcomes]:
-        """The partitions that may not be written to, with the reason; none is the good answer.
+        """The partitions that may not be written to, with the reason. Empty if all may.
 
-        Known at once when this broker coordinates the transaction and its log commits at once. The
-        caller holds guards that it took before the question; `before_retry` takes them anew, since
-        the markers of the last transaction, which is what a retry waits for, take them back.
+        Known immediately if this broker coordinates the transaction and its log commits
+        immediately. The caller took guards before the request. `before_retry` takes them again,
+        because the markers of the last transaction, which a retry waits for, invalidate them.
         """
         producer = Producer(producer_id, producer_epoch)
         outcome = self._ask(transactional_id, producer, partitions, add)
@@ -75,8 +75,10 @@ class PartitionVerifier:
         ask_again: Callable[[], Outcomes | Awaitable[Outcomes]] | None,
         first: Awaitable[Outcomes],
     ) -> Outcomes:
-        """The markers of the last transaction are usually a moment away: a short wait here is
-        cheaper than sending all the records again."""
+        """The markers of the last transaction are usually a moment away.
+
+        A short wait here is cheaper than sending all records again.
+        """
         outcome = await first
         limits = self._service.limits
         give_up_ms = self._clock.monotonic_ms() + limits.add_retry_max_ms
@@ -158,7 +160,7 @@ async def _for_all(partitions: frozenset[TopicPartition], added: Promise[ErrorCo
 
 
 def _refusals(outcome: Outcomes) -> Outcomes:
-    """Producers know INVALID_PRODUCER_EPOCH as the answer to a write under an old epoch."""
+    """Producers know INVALID_PRODUCER_EPOCH as the response to a write under an old epoch."""
     return {
         partition: ErrorCode.INVALID_PRODUCER_EPOCH
         if error_code is ErrorCode.PRODUCER_FENCED
