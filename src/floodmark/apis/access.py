@@ -1,15 +1,15 @@
-"""What an API asks of the authorizer: each handler module declares it as `ACCESS`.
+"""Declares what each API asks of the authorizer: the `ACCESS` of a handler module.
 
-`apis.gate` reads the declaration; docs/compatibility.md lists it. Three things can happen:
+`apis.gate` reads the declaration; docs/compatibility.md lists it. There are three kinds:
 
-- `Needs`: without it the whole request is refused;
-- `Each`: of the things a request lists, those that are denied are refused, the others are handled;
-- `Hides` and its kin change the answer, for what a client may not know of.
+- `Needs`: refuses the whole request if denied;
+- `Each`: refuses the denied items of a list in the request, and handles the others;
+- `Hides` and related classes change the response, to hide what a client may not know.
 
 An API that only brokers use is `ACCESS = cluster(Operation.CLUSTER_ACTION)`.
 
-Declarations are never changed. They are not frozen and have no repr, because writing those methods
-would take milliseconds of each start.
+Declarations are never changed. They are neither frozen nor have a repr, because generating those
+methods would add milliseconds to each start.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ from floodmark.wire.schema import ZERO_UUID, parse_versions
 ALL_VERSIONS = "0+"
 
 
-def topic_name(context: RequestContext, item: Any) -> str | None:
-    """The name of a topic that a request names, perhaps by id; None if nobody knows the id."""
+def topic_name(context: RequestContext, item: object) -> str | None:
+    """The name of a topic in a request, possibly given by id. None if the id is unknown."""
     if isinstance(item, str):
         return item
     topic_id = getattr(item, "topic_id", ZERO_UUID)
     if topic_id != ZERO_UUID:
         return context.services.topic_name(topic_id)
-    name: str | None = item.topic if hasattr(item, "topic") else item.name
+    name: str | None = getattr(item, "topic" if hasattr(item, "topic") else "name")
     return name or None
 
 
 def itself(context: RequestContext, item: str) -> str:
-    """For lists of names."""
+    """The name of an item in a list of plain names."""
     return item
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Needs:
-    """Refuses the whole request if any of the resources it names is denied."""
+    """Refuses the whole request if any of its resources is denied."""
 
     operation: Operation
     kind: ResourceKind = ResourceKind.CLUSTER
     names: str | Callable[[RequestContext, Any], Iterable[str]] = ""
-    """The request's field with the name or names, null for none; or what finds them."""
+    """The request field with the name or names (null for none), or a function that finds them."""
     or_operation: Operation | None = None
-    """Is enough as well, on the same resource."""
+    """An alternative that also suffices, on the same resource."""
     or_any: tuple[Operation, ResourceKind] | None = None
-    """Is enough as well, on any resource of a kind."""
+    """An alternative that also suffices, on any resource of a kind."""
     only_at_the_top: bool = False
-    """Refused without naming anything, also in versions that have no error code for the whole."""
+    """Refuses without naming items, even in versions without a top-level error code."""
     versions: str = ALL_VERSIONS
 
-    def is_met(self, context: RequestContext, guard: Guard, request: Any) -> bool:
+    def is_met(self, context: RequestContext, guard: Guard, request: object) -> bool:
         return all(
             self._allows(guard, Resource(self.kind, name)) for name in self._names(context, request)
         )
@@ -71,7 +71,7 @@ class Needs:
             return True
         return guard.allows(self.operation, resource)
 
-    def _names(self, context: RequestContext, request: Any) -> Iterable[str]:
+    def _names(self, context: RequestContext, request: object) -> Iterable[str]:
         if callable(self.names):
             return self.names(context, request)
         if not self.names:
@@ -93,32 +93,38 @@ class Needs:
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Each:
-    """Refuses what is denied of a list in the request; the answer's list has the refusals."""
+    """Refuses the denied items of a list in the request, each in the response's list."""
 
     operation: Operation
     kind: ResourceKind
     items: str
     answers: str
     within: str | None = None
-    """Both lists are in the entries of this list, which answers keep in order."""
+    """Both lists are inside the entries of this list, which responses keep in order."""
     name: Callable[[RequestContext, Any], str | None] = topic_name
-    """The name of an item; None if it names nothing: then the handler answers it."""
+    """The name of an item. None if it names nothing: then the handler answers it."""
     applies: Callable[[RequestContext, Any, Any], bool] = lambda context, request, item: True
-    """Whether an item of this request is asked about."""
+    """Whether to check an item of this request."""
     or_cluster: Operation | None = None
-    """Is enough for all of them, on the cluster."""
+    """An alternative on the cluster that suffices for all items."""
     text: str | None = ""
-    """What a refusal says: nothing, or the error code's own text where this is empty."""
+    """The text of a refusal: None for no text, empty for the error code's own text."""
     amend: Callable[[RequestContext, Guard, Any, Any], None] | None = None
-    """Changes the refusal of an item."""
+    """Adjusts the refusal of an item."""
     others: ErrorCode | None = None
-    """All or nothing: what else the list has is refused with this."""
+    """All or nothing: refuses the other items of the list with this code."""
     handles_none: bool = False
-    """Whether a request of which nothing is left is still handled, for the rest of its answer."""
+    """Whether to call the handler even if no items are left, for the rest of its response."""
     versions: str = ALL_VERSIONS
 
-    def denied(self, context: RequestContext, guard: Guard, request: Any, items: Any) -> list[Any]:
-        """The items that are refused; each resource is asked about once."""
+    def denied(
+        self,
+        context: RequestContext,
+        guard: Guard,
+        request: object,
+        items: Iterable[object] | None,
+    ) -> list[object]:
+        """The refused items. Asks about each resource once."""
         named = [(item, self._name(context, request, item)) for item in items or ()]
         names = {name for _, name in named if name is not None}
         if not names or self._is_allowed_everywhere(guard):
@@ -128,7 +134,7 @@ class Each:
         }
         return [item for item, name in named if name in denied]
 
-    def _name(self, context: RequestContext, request: Any, item: Any) -> str | None:
+    def _name(self, context: RequestContext, request: object, item: object) -> str | None:
         if not self.applies(context, request, item):
             return None
         is_cluster = self.kind is ResourceKind.CLUSTER
@@ -147,13 +153,13 @@ class Each:
 
 
 class AnswerStep(Protocol):
-    def apply(self, context: RequestContext, guard: Guard, response: Any) -> None: ...
+    def apply(self, context: RequestContext, guard: Guard, response: object) -> None: ...
     def describe(self) -> str: ...
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Hides:
-    """Leaves out of the answer what the client may not do this to."""
+    """Omits from the response what the client may not perform this operation on."""
 
     operation: Operation
     kind: ResourceKind
@@ -162,7 +168,7 @@ class Hides:
     within: str | None = None
     unless_cluster: Operation | None = None
 
-    def apply(self, context: RequestContext, guard: Guard, response: Any) -> None:
+    def apply(self, context: RequestContext, guard: Guard, response: object) -> None:
         if self.unless_cluster is not None and guard.would_allow(self.unless_cluster, THE_CLUSTER):
             return
         for parent in parents(response, self.within):
@@ -174,7 +180,7 @@ class Hides:
             setattr(parent, self.items, kept)
 
     def _is_seen(self, guard: Guard, name: str) -> bool:
-        """What has no name is what was asked for by an id that nobody knows."""
+        """An item without a name was requested by an unknown id."""
         return not name or guard.would_allow(self.operation, Resource(self.kind, name))
 
     def describe(self) -> str:
@@ -186,19 +192,19 @@ class Hides:
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Tells:
-    """Fills in which operations the client may do, where it asked for that."""
+    """Fills in the operations the client may perform, if it asked for them."""
 
     kind: ResourceKind
     field: str
     items: str | None = None
     name: str = ""
 
-    def apply(self, context: RequestContext, guard: Guard, response: Any) -> None:
+    def apply(self, context: RequestContext, guard: Guard, response: object) -> None:
         for item in parents(response, self.items):
             if getattr(item, self.field) != NOT_REQUESTED:
                 setattr(item, self.field, self._operations(guard, item))
 
-    def _operations(self, guard: Guard, item: Any) -> int:
+    def _operations(self, guard: Guard, item: object) -> int:
         if self.kind is not ResourceKind.CLUSTER:
             name = getattr(item, self.name)
             return 0 if name is None else operations_on(guard, Resource(self.kind, name))
@@ -212,7 +218,7 @@ class Tells:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Reviews:
-    """A change of the answer that only this API has."""
+    """A change to the response that is specific to this API."""
 
     text: str
     apply: Callable[[RequestContext, Guard, Any], None]
@@ -223,18 +229,18 @@ class Reviews:
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Access:
-    """All that an API asks, in this order."""
+    """Everything an API checks, in this order."""
 
     needs: tuple[Needs, ...] = ()
     each: tuple[Each, ...] = ()
     answer: tuple[AnswerStep, ...] = ()
     inside: tuple[str, ...] = ()
-    """What the handler itself asks through its context, in words."""
+    """Checks that the handler itself makes through its context, in words."""
     is_answered: Callable[[Any], bool] = lambda request: True
-    """Whether a request wants an answer; if it does not, a refusal ends the connection."""
+    """Whether a request expects a response. If not, a refusal closes the connection."""
 
     def describe(self) -> str:
-        """For people. Versions are named where they do not ask the same."""
+        """A description for people. Names versions where their checks differ."""
         versions: dict[str, list[str]] = {}
         steps: list[Needs | Each] = [*self.needs, *self.each]
         for asked in steps:
@@ -248,21 +254,21 @@ class Access:
 
 
 NOTHING = Access()
-"""Asks nothing. Only for what a client may do before it has authenticated, or always refuses."""
+"""Checks nothing. Only for APIs used before authentication, or that always refuse."""
 
 
 def cluster(operation: Operation) -> Access:
-    """An API that is about the cluster as a whole."""
+    """For an API about the cluster as a whole."""
     return Access(needs=(Needs(operation=operation),))
 
 
 def group(operation: Operation) -> Needs:
-    """Of the one group that a request names."""
+    """For the one group a request names."""
     return Needs(operation=operation, kind=ResourceKind.GROUP, names="group_id")
 
 
 def transactional_id(field: str = "transactional_id", versions: str = ALL_VERSIONS) -> Needs:
-    """To write with the transactional id that a request names, if it names one."""
+    """For writing with the transactional id a request names, if any."""
     kind = ResourceKind.TRANSACTIONAL_ID
     return Needs(operation=Operation.WRITE, kind=kind, names=field, versions=versions)
 
@@ -270,7 +276,7 @@ def transactional_id(field: str = "transactional_id", versions: str = ALL_VERSIO
 def each_topic(
     operation: Operation, items: str = "topics", answers: str = "topics", **more: Any
 ) -> Each:
-    """Of the topics that a request lists."""
+    """For each of the topics a request lists."""
     return Each(operation=operation, kind=ResourceKind.TOPIC, items=items, answers=answers, **more)
 
 
@@ -279,6 +285,6 @@ def exists_in(versions: str, version: int) -> bool:
     return first <= version <= last
 
 
-def parents(message: Any, within: str | None) -> list[Any]:
-    """The parts of a message that have the list in question."""
+def parents(message: object, within: str | None) -> list[object]:
+    """The parts of a message that contain the list in question."""
     return [message] if within is None else getattr(message, within)

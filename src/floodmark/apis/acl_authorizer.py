@@ -1,7 +1,7 @@
-"""The authorizer that decides by ACLs, with an audit log. Kafka's StandardAuthorizer.
+"""Authorizes by ACLs and writes an audit log, like Kafka's StandardAuthorizer.
 
-Made by `broker.access_control`, which calls `use` with every change of ACLs. Decisions are cached
-until the next change: a client asks the same questions again and again.
+Created by `broker.access_control`, which calls `use` on every ACL change. Caches decisions until
+the next change, because clients repeat the same requests.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ audit_log = logging.getLogger("kafka.authorizer.logger")
 """Kafka's name. Denied requests are logged at INFO, allowed ones at DEBUG."""
 
 MOST_CACHED = 50_000
-"""Clients choose hosts and names, so they could fill the memory: a full cache starts over."""
+"""Clients choose hosts and names and could exhaust memory, so a full cache starts over."""
 
 
 class AclAuthorizer:
     allows_all = False
 
     def __init__(self, table: AclTable, changed: Callable[[], None]) -> None:
-        """`changed` is called after every change of ACLs."""
+        """`changed` is called after every ACL change."""
         self.table = table
         self._changed = changed
         self._verdicts: dict[tuple[Principal, str, Operation, Resource], Verdict] = {}
@@ -34,7 +34,7 @@ class AclAuthorizer:
         self._denials = Occurrences()
 
     def use(self, table: AclTable) -> None:
-        """Decide by these ACLs from now on."""
+        """Decides by these ACLs from now on."""
         self.table = table
         self._verdicts.clear()
         self._any.clear()

@@ -1,4 +1,4 @@
-"""ACLs and filters of ACLs as requests write them, for the modules of the ACL APIs."""
+"""Converts ACLs and ACL filters from requests, for the ACL API modules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ M = TypeVar("M", bound=IntEnum)
 
 
 def _member(of: type[M], number: int) -> M:
-    """A number that nobody knows is UNKNOWN, as in Kafka."""
+    """An unknown number becomes UNKNOWN, as in Kafka."""
     return of(number) if number in of.__members__.values() else of(0)
 
 

@@ -1,6 +1,6 @@
-"""Which SASL mechanisms a listener has, and the machine for one authentication. In `Services`.
+"""A listener's SASL mechanisms, and the state machine for one authentication. In `Services`.
 
-Reads the settings and users that are in force when a client comes, so that changes act at once.
+Reads the current settings and users for each client, so changes apply immediately.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Any, Protocol
 from floodmark.clock import Clock
 from floodmark.config.broker_config import BrokerConfig
 from floodmark.metadata.cache import MetadataCache
-from floodmark.metadata.quota_nodes import user_resource
+from floodmark.metadata.quota_nodes import user_of
 from floodmark.security.errors import AuthenticationFailed, SecurityError
 from floodmark.security.jaas import JaasEntry, parse_jaas
 from floodmark.security.oauthbearer import OAuthBearerServer
 from floodmark.security.plain import PlainServer
+from floodmark.security.pretended_users import KnownUsers
 from floodmark.security.sasl import (
     OAUTHBEARER,
     PLAIN,
@@ -26,17 +27,16 @@ from floodmark.security.sasl import (
     ServerMechanism,
 )
 from floodmark.security.scram import Lookup, ScramServer
-from floodmark.security.scram_credentials import parse_credential
 from floodmark.security.tokens import TokenRules, identity_of, signed_claims, unsecured_claims
 
 NONCE_BYTES = 24
 
 
 class DelegationTokens(Protocol):
-    """What SCRAM needs of the delegation tokens."""
+    """What SCRAM needs from delegation tokens."""
 
     def lookup(self, mechanism: str, token_id: str) -> Lookup:
-        """The credential that a token's secret makes, and its owner."""
+        """The credential derived from a token's secret, and its owner."""
 
 
 class Authenticator:
@@ -47,19 +47,22 @@ class Authenticator:
         find_keys: Callable[[str], Any],
         delegation_tokens: DelegationTokens,
     ) -> None:
-        """`find_keys` has the keys that were published under a URL, or None."""
+        """`find_keys` returns the keys published under a URL, or None."""
         self._metadata = metadata
         self._clock = clock
         self._find_keys = find_keys
         self._delegation_tokens = delegation_tokens
-        # What unknown names get their salts from.
+        # Seeds the salts of unknown names if there are no users.
         self._secret = secrets.token_bytes(32)
+        # The stored credentials of all users by mechanism, and the settings they were read from.
+        self._users: dict[str, KnownUsers] = {}
+        self._users_from: object = None
 
     def mechanisms(self, listener: str) -> tuple[str, ...]:
         return self._metadata.config.sasl_mechanisms(listener)
 
     def begin(self, listener: str, mechanism: str) -> ServerMechanism:
-        """A machine for one exchange. SecurityError when the listener's settings lack something."""
+        """A state machine for one exchange. Raises SecurityError if a setting is missing."""
         if mechanism == PLAIN:
             return PlainServer(_jaas(self._metadata.config, listener, PLAIN).users)
         if mechanism == OAUTHBEARER:
@@ -68,11 +71,10 @@ class Authenticator:
             SCRAM_HASHES[mechanism],
             partial(self._find_scram, mechanism),
             secrets.token_urlsafe(NONCE_BYTES),
-            self._secret,
         )
 
     def max_session_ms(self, listener: str, mechanism: str) -> int:
-        """0 for sessions that end only with the connection."""
+        """Returns 0 for sessions that end only with the connection."""
         value = self._metadata.config.for_mechanism(
             listener, mechanism, "connections.max.reauth.ms"
         )
@@ -85,12 +87,22 @@ class Authenticator:
     def _find_scram(self, mechanism: str, name: str, is_token: bool) -> Lookup:
         if is_token:
             return self._delegation_tokens.lookup(mechanism, name)
-        text = self._metadata.image.config(*user_resource(name)).get(mechanism)
-        try:
-            credential = None if text is None else parse_credential(text)
-        except ValueError:
-            credential = None
-        return Lookup(credential, Identity(name))
+        users = self._known_users(mechanism)
+        return Lookup(users.find(name), Identity(name), users.pretence(name))
+
+    def _known_users(self, mechanism: str) -> KnownUsers:
+        """Looked for again when settings have changed."""
+        configs = self._metadata.image.configs
+        if self._users_from is not configs:
+            self._users, self._users_from = {}, configs
+        if mechanism not in self._users:
+            stored = {
+                name: config[mechanism]
+                for resource, config in configs.items()
+                if mechanism in config and (name := user_of(resource)) is not None
+            }
+            self._users[mechanism] = KnownUsers(stored, self._secret)
+        return self._users[mechanism]
 
     def _validate(self, listener: str, token: str) -> Identity:
         config = self._metadata.config
@@ -102,12 +114,12 @@ class Authenticator:
         if url:
             keys = self._find_keys(url)
             if keys is None:
-                raise AuthenticationFailed("the keys of the token's issuer are not known yet")
+                raise AuthenticationFailed("the token issuer's keys are not available yet")
             claims = signed_claims(token, keys)
         elif setting("floodmark.sasl.oauthbearer.unsecured.tokens"):
             claims = unsecured_claims(token)
         else:
-            raise AuthenticationFailed("no token can be validated here")
+            raise AuthenticationFailed("this listener cannot validate tokens")
         rules = TokenRules(
             setting("sasl.oauthbearer.sub.claim.name"),
             setting("sasl.oauthbearer.expected.audience"),
@@ -118,7 +130,7 @@ class Authenticator:
 
 
 def check_listener(config: BrokerConfig, listener: str, mechanism: str) -> None:
-    """SecurityError when no client could ever authenticate: it is known before the start."""
+    """Raises SecurityError at the start if no client could ever authenticate."""
     if mechanism == PLAIN:
         _jaas(config, listener, PLAIN)
     if mechanism != OAUTHBEARER:
@@ -128,12 +140,12 @@ def check_listener(config: BrokerConfig, listener: str, mechanism: str) -> None:
             import joserfc  # noqa: F401 - only whether it is there
         except ImportError:
             raise SecurityError(
-                "OAUTHBEARER needs a library for tokens that is not installed",
+                "OAUTHBEARER needs a token library that is not installed",
                 "pip install 'floodmark[security]'",
             ) from None
     elif not config.get_bool("floodmark.sasl.oauthbearer.unsecured.tokens"):
         raise SecurityError(
-            "OAUTHBEARER has no keys to validate tokens with",
+            "OAUTHBEARER has no keys to validate tokens",
             "Set sasl.oauthbearer.jwks.endpoint.url, or for a test "
             "floodmark.sasl.oauthbearer.unsecured.tokens=true",
         )
@@ -145,6 +157,6 @@ def _jaas(config: BrokerConfig, listener: str, mechanism: str) -> JaasEntry:
     if not text:
         raise SecurityError(
             f"{mechanism} on listener {listener} needs {setting}",
-            'Write for example ...PlainLoginModule required user_alice="her password";',
+            'For example: ...PlainLoginModule required user_alice="her password";',
         )
     return parse_jaas(text, setting)

@@ -1,6 +1,6 @@
-"""The bit fields that say which operations a client may do on a resource.
+"""Bit fields of the operations a client may perform on a resource.
 
-Without an authorizer that is all that make sense for the kind of resource, as in Kafka.
+Without an authorizer, that is every operation valid for the kind of resource, as in Kafka.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OPERATIONS: dict[ResourceKind, tuple[Operation, ...]] = {
         Operation.ALTER_CONFIGS,
     ),
 }
-"""The operations that make sense on a resource, as answers list them."""
+"""The operations valid for each kind of resource, as responses list them."""
 
 
 def _bits(operations: Iterable[Operation]) -> int:
@@ -47,7 +47,7 @@ def _bits(operations: Iterable[Operation]) -> int:
 
 
 def operations_on(guard: Guard, resource: Resource) -> int:
-    """The bit field that says what a client may do."""
+    """The bit field of what a client may do."""
     return _bits(op for op in OPERATIONS[resource.kind] if guard.would_allow(op, resource))
 
 

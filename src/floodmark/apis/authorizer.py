@@ -1,8 +1,8 @@
-"""The port of the authorizer, and what the gate asks it about.
+"""The authorizer port, and what the gate asks it.
 
-`Authorizer` is one decision: may this principal, from this host, do this to that resource? A
-broker without ACLs has `AllowAll`, another one `apis.acl_authorizer`. `apis.access` declares what
-each API asks; `apis.gate` asks it.
+`Authorizer` decides whether a principal on a host may perform an operation on a resource. A broker
+without ACLs uses `AllowAll`, otherwise `apis.acl_authorizer`. `apis.access` declares what each API
+asks; `apis.gate` asks it.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ DENIED = {
     ResourceKind.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
     ResourceKind.USER: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
-"""The error of a denied request, by the kind of resource."""
+"""The error code for a denied request, by kind of resource."""
 
 
 class Authorizer(Protocol):
-    """Decides without waiting and without side effects a client could see.
+    """Decides without waiting and without side effects visible to clients.
 
-    After every change of ACLs it must end `Services.generation`: requests are authorized once and
-    then prepared.
+    It must end `Services.generation` after every ACL change, because requests are authorized once
+    and then prepared.
     """
 
     @property
     def allows_all(self) -> bool:
-        """Whether there is nothing to ask: the gate is then skipped."""
+        """Whether there is nothing to check, so the gate is skipped."""
 
     def allows(
         self, principal: Principal, host: str, operation: Operation, resource: Resource
@@ -54,11 +54,11 @@ class Authorizer(Protocol):
     def allows_any(
         self, principal: Principal, host: str, operation: Operation, kind: ResourceKind
     ) -> bool:
-        """Whether there is at least one resource of this kind that it allows this on."""
+        """Whether it allows this on at least one resource of this kind."""
 
     @property
     def audits_allowed(self) -> bool:
-        """Whether `audit` wants to know of allowed requests as well."""
+        """Whether `audit` also wants allowed requests."""
 
     def audit(
         self,
@@ -68,7 +68,7 @@ class Authorizer(Protocol):
         operation: Operation,
         resource: Resource,
     ) -> None:
-        """Logs a decision on what a client explicitly asked for."""
+        """Logs a decision about something a client explicitly requested."""
 
 
 class AllowAll:
@@ -98,7 +98,7 @@ class AllowAll:
 
 
 class Guard:
-    """The authorizer's answers to one request of one principal on one host."""
+    """The authorizer's decisions for one request of a principal and host."""
 
     __slots__ = ("_authorizer", "_host", "_principal", "_request")
 
@@ -111,7 +111,7 @@ class Guard:
         self._request = request
 
     def allows(self, operation: Operation, resource: Resource) -> bool:
-        """For what the client asked for: the audit log has the decision."""
+        """For explicit requests: logs the decision in the audit log."""
         authorizer, principal, host = self._authorizer, self._principal, self._host
         is_allowed = authorizer.allows(principal, host, operation, resource)
         if not is_allowed or authorizer.audits_allowed:

@@ -1,8 +1,8 @@
-"""The levels of this process's loggers, as the settings of a BROKER_LOGGER resource.
+"""Log levels of this process, exposed as settings of a BROKER_LOGGER resource.
 
-As in Kafka they act at once, are not stored, and have Kafka's names for levels. The logger of a
-package, such as `floodmark.network`, stands for all modules in it that have no level of their own.
-Called by `apis.describe_configs` and `apis.incremental_alter_configs`.
+As in Kafka, they apply immediately, are not stored, and use Kafka's level names. A package's
+logger, such as `floodmark.network`, covers all its modules without a level of their own. Called by
+`apis.describe_configs` and `apis.incremental_alter_configs`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Final
 
 from floodmark.apis.config_changes import refuse_repeated
 from floodmark.apis.config_resources import Refused
-from floodmark.controller.configs import ConfigOperation
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.describe_configs import DescribeConfigsResourceResult
 from floodmark.wire.messages.incremental_alter_configs import (
@@ -21,6 +20,7 @@ from floodmark.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
 )
+from floodmark.wire.numbers import ConfigOperation
 
 ROOT: Final = "root"
 DYNAMIC_BROKER_LOGGER_CONFIG: Final = 6
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 def describe_loggers(wanted: Collection[str] | None) -> list[DescribeConfigsResourceResult]:
-    """Each with its level, or that of the first ancestor that has one."""
+    """Each with its own level, or that of the nearest ancestor that has one."""
     return [
         DescribeConfigsResourceResult(
             name=name,
@@ -82,7 +82,7 @@ def _set(config: AlterableConfig) -> None:
     logger.warning(
         "a client set the level of logger %s to %s",
         config.name,
-        config.value if level else "that of its parent",
+        config.value if level else "its parent's",
     )
 
 
@@ -132,7 +132,7 @@ def _deletes(config: AlterableConfig) -> bool:
 
 
 def _names() -> list[str]:
-    """All loggers that exist, with the packages above them."""
+    """All existing loggers and the packages above them."""
     return [ROOT, *sorted(logging.root.manager.loggerDict)]
 
 
@@ -141,5 +141,5 @@ def _logger(name: str) -> logging.Logger:
 
 
 def _name_of(level: int) -> str:
-    """The one that lets the same lines through."""
+    """Kafka's level that passes the same lines."""
     return next((name for name, number in LEVELS.items() if level <= number), "FATAL")

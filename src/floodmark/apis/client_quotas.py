@@ -1,15 +1,15 @@
-"""Quotas of users and client ids: counts what requests take, and says how long to wait.
+"""Quotas of users and client ids: measures requests and computes throttle times.
 
-Made by `broker.quotas`, which calls `use` with every change of quotas. Which limit counts for a
-client, and with whom it shares it, is looked up once per change. Rates go on over a change.
+Created by `broker.quotas`, which calls `use` on every quota change. Looks up a client's limits, and
+who shares them, once per change. Measured rates survive a change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from floodmark.apis.quotas import Usage
+from floodmark.apis.quotas import Measured, Usage
 from floodmark.clock import Clock
 from floodmark.network.principal import ANONYMOUS, Principal
 from floodmark.security.quota_entities import (
@@ -21,14 +21,14 @@ from floodmark.security.quota_entities import (
     QuotaLimits,
     Sharers,
 )
-from floodmark.security.rates import SampledRate, TokenBucket, Windows
+from floodmark.security.rates import PacedRate, SampledMean, SampledRate, TokenBucket, Windows
 from floodmark.wire.api_keys import ApiKey
 
 MOST_CLIENTS = 10_000
-"""Clients choose their ids: above this, what is idle is forgotten, and then everything."""
+"""Clients choose their ids. Above this, idle entries are dropped first, then all."""
 
 PERCENT_OF_A_MS = 0.1
-"""A millisecond of a second is a tenth of a percent."""
+"""One millisecond per second is a tenth of a percent."""
 
 EXEMPT = frozenset(
     int(key)
@@ -43,7 +43,7 @@ EXEMPT = frozenset(
         ApiKey.SASL_AUTHENTICATE,
     )
 )
-"""What brokers ask each other is not throttled, nor is authentication."""
+"""Requests between brokers and authentication are not throttled."""
 
 _PRODUCE, _FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
 
@@ -65,7 +65,7 @@ class ClientQuotas:
         mutation_windows: Windows,
         changed: Callable[[], None],
     ) -> None:
-        """`changed` is called after every change of quotas."""
+        """`changed` is called after every quota change."""
         self._changed = changed
         self._clock = clock
         self._windows = windows
@@ -76,17 +76,31 @@ class ClientQuotas:
         self._clients: dict[tuple[str, str], _Client] = {}
         self._rates: dict[tuple[str, Sharers], SampledRate] = {}
         self._buckets: dict[Sharers, TokenBucket] = {}
-        self.throttled: dict[str, int] = {}
-        """How many answers carried a throttle time, by the key of the quota."""
+        self._throttles: dict[tuple[str, Sharers], SampledMean] = {}
 
-    @property
-    def rates(self) -> Mapping[tuple[str, Sharers], float]:
-        """What is measured, per second, by the quota's key and those who share it."""
+    def measured(self) -> Sequence[Measured]:
         now_ms = self._clock.monotonic_ms()
-        return {key: rate.per_second(now_ms) for key, rate in self._rates.items()}
+        keys = dict.fromkeys((*self._rates, *self._throttles))
+        return [
+            Measured(key, *sharers, self._rate_of(key, sharers), self._mean_of(key, sharers))
+            for key, sharers in keys
+            if not self._is_idle(key, sharers, now_ms)
+        ]
+
+    def _rate_of(self, key: str, sharers: Sharers) -> float:
+        rate = self._rates.get((key, sharers))
+        return 0.0 if rate is None else rate.per_second(self._clock.monotonic_ms())
+
+    def _mean_of(self, key: str, sharers: Sharers) -> float:
+        throttles = self._throttles.get((key, sharers))
+        return 0.0 if throttles is None else throttles.mean(self._clock.monotonic_ms())
+
+    def _is_idle(self, key: str, sharers: Sharers, now_ms: float) -> bool:
+        counted = (self._rates.get((key, sharers)), self._throttles.get((key, sharers)))
+        return all(one is None or one.is_idle(now_ms) for one in counted)
 
     def use(self, limits: QuotaLimits) -> None:
-        """Apply these limits from now on."""
+        """Applies these limits from now on."""
         self._limits = limits
         self.is_unlimited = not limits.has_client_quotas
         self.measures_time = limits.has_request_quotas
@@ -145,7 +159,7 @@ class ClientQuotas:
         if not is_strict:
             throttle_ms = bucket.throttle_ms(limit.value, now_ms)
         if throttle_ms:
-            self._note(CONTROLLER_MUTATION_RATE)
+            self._note(CONTROLLER_MUTATION_RATE, limit.sharers, throttle_ms, now_ms)
         return throttle_ms
 
     def _bucket(self, limit: Limit, now_ms: float) -> TokenBucket:
@@ -160,17 +174,23 @@ class ClientQuotas:
         rate.record(value, now_ms)
         throttle_ms = rate.throttle_ms(limit.value, now_ms)
         if throttle_ms > 0:
-            self._note(key)
+            self._note(key, limit.sharers, throttle_ms, now_ms)
         return throttle_ms
 
-    def _note(self, key: str) -> None:
-        self.throttled[key] = self.throttled.get(key, 0) + 1
+    def _note(self, key: str, sharers: Sharers, throttle_ms: int, now_ms: float) -> None:
+        throttles = self._throttles.get((key, sharers))
+        if throttles is None:
+            self._make_room(self._throttles, now_ms)
+            throttles = self._throttles[key, sharers] = SampledMean(self._windows)
+        throttles.record(throttle_ms, now_ms)
 
     def _rate(self, key: str, limit: Limit) -> SampledRate:
         rate = self._rates.get((key, limit.sharers))
         if rate is None:
             self._make_room(self._rates, self._clock.monotonic_ms())
-            rate = self._rates[key, limit.sharers] = SampledRate(self._windows)
+            # Waits for time on the loop are cut short, so a debt of them must be forgotten.
+            kind = SampledRate if key == REQUEST_PERCENTAGE else PacedRate
+            rate = self._rates[key, limit.sharers] = kind(self._windows)
         return rate
 
     def _client(self, principal: Principal | None, client_id: str | None) -> _Client:

@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs share: a resource each, an answer each."""
+"""Shared code of AlterConfigs and IncrementalAlterConfigs: one response per resource."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from floodmark.wire.errors import ErrorCode
 
 
 class Named(Protocol):
-    """A setting of either request."""
+    """A setting in either request."""
 
     @property
     def name(self) -> str: ...
 
 
 class Asked(Protocol):
-    """A resource of either request."""
+    """A resource in either request."""
 
     @property
     def resource_type(self) -> int: ...
@@ -33,7 +33,7 @@ class Asked(Protocol):
 
 
 class Wish(Protocol):
-    """What the controller is asked to do to a resource."""
+    """A requested change to a resource, for the controller."""
 
     @property
     def resource(self) -> ConfigResource: ...
@@ -46,7 +46,7 @@ Answer_co = TypeVar("Answer_co", covariant=True)
 
 
 class MakeAnswer(Protocol[Answer_co]):
-    """The class of an answer in either response."""
+    """The class of a result in either response."""
 
     def __call__(
         self,
@@ -65,7 +65,7 @@ async def change_configs(
     decide: Callable[[list[WishT]], Awaitable[list[ConfigAnswer]]],
     make_answer: MakeAnswer[Answer],
 ) -> list[Answer]:
-    """Passes what can be changed on to the controller; what makes no sense is refused here."""
+    """Forwards valid changes to the controller, and refuses invalid ones here."""
     times = times_asked(asked_for)
     answers: list[Answer] = []
     wishes: list[WishT] = []

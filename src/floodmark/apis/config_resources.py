@@ -1,23 +1,14 @@
-"""The kinds of resources that have settings, by their number on the wire and in the metadata."""
+"""The kinds of resources with settings, by their number on the wire and in the metadata."""
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import NamedTuple
 
 from floodmark.apis.access import Each
 from floodmark.apis.authorizer import Operation, ResourceKind
 from floodmark.metadata.image import CLUSTER_DEFAULT, ConfigResource, MetadataImage
 from floodmark.wire.errors import ErrorCode
-
-
-class ResourceType(IntEnum):
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
-
+from floodmark.wire.numbers import ResourceType
 
 _KINDS = {
     ResourceType.TOPIC: "topic",
@@ -35,10 +26,10 @@ class Refused(NamedTuple):
 def resource_of(
     resource_type: int, name: str, broker_id: int, image: MetadataImage
 ) -> ConfigResource | Refused:
-    """The resource whose settings are to be changed, or why it has none here.
+    """The resource to change, or why it has no settings here.
 
-    Clients send settings of a single broker to that broker, which passes them on to the controller:
-    so they may be those of any live one.
+    Clients send a broker's settings to that broker, which forwards them to the controller. So they
+    may belong to any live broker.
     """
     try:
         resource = ConfigResource(_KINDS[ResourceType(resource_type)], name)
@@ -72,7 +63,7 @@ _ASKED_ABOUT = {
 
 
 def each_config_resource(operation: Operation, answers: str) -> tuple[Each, ...]:
-    """What is asked about each resource in a list, by its kind."""
+    """What to check for each resource in a list, by kind."""
     return tuple(_each_of(operation, answers, kind, types) for kind, types in _ASKED_ABOUT.items())
 
 

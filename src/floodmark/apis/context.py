@@ -1,6 +1,6 @@
-"""What a handler is given: the parts of the broker it may ask, and who is asking.
+"""What a handler gets: the parts of the broker it may use, and the client's identity.
 
-`Services` is made once by `broker.broker`; a `RequestContext` once per request by `apis.dispatch`.
+`broker.broker` creates `Services` once; `apis.dispatch` creates a `RequestContext` per request.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from floodmark.apis.failures import Failures
 from floodmark.apis.prepared.memory import Generation
 from floodmark.apis.quotas import Quotas, Unlimited, Usage
 from floodmark.controller.topic_names import why_invalid
+from floodmark.vocabulary import TopicPartition
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.headers import RequestHeader
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from floodmark.apis.authenticator import Authenticator
+    from floodmark.apis.delegation_tokens import TokenService
+    from floodmark.apis.key_changes import KeyCheck
     from floodmark.clock import Clock
     from floodmark.config.broker_config import BrokerConfig
     from floodmark.controller.controller import Controller
@@ -51,7 +54,7 @@ NO_LEADER = (NO_LEADER_ID, -1)
 
 
 class Reachability(NamedTuple):
-    """What clients are told of whom to ask for a partition."""
+    """What clients learn about where to reach a partition."""
 
     error_code: ErrorCode
     leader_id: int
@@ -59,14 +62,14 @@ class Reachability(NamedTuple):
 
 
 class ControllerClient(Protocol):
-    """The controller, wherever it is."""
+    """The controller, local or remote."""
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> list[CreatedTopic]: ...
     async def request(self, message: Any, max_version: int | None = None) -> Any: ...
 
 
 class ControlRequests(Protocol):
-    """What the controller tells this broker."""
+    """Handles the controller's requests to this broker."""
 
     async def update_metadata(self, request: UpdateMetadataRequest) -> ErrorCode: ...
     async def leader_and_isr(self, request: LeaderAndIsrRequest) -> ErrorCode: ...
@@ -76,11 +79,11 @@ class ControlRequests(Protocol):
 class FolderMoves(Protocol):
     """Moves partitions between log folders."""
 
-    def request(self, key: tuple[str, int], target: Path) -> None: ...
+    def request(self, key: TopicPartition, target: Path) -> None: ...
 
 
 class Coordinators(Protocol):
-    """Both services, made when they are first asked for."""
+    """Both services, created on first use."""
 
     @property
     def groups(self) -> GroupService: ...
@@ -90,7 +93,7 @@ class Coordinators(Protocol):
 
 @dataclass(slots=True)
 class Services:
-    """The broker as the APIs see it."""
+    """The broker, as the APIs see it."""
 
     broker_id: int
     clock: Clock
@@ -108,10 +111,13 @@ class Services:
     authorizer: Authorizer = field(default_factory=AllowAll)
     quotas: Quotas = field(default_factory=Unlimited)
     authenticator: Authenticator | None = None
-    # To be ended with every change of ACLs and quotas.
+    delegation_tokens: TokenService | None = None
+    key_check: KeyCheck | None = None
+    """None if no listener has keys."""
+    # Must end with every ACL or quota change.
     generation: Generation = field(default_factory=Generation)
     departed: DepartedBrokers | None = None
-    """None where there are no other brokers."""
+    """None if there are no other brokers."""
 
     @property
     def groups(self) -> GroupService:
@@ -143,25 +149,27 @@ class Services:
         return NO_LEADER if found is None else (found.leader, found.leader_epoch)
 
     def reachability(self, topic: TopicImage, indexes: range) -> Iterator[Reachability]:
-        """Of these partitions. Most have leader and replicas in common with one before them."""
+        """Most of these partitions share leader and replicas with an earlier one."""
         is_offline = self.replicas.is_offline
-        known: dict[tuple[int, tuple[int, ...], bool], Reachability] = {}
+        known: dict[tuple[int, tuple[int, ...], tuple[int, ...]], Reachability] = {}
         for index in indexes:
             partition = topic.partitions[index]
-            of_this = (partition.leader, partition.replicas, is_offline((topic.name, index)))
+            lost = partition.lost_replicas
+            if is_offline((topic.name, index)):
+                # The controller may not know yet.
+                lost = (*lost, self.broker_id)
+            of_this = (partition.leader, partition.replicas, lost)
             found = known.get(of_this)
             if found is None:
                 found = known[of_this] = self._reachability(*of_this)
             yield found
 
     def _reachability(
-        self, leader: int, replicas: tuple[int, ...], is_lost_here: bool
+        self, leader: int, replicas: tuple[int, ...], lost: tuple[int, ...]
     ) -> Reachability:
-        """A replica is offline when its broker is gone, or its log folder on this one."""
+        """A replica is offline if its broker, or its log folder there, is gone."""
         offline = [
-            replica
-            for replica in replicas
-            if not self.image.is_live(replica) or (is_lost_here and replica == self.broker_id)
+            replica for replica in replicas if replica in lost or not self.image.is_live(replica)
         ]
         if leader in offline or not self.image.is_live(leader):
             return Reachability(ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER_ID, offline)
@@ -170,8 +178,10 @@ class Services:
     def broker_endpoints(
         self, listener: str, *, with_departed: bool = False
     ) -> Iterator[tuple[int, str, int, str | None]]:
-        """Id, host, port and rack of the live brokers that can be reached under this listener, and
-        if asked for of those that have just left."""
+        """Id, host, port and rack of the live brokers with this listener.
+
+        On request, includes brokers that have just left.
+        """
         brokers = self.image.live_brokers()
         if with_departed and self.departed is not None:
             brokers += self.departed.recent()
@@ -181,16 +191,16 @@ class Services:
                 yield broker.id, endpoint.host, endpoint.port, broker.rack
 
     def why_unknown(self, topic: str) -> ErrorCode:
-        """A name that no topic can have is another mistake than one that no topic has."""
+        """Distinguishes an invalid topic name from an unknown one."""
         if why_invalid(topic) is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 class RequestContext:
-    """One request: what it may ask, who sent it, and its header.
+    """One request: the services it may use, its sender and its header.
 
-    The peer says who sent it: its principal, the listener it came by and its address.
+    The peer holds the sender's principal, listener and address.
     """
 
     __slots__ = (
@@ -214,24 +224,24 @@ class RequestContext:
         self.header = header
         self.api_version = header.api_version
         self.request_bytes = request_bytes
-        # None where the authorizer allows everything.
+        # None if the authorizer allows everything.
         self.guard: Guard | None = None
-        # Whether the handler itself has counted the request against the quotas.
+        # Whether the handler has already counted the request against the quotas.
         self.is_counted = False
-        # For how long the handler wants its client to wait.
+        # How long the handler wants its client to wait.
         self.throttle_ms = 0
-        # How long the loop has worked on it, where that is measured.
+        # How long the loop has worked on it, if measured.
         self.busy_ms = 0.0
         self.busy_since_ms: float | None = None
 
     def wait(self) -> None:
-        """What follows is not work on this request until its answer is there."""
+        """Pauses the measured time until the response is ready."""
         if self.busy_since_ms is not None:
             self.busy_ms = self.services.clock.monotonic_ms() - self.busy_since_ms
             self.busy_since_ms = None
 
     def usage(self, answer_bytes: int) -> Usage:
-        """What the request has taken so far, for the quotas."""
+        """The request's usage so far, for the quotas."""
         peer, busy_ms = self.peer, self.busy_ms
         if self.busy_since_ms is not None:
             busy_ms = self.services.clock.monotonic_ms() - self.busy_since_ms
@@ -255,7 +265,7 @@ class RequestContext:
 
     @property
     def visible_topics(self) -> Mapping[str, TopicImage]:
-        """All topics that this client may know of."""
+        """All topics visible to this client."""
         topics, guard = self.services.image.topics, self.guard
         if guard is None:
             return topics

@@ -1,7 +1,7 @@
-"""What the controller decided about each item of a request, also when it could decide nothing.
+"""The controller's decision for each item of a request, even if it could not decide.
 
-Used by the API modules whose answers carry an error per item. One that has an error for the whole
-answer catches `ControllerUnavailable` itself.
+Used by API modules whose responses carry an error per item. Modules with a top-level error catch
+`ControllerUnavailable` themselves.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from floodmark.controller.controller import ControllerUnavailable
+from floodmark.controller.decision import ControllerUnavailable
 from floodmark.wire.errors import ErrorCode
 
 T = TypeVar("T")
@@ -18,7 +18,7 @@ T = TypeVar("T")
 async def decided(
     decision: Awaitable[list[T]], refused: Callable[[ErrorCode, str], list[T]]
 ) -> list[T]:
-    """`refused` makes the answers of all items out of the one reason that they share."""
+    """`refused` builds the results of all items from their common reason."""
     try:
         return await decision
     except ControllerUnavailable as problem:

@@ -1,6 +1,6 @@
-"""Answers that may come later: turns what a service returned into what `handle` may return.
+"""Deferred responses: turns a service's result into what `handle` may return.
 
-Used by API modules whose service answers at once, with a promise, or with a coroutine.
+Used by API modules whose service returns a value, a promise, or a coroutine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def after(outcome: T | Awaitable[T], convert: Callable[[T], R]) -> Deferred[R]: 
 
 
 def after(outcome: T | Awaitable[T], convert: Callable[[T], R]) -> Deferred[R]:
-    """`convert` makes the response of the outcome, now or when it is there."""
+    """`convert` turns the outcome into the response, now or once it is available."""
     if isinstance(outcome, Promise):
         return outcome.map(convert)
     if isinstance(outcome, Coroutine):

@@ -1,12 +1,12 @@
-"""From the bytes of a request to the bytes of its answer, through the gates.
+"""Turns request bytes into response bytes, through the gates.
 
-Each request goes the same way: authenticate, authorize, throttle, handle (`apis.gate`). Prepared
-requests (`apis.prepared`) skip decoding and authorizing, as long as neither ACLs nor quotas have
-changed since they were prepared.
+Each request goes the same way: authenticate, decode, authorize, handle, throttle (`apis.gate`).
+Prepared requests (`apis.prepared`) skip decoding and authorizing, as long as neither ACLs nor
+quotas have changed since they were prepared.
 
-`SERVED` is the one list of what this broker can do: ApiVersions answers it, docs/compatibility.md
-is made from it, and a request outside it is refused. An API's module and its codecs are loaded when
-the first request for them comes, which keeps the start short.
+`SERVED` is the single list of supported APIs: ApiVersions returns it, docs/compatibility.md is
+generated from it, and other requests are refused. An API's module and codecs load on its first
+request, which keeps the start short.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from floodmark.apis.context import RequestContext, Services
 from floodmark.apis.forwarding import FORWARDED, forwarding
 from floodmark.apis.gate import BEFORE_AUTHENTICATION, handle_guarded
 from floodmark.apis.handlers import api_versions, produce_before_v3
+from floodmark.apis.key_changes import KEY_CHANGES, checking_keys
 from floodmark.apis.mutation_quota import MUTATIONS, limiting
 from floodmark.apis.raw_sasl import is_raw, raw_token
 from floodmark.apis.route import Handle, Route
@@ -115,10 +116,10 @@ SERVED_TO_BROKERS: dict[ApiKey, Served] = {
     ApiKey.ALTER_PARTITION: Served(2, 3),
     ApiKey.ALLOCATE_PRODUCER_IDS: Served(0, 0),
 }
-"""What the brokers of a cluster ask each other; a broker alone does not serve it."""
+"""APIs between the brokers of a cluster. A single broker does not serve them."""
 
 MOST_ENTRIES_OF_BROKERS = 10_000_000
-"""The controller names every partition there is."""
+"""The controller may name every partition in one request."""
 
 
 def served_apis(*, in_cluster: bool) -> dict[ApiKey, Served]:
@@ -126,7 +127,7 @@ def served_apis(*, in_cluster: bool) -> dict[ApiKey, Served]:
 
 
 def advertised_versions(*, in_cluster: bool = False) -> dict[int, tuple[int, int]]:
-    """What ApiVersions answers: what is served, and Produce from 0 (see `produce_before_v3`)."""
+    """The ApiVersions response: what is served, and Produce from 0 (see `produce_before_v3`)."""
     served_here = served_apis(in_cluster=in_cluster)
     versions = {int(key): (served.lowest, served.highest) for key, served in served_here.items()}
     versions[ApiKey.PRODUCE] = (produce_before_v3.VERSIONS.start, SERVED[ApiKey.PRODUCE].highest)
@@ -134,9 +135,9 @@ def advertised_versions(*, in_cluster: bool = False) -> dict[int, tuple[int, int
 
 
 class FaultSwitch:
-    """What `floodmark.testing` plugs in to make requests fail on purpose; does nothing itself.
+    """A hook for `floodmark.testing` to make requests fail. Does nothing by default.
 
-    It returns what a handler may return: an answer, a future or coroutine of one, or None.
+    It returns what a handler may return: a response, a future or coroutine of one, or None.
     """
 
     @property
@@ -144,53 +145,53 @@ class FaultSwitch:
         """Whether it wants to see the next request."""
         return False
 
-    def intercept(self, route: Route, request: Any, handle: Callable[[], Any]) -> Any:
+    def intercept(self, route: Route, request: object, handle: Callable[[], object]) -> object:
         return handle()
 
 
 class RequestTimer(Protocol):
-    """What `floodmark.observability` plugs in when somebody wants to see how long requests take."""
+    """A hook for `floodmark.observability` to measure request durations."""
 
     def now_ms(self) -> float:
-        """When a request that is timed begins."""
+        """The start time of a timed request."""
 
     def timed(
         self, api_key: int, begin_ms: float, outcome: Outcome, connection: Connection
     ) -> Outcome:
-        """What the request came to, with its end watched where that is yet to come."""
+        """The request's outcome. If it is still pending, its completion is timed."""
 
 
 SAMPLE_EVERY = 16
-"""Of produces and fetches, one in so many is timed: looking at the clock and sorting the time into
-buckets takes half a microsecond, a thirtieth of a small produce."""
+"""Only one in this many produces and fetches is timed. Reading the clock and updating the histogram
+takes half a microsecond, a thirtieth of a small produce."""
 
 SAMPLED = {int(ApiKey.PRODUCE): SAMPLE_EVERY, int(ApiKey.FETCH): SAMPLE_EVERY}
-"""The requests that come by the thousands, and for how many each one that is timed stands. All
-others are always timed."""
+"""The high-volume requests, and how many requests each timed one stands for. All others are always
+timed."""
 
 
 class Dispatch:
-    """The request handler that the broker gives to the network."""
+    """The request handler that the broker passes to the network."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        # Work on a request is a turn of the loop, and takes some microseconds per entry.
+        # A request occupies the loop for some microseconds per entry.
         self._most_entries = services.config.get_int("floodmark.request.max.entries")
         self._routes: dict[tuple[int, int], Route] = {}
         self.faults: FaultSwitch | None = None
         self.timer: RequestTimer | None = None
-        # By plain numbers: hashing an enum member is a call of a Python function.
+        # Keyed by plain numbers: hashing an enum member calls a Python function.
         self._served = served_apis(in_cluster=ApiKey.LEADER_AND_ISR in services.api_versions)
         self._decoded: dict[int, int] = {int(key): 0 for key in self._served}
         self._prepared = 0
         self._generation = services.generation
-        # Prepares produces; loaded with the first one, like the API itself.
+        # Prepares produces. Loaded with the first one, like the API itself.
         self._learn: Learn | None = None
         self.failures = services.failures
         self.sampled: Mapping[int, int] = SAMPLED
 
     def handle(self, connection: Connection, frame: memoryview) -> Outcome:
-        """The prepared way where it is open, else the full way."""
+        """Uses a prepared request if possible, otherwise the full path."""
         prepared, faults = connection.peer.prepared, self.faults
         if (
             prepared is None
@@ -226,7 +227,7 @@ class Dispatch:
                 begin_ms = timer.now_ms()
             request, _ = route.decode(frame, position, route.most_entries)
         except DecodeError as problem:
-            raise CloseConnection(f"cannot read a request: {problem}") from problem
+            raise CloseConnection(f"invalid request: {problem}") from problem
         decoded[api_key] = count + 1
         context = RequestContext(services, peer, header, len(frame))
         if services.quotas.measures_time:
@@ -247,7 +248,7 @@ class Dispatch:
 
     @property
     def requests(self) -> dict[int, int]:
-        """How many requests came, by API key."""
+        """The number of requests, by API key."""
         return {**self._decoded, _PRODUCE: self._decoded[_PRODUCE] + self._prepared}
 
     def _guarded(self, route: Route, peer: Peer) -> Handle:
@@ -266,7 +267,7 @@ class Dispatch:
             known_key = ApiKey(api_key)
             served = self._served[known_key]
         except (ValueError, KeyError):
-            raise CloseConnection(f"API key {api_key} is not served") from None
+            raise CloseConnection(f"API key {api_key} is not supported") from None
         if not served.lowest <= version <= served.highest:
             return self._route_of_unserved(known_key, version)
         return self._load(known_key, version)
@@ -276,6 +277,8 @@ class Dispatch:
         handle: Handle = module.handle
         if api_key in FORWARDED:
             handle = forwarding(handle)
+        if api_key in KEY_CHANGES:
+            handle = checking_keys(api_key, handle)
         if api_key in MUTATIONS:
             handle = limiting(api_key, handle)
         if api_key is ApiKey.PRODUCE:
@@ -297,10 +300,10 @@ class Dispatch:
         return route
 
     def _route_of_unserved(self, api_key: ApiKey, version: int) -> Route:
-        """Two APIs answer versions they do not know; for all others the connection ends.
+        """Two APIs respond to unknown versions; for all others the connection closes.
 
-        ApiVersions answers in its oldest form with UNSUPPORTED_VERSION and the ranges (KIP-511).
-        Produce below 3 is advertised for the sake of old librdkafka and refused in kind.
+        ApiVersions responds in its oldest format with UNSUPPORTED_VERSION and the ranges (KIP-511).
+        Produce below 3 is advertised for old librdkafka versions, and refused in its own format.
         """
         if api_key is ApiKey.API_VERSIONS:
             return Route(
@@ -329,4 +332,4 @@ class Dispatch:
                 NOTHING,
                 self._most_entries,
             )
-        raise CloseConnection(f"{api_key.name} v{version} is not served")
+        raise CloseConnection(f"{api_key.name} v{version} is not supported")

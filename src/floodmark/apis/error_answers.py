@@ -1,9 +1,8 @@
-"""The answer that refuses a request, made from the request's and the answer's definitions.
+"""Builds error responses from the definitions of request and response.
 
-Used by `apis.gate` for what is not allowed, and by `testing.faults`. Kafka's answers carry errors
-in different places: one at the top, or one for each thing that was asked about. Rather than a
-hand-written answer for each API, the things named in the request are mirrored into the answer by
-the names of their fields.
+Used by `apis.gate` for denied requests, and by `testing.faults`. Kafka's responses carry errors in
+different places: one at the top, or one per item. Instead of hand-writing a response per API, this
+copies the items named in the request into the response by field name.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from floodmark.wire.schema import Field, schema_of
 CODE_FIELDS = ("error_code", "partition_error_code")
 
 PER_PARTITION_FIRST = frozenset({ApiKey.FETCH, ApiKey.METADATA})
-"""Both can carry a code at the top, but what tests mean is the one at the partition or topic."""
+"""Both can carry a top-level code, but tests mean the one at the partition or topic."""
 
 ALWAYS_AT_THE_TOP = frozenset(
     {
@@ -36,9 +35,9 @@ EVERYWHERE = frozenset(
         ApiKey.ELECT_LEADERS,
     }
 )
-"""Say it at the top and for each partition, or user."""
+"""These carry the error at the top and for each partition or user."""
 
-BLANKS: dict[ApiKey, Mapping[str, Any]] = {
+BLANKS: dict[ApiKey, Mapping[str, object]] = {
     ApiKey.PRODUCE: {"base_offset": -1},
     ApiKey.FETCH: {"high_watermark": -1, "log_start_offset": -1, "records": b""},
     ApiKey.LIST_OFFSETS: {"timestamp": -1},
@@ -51,9 +50,9 @@ BLANKS: dict[ApiKey, Mapping[str, Any]] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: {"leader_epoch": -1},
     ApiKey.DESCRIBE_CLIENT_QUOTAS: {"entries": None},
 }
-"""What fields hold where there is no result, unless that is their default."""
+"""The values of fields without a result, unless it is their default."""
 
-NO_BLANKS: Mapping[str, Any] = {}
+NO_BLANKS: Mapping[str, object] = {}
 
 SAME_THING = {
     "partition_index": ("partition", "index"),
@@ -61,7 +60,7 @@ SAME_THING = {
     "user": ("name",),
     "partition_id": ("partition",),
 }
-"""Fields that the request calls by another name."""
+"""Fields that have another name in the request."""
 
 NAMES_OF_A_STRING = ("group_id", "transactional_id", "key", "name")
 NAMES_OF_AN_INTEGER = ("partition_index", "partition_id")
@@ -70,13 +69,13 @@ NAMES_OF_AN_INTEGER = ("partition_index", "partition_id")
 def error_answer(
     api_key: ApiKey,
     version: int,
-    request: Any,
+    request: object,
     error_code: ErrorCode,
     text: str | None = None,
     *,
     only_at_the_top: bool = False,
-) -> Any:
-    """A response that says `error_code` wherever this API says such things."""
+) -> object:
+    """A response with `error_code` wherever this API reports errors."""
     answer = response_class(api_key)()
     mirror = _Mirror(api_key, version, error_code, text or error_code.message)
     mirror.blank(answer)
@@ -91,16 +90,16 @@ def error_entry(
     api_key: ApiKey,
     version: int,
     cls: type,
-    item: Any,
+    item: object,
     error_code: ErrorCode,
     text: str | None = None,
-) -> Any:
-    """An entry of an answer, of this class, that refuses one item of a request."""
+) -> object:
+    """An entry of the response that refuses one item of a request."""
     return _Mirror(api_key, version, error_code, text).one(cls, item)
 
 
 class _Mirror:
-    """Refuses things that requests of one API and version name."""
+    """Refuses the items of requests of one API and version."""
 
     def __init__(
         self, api_key: ApiKey, version: int, error_code: ErrorCode, text: str | None
@@ -114,22 +113,22 @@ class _Mirror:
     def has_code(self, cls: type) -> bool:
         return any(field.name in CODE_FIELDS for field in self._fields(cls))
 
-    def set_code(self, target: Any) -> None:
+    def set_code(self, target: object) -> None:
         for field in self._fields(type(target)):
             if field.name in CODE_FIELDS:
                 setattr(target, field.name, self._error_code)
             elif field.name == "error_message":
-                target.error_message = self._text
+                setattr(target, field.name, self._text)
 
-    def blank(self, target: Any) -> None:
+    def blank(self, target: object) -> None:
         for field in self._fields(type(target)):
             if field.name in self._blanks:
                 blank = self._blanks[field.name]
                 if blank is not None or field.nullable_in(self._version):
                     setattr(target, field.name, blank)
 
-    def fill(self, target: Any, source: Any) -> bool:
-        """Fills the arrays of `target` that can hold codes from what `source` lists."""
+    def fill(self, target: object, source: object) -> bool:
+        """Fills the arrays of `target` that can hold codes with the items of `source`."""
         filled = False
         for field in self._fields(type(target)):
             if field.kind == "array" and self._can_hold_code(field):
@@ -138,29 +137,29 @@ class _Mirror:
                 filled = filled or bool(items)
         return filled
 
-    def one(self, cls: type, item: Any) -> Any:
+    def one(self, cls: type, item: object) -> object:
         target = cls()
         for field in self._fields(cls):
             value = _value_for(field.name, item)
             if value is not None and field.kind not in ("array", "struct"):
                 setattr(target, field.name, value)
             elif field.name == "entity":
-                # Whose quotas were asked about: clients find their request by it.
+                # The quota entity: clients match the response to their request by it.
                 setattr(target, field.name, [self.one(field.element, part) for part in value])
         self.blank(target)
         self.set_code(target)
         self.fill(target, item)
         return target
 
-    def _listed(self, source: Any) -> Iterable[Any]:
-        """What a request, or a part of it, is about: the first list in it that is not empty."""
+    def _listed(self, source: object) -> Iterable[Any]:
+        """The items of a request, or of a part of it: its first non-empty list."""
         if isinstance(source, str | int):
             return ()
         for field in self._fields(type(source)):
             if field.kind == "array" and getattr(source, field.name):
                 listed: Iterable[Any] = getattr(source, field.name)
                 if field.name == "dirs" and self._api_key is ApiKey.ALTER_REPLICA_LOG_DIRS:
-                    # Asks by folder and answers by topic.
+                    # Requests list by folder, responses by topic.
                     return [topic for folder in listed for topic in folder.topics]
                 return listed
         return ()
@@ -177,7 +176,7 @@ class _Mirror:
         return (field for field in schema_of(cls).fields if field.exists_in(self._version))
 
 
-def _value_for(name: str, item: Any) -> Any:
+def _value_for(name: str, item: object) -> Any:
     if isinstance(item, str):
         return item if name in NAMES_OF_A_STRING else None
     if isinstance(item, int):

@@ -1,7 +1,7 @@
-"""How many answers carried which error: Kafka's `ErrorsPerSec`, without the successes.
+"""Counts responses by error code: Kafka's `ErrorsPerSec`, without successes.
 
-`apis.route` passes each answer through a finder made for its class. Successful produces and fetches
-of one partition are sent from templates and never come here.
+`apis.route` passes each response to a finder built for its class. Successful produces and fetches
+of one partition are sent from templates and skip this.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any, TypeAlias
 from floodmark.wire.schema import schema_of
 
 Finder: TypeAlias = Callable[[Any, list[int]], None]
-"""Adds the error codes of a message, other than NONE, to a list."""
+"""Appends a message's error codes, other than NONE, to a list."""
 
 ERROR_FIELD = "error_code"
 
 
 class Failures:
-    """Counts by API key and error code, both plain numbers."""
+    """Counts by API key and error code, both as plain numbers."""
 
     def __init__(self) -> None:
         self.counts: dict[tuple[int, int], int] = {}
@@ -28,7 +28,7 @@ class Failures:
         self.counts[key] = self.counts.get(key, 0) + 1
 
     def counter(self, api_key: int, response_class: type[Any]) -> Callable[[Any], None] | None:
-        """What counts the errors of an API's answers; None when they cannot have any."""
+        """Counts the errors in an API's responses. None if they cannot have any."""
         find = finder_of(response_class)
         if find is None:
             return None
@@ -43,7 +43,7 @@ class Failures:
 
 
 def finder_of(cls: type[Any]) -> Finder | None:
-    """Walks only to structures that have an error code somewhere."""
+    """Visits only structures that contain an error code."""
     fields = schema_of(cls).fields
     has_own = any(field.name == ERROR_FIELD for field in fields)
     leaves: list[str] = []
@@ -65,7 +65,7 @@ def finder_of(cls: type[Any]) -> Finder | None:
         if has_own and message.error_code:
             found.append(message.error_code)
         for name in leaves:
-            # In one go: there may be thousands of partitions.
+            # In one expression: there may be thousands of partitions.
             found += [item.error_code for item in getattr(message, name) or () if item.error_code]
         for name, find in branches:
             for item in getattr(message, name) or ():
@@ -75,7 +75,7 @@ def finder_of(cls: type[Any]) -> Finder | None:
 
 
 def _is_leaf(cls: type[Any]) -> bool:
-    """Whether a structure has an error code of its own and none further down."""
+    """Whether a structure has its own error code and none below it."""
     fields = schema_of(cls).fields
     return any(field.name == ERROR_FIELD for field in fields) and not any(
         isinstance(field.element, type) and finder_of(field.element) for field in fields

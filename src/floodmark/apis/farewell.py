@@ -1,4 +1,4 @@
-"""An answer after which the connection ends. Handlers return it, `apis.route` encodes it."""
+"""A response after which the connection closes. Handlers return it, `apis.route` encodes it."""
 
 from __future__ import annotations
 

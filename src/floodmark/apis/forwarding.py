@@ -1,7 +1,7 @@
-"""Requests that only the controller can decide: any broker takes them and passes them on to it.
+"""Forwards requests that only the controller can decide. Any broker accepts them.
 
-Used by `apis.dispatch`. Without a controller the broker's own handler answers, which says
-NOT_CONTROLLER: clients look for the controller then, and try again.
+Used by `apis.dispatch`. Without a controller, the broker's own handler responds with
+NOT_CONTROLLER. Clients then look for the controller and retry.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from floodmark.apis.context import RequestContext
 from floodmark.apis.route import Handle
-from floodmark.controller.controller import ControllerUnavailable
+from floodmark.controller.decision import ControllerUnavailable
 from floodmark.wire.api_keys import ApiKey
 
 FORWARDED = frozenset(
@@ -25,8 +25,7 @@ FORWARDED = frozenset(
         ApiKey.DELETE_ACLS,
         ApiKey.DELETE_TOPICS,
         ApiKey.ELECT_LEADERS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        # Which replicas are being added and removed, only the controller tells for sure.
+        # Only the controller knows for sure which replicas are being added and removed.
         ApiKey.LIST_PARTITION_REASSIGNMENTS,
         ApiKey.UPDATE_FEATURES,
     }
@@ -34,7 +33,7 @@ FORWARDED = frozenset(
 
 
 def forwarding(handle: Handle) -> Handle:
-    """`handle` on the controller, and the controller's answer elsewhere."""
+    """Calls `handle` on the controller, and returns the controller's response elsewhere."""
 
     def handle_or_forward(context: RequestContext, request: Any) -> Any:
         if context.services.controller.is_active:
@@ -45,6 +44,7 @@ def forwarding(handle: Handle) -> Handle:
 
 
 async def _forward(context: RequestContext, request: Any, handle: Handle) -> Any:
+    """Whatever the controller answers, or what `handle` says when there is none."""
     try:
         return await context.services.controller_client.request(request, context.api_version)
     except ControllerUnavailable:

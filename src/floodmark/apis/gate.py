@@ -1,8 +1,9 @@
-"""The gates between a decoded request and its handler, and between an answer and its client.
+"""The gates between a decoded request and its handler, and between a response and its client.
 
-`apis.dispatch` runs them in one order: authenticate, authorize, throttle, handle. It refuses who is
-not authenticated all but `BEFORE_AUTHENTICATION`. `handle_guarded` authorizes a request and handles
-what is allowed of it, as the API's `ACCESS` declares. `apis.route` applies `throttled` to answers.
+`apis.dispatch` runs them in one order: authenticate, decode, authorize, handle, throttle. It
+refuses who is not authenticated all but `BEFORE_AUTHENTICATION`. `handle_guarded` authorizes a
+request and handles what is allowed of it, as the API's `ACCESS` declares. `apis.route` applies
+`throttled` to answers.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 BEFORE_AUTHENTICATION = frozenset(
     int(key) for key in (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 )
-"""What a client may ask while we do not know who it is."""
+"""What a client may request before it has authenticated."""
 
 _INT32 = Struct(">i")
 
@@ -36,15 +37,15 @@ _INT32 = Struct(">i")
 
 
 class _Refused(NamedTuple):
-    """The refusals of one list, for each part of the answer that has it."""
+    """The refusals of one list, for each part of the response that contains it."""
 
     each: Each
-    entries: list[list[Any]]
+    entries: list[list[object]]
     none_left: bool
 
 
-def handle_guarded(route: Route, context: RequestContext, guard: Guard, request: Any) -> Any:
-    """What a handler returns, of a request of which not all may be allowed."""
+def handle_guarded(route: Route, context: RequestContext, guard: Guard, request: object) -> Any:
+    """Handles the allowed parts of a request."""
     access, version = route.access, route.version
     for need in access.needs:
         if exists_in(need.versions, version) and not need.is_met(context, guard, request):
@@ -56,7 +57,7 @@ def handle_guarded(route: Route, context: RequestContext, guard: Guard, request:
                 DENIED[need.kind],
                 only_at_the_top=need.only_at_the_top,
             )
-    # The dispatcher keeps the request that came: it may be prepared for the next time.
+    # Copy, because the dispatcher may prepare the original request.
     request = copy(request) if access.each else request
     refused = [
         refusals
@@ -65,7 +66,7 @@ def handle_guarded(route: Route, context: RequestContext, guard: Guard, request:
         and (refusals := _take_denied(route, context, guard, request, each)) is not None
     ]
 
-    def finish(response: Any) -> Any:
+    def finish(response: object) -> object:
         if refused:
             _refuse_unanswered(route, request)
         for step in access.answer:
@@ -80,20 +81,20 @@ def handle_guarded(route: Route, context: RequestContext, guard: Guard, request:
     return after(result, finish)
 
 
-def _refuse_unanswered(route: Route, request: Any) -> None:
-    """Who wants no answer learns of a refusal by the end of the connection, as in Kafka."""
+def _refuse_unanswered(route: Route, request: object) -> None:
+    """A client that expects no response learns of a refusal by a closed connection, as in Kafka."""
     if not route.access.is_answered(request):
-        raise CloseConnection(f"a {route.api_key.name} without an answer is not allowed")
+        raise CloseConnection(f"a {route.api_key.name} without a response was denied")
 
 
 def _take_denied(
-    route: Route, context: RequestContext, guard: Guard, request: Any, each: Each
+    route: Route, context: RequestContext, guard: Guard, request: object, each: Each
 ) -> _Refused | None:
-    """Takes what is denied out of the request; the refusals, or None when all is allowed."""
+    """Removes denied items from the request. Returns the refusals, or None if all are allowed."""
     if each.within is not None:
         setattr(request, each.within, [copy(part) for part in getattr(request, each.within)])
     cls = _entry_class(route.response_class, each)
-    entries: list[list[Any]] = []
+    entries: list[list[object]] = []
     is_left = False
     for part in parents(request, each.within):
         items = getattr(part, each.items)
@@ -112,7 +113,7 @@ def _take_denied(
     return _Refused(each, entries, not is_left) if any(entries) else None
 
 
-def _entry_class(response_class: type[Any], each: Each) -> type[Any]:
+def _entry_class(response_class: type, each: Each) -> type:
     parent = response_class
     for name in (each.within, each.answers):
         if name is not None:
@@ -121,8 +122,8 @@ def _entry_class(response_class: type[Any], each: Each) -> type[Any]:
 
 
 def _entry(
-    route: Route, context: RequestContext, guard: Guard, each: Each, cls: type[Any], item: Any
-) -> Any:
+    route: Route, context: RequestContext, guard: Guard, each: Each, cls: type, item: object
+) -> object:
     error_code = DENIED[each.kind]
     text = error_code.message if each.text == "" else each.text
     entry = error_entry(route.api_key, route.version, cls, item, error_code, text)
@@ -131,10 +132,9 @@ def _entry(
     return entry
 
 
-def _merged(response: Any, refused: list[_Refused]) -> Any:
-    """The answer with the refusals at the end of its lists. Where the handler failed as a whole,
-    its error stands for all."""
-    # What was taken out last belongs to what was left then, so it is put back first.
+def _merged(response: object, refused: list[_Refused]) -> object:
+    """Appends the refusals to the response's lists. A top-level error of the handler covers all."""
+    # In reverse order, because each removal refers to what was left at that point.
     for each, entries, none_left in reversed(refused):
         for part, of_part in zip(parents(response, each.within), entries, strict=True):
             if not getattr(part, "error_code", 0):
@@ -149,8 +149,10 @@ def _merged(response: Any, refused: list[_Refused]) -> Any:
 def throttled(
     route: Route, context: RequestContext, message: Any, answer: Answer | None
 ) -> Response:
-    """The answer, with the throttle time in it if its client is throttled. The network room mutes
-    the connection after it has sent the answer (KIP-219)."""
+    """The response, with a throttle time if its client is throttled.
+
+    The network layer mutes the connection after it has sent the response (KIP-219).
+    """
     throttle_ms = context.throttle_ms
     if not context.is_counted:
         throttle_ms = max(throttle_ms, throttle_time(context, answer))
@@ -166,15 +168,15 @@ def throttled(
 
 
 def throttle_time(context: RequestContext, answer: Answer | None) -> int:
-    """Counts a request against the quotas; for how long its connection is to be muted."""
+    """Counts a request against the quotas. Returns how long to mute its connection."""
     return context.services.quotas.throttle_ms(context.usage(_size_bytes(answer)))
 
 
 def with_throttle_time(answer: Answer, position: int, throttle_ms: int) -> Throttled:
-    """An answer made from a template, with this time in place of the template's 0."""
+    """A response from a template, with this throttle time instead of 0."""
     if isinstance(answer, list):
         first, *rest = answer
-        assert isinstance(first, bytes), "templates begin with bytes"
+        assert isinstance(first, bytes), "templates start with bytes"
         return Throttled([_patched(first, position, throttle_ms), *rest], throttle_ms)
     return Throttled(_patched(answer, position, throttle_ms), throttle_ms)
 

@@ -1,8 +1,8 @@
 """Limits how fast clients create and delete partitions (KIP-599).
 
-`apis.dispatch` wraps the handlers of the three APIs that do so. Since a certain version of each,
-topics above the quota are refused with THROTTLING_QUOTA_EXCEEDED; before it, all are handled and
-the client waits. The broker that a client asks counts, also for requests that it forwards.
+`apis.dispatch` wraps the handlers of the three APIs concerned. Newer versions of each refuse topics
+above the quota with THROTTLING_QUOTA_EXCEEDED. Older versions handle all, and the client waits. The
+broker that receives a request counts it, even if it forwards the request.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAMES_ONLY_UNTIL = 5
 
 
 class _Mutation(NamedTuple):
-    """`answers` is the list in the answer that has an entry for each topic."""
+    """`answers` is the response list with an entry for each topic."""
 
     strict_since: int
     answers: str
@@ -39,7 +39,7 @@ MUTATIONS = {
 
 
 def limiting(api_key: ApiKey, handle: Handle) -> Handle:
-    """`handle` for what the quota of the client allows."""
+    """Calls `handle` with what the client's quota allows."""
 
     def handle_limited(context: RequestContext, request: Any) -> Any:
         if context.services.quotas.is_unlimited:
@@ -53,8 +53,8 @@ def _handle(api_key: ApiKey, handle: Handle, context: RequestContext, request: A
     mutation = MUTATIONS[api_key]
     items = _items(api_key, context.api_version)
     is_strict = context.api_version >= mutation.strict_since
-    allowed: list[Any] = []
-    refused: list[Any] = []
+    allowed: list[object] = []
+    refused: list[object] = []
     throttle_ms = 0
     for item in getattr(request, items):
         partitions = _partitions(api_key, context, item)
@@ -65,7 +65,7 @@ def _handle(api_key: ApiKey, handle: Handle, context: RequestContext, request: A
     setattr(request, items, allowed)
 
     def finish(response: Any) -> Any:
-        """The throttle time mutes the connection as well."""
+        """The throttle time also mutes the connection."""
         answered = getattr(response, mutation.answers)
         cls = next(
             f.element for f in schema_of(type(response)).fields if f.name == mutation.answers
@@ -104,7 +104,7 @@ def _items(api_key: ApiKey, version: int) -> str:
 
 
 def _partitions(api_key: ApiKey, context: RequestContext, item: Any) -> int:
-    """How many partitions a topic's entry changes; none where it will be refused anyway."""
+    """How many partitions a topic's entry changes. 0 if it will be refused anyway."""
     name = topic_name(context, item)
     known = None if name is None else context.services.image.topics.get(name)
     existing = 0 if known is None else len(known.partitions)

@@ -1,19 +1,20 @@
-"""The port of the quotas: how long a client has to wait for exceeding them (KIP-219).
+"""The quota port: how long a client must wait after exceeding its quotas (KIP-219).
 
-A throttled client gets its answer at once, with the time in it; the network room then reads nothing
-from that connection until the time is over. A broker without quotas has `Unlimited`, another one
-`apis.client_quotas`.
+A throttled client gets its response at once, including the throttle time. The network layer then
+reads nothing from that connection until the time has passed. A broker without quotas uses
+`Unlimited`, otherwise `apis.client_quotas`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from floodmark.network.principal import Principal
 
 
 class Usage(NamedTuple):
-    """What one request took. `busy_ms` is its time on the loop, where that is measured."""
+    """A request's usage. `busy_ms` is its time on the loop, if measured."""
 
     principal: Principal | None
     client_id: str | None
@@ -24,26 +25,44 @@ class Usage(NamedTuple):
     busy_ms: float = 0.0
 
 
+class Measured(NamedTuple):
+    """How much of a quota was taken lately, for `/metrics`."""
+
+    quota: str
+    user: str
+    client_id: str
+    """Both empty where the quota does not depend on them."""
+    per_second: float
+    """0 for topic changes, which are not measured as a rate."""
+    throttle_ms: float
+    """The mean of the answers that were throttled."""
+
+
 class Quotas(Protocol):
-    """After every change of quotas it must end `Services.generation`, because prepared requests ask
-    once whether they are unlimited."""
+    """It must end `Services.generation` after every quota change.
+
+    Prepared requests check only once whether they are unlimited.
+    """
 
     @property
     def is_unlimited(self) -> bool:
-        """Whether there is nothing to count: nothing below is ever called then."""
+        """Whether there is nothing to count. If so, no other method is called."""
 
     @property
     def measures_time(self) -> bool:
-        """Whether somebody's share of the loop's time is limited."""
+        """Whether any client's share of the loop's time is limited."""
+
+    def measured(self) -> Sequence[Measured]:
+        """Of everybody with a quota who was here lately."""
 
     def throttle_ms(self, usage: Usage) -> int:
-        """Counts what a request took; for how long its connection is to be muted, 0 for not."""
+        """Counts a request's usage. Returns how long to mute its connection, 0 for not at all."""
 
     def forgive_answer(self, usage: Usage) -> None:
-        """Takes back the bytes of an answer that was counted and is not sent."""
+        """Takes back the bytes of a response that was counted but not sent."""
 
     def most_fetched(self, principal: Principal | None, client_id: str | None) -> float:
-        """How many bytes a client can fetch at once without being throttled for ever."""
+        """How many bytes a client can fetch at once without being throttled forever."""
 
     def mutation_throttle_ms(
         self,
@@ -53,8 +72,10 @@ class Quotas(Protocol):
         *,
         is_strict: bool,
     ) -> int:
-        """Counts partitions that a client creates or deletes (KIP-599), and tells how long to wait.
-        If strict, nothing is counted while the quota is exceeded."""
+        """Counts partitions a client creates or deletes (KIP-599). Returns how long to wait.
+
+        If strict, counts nothing while the quota is exceeded.
+        """
 
 
 class Unlimited:
@@ -62,6 +83,9 @@ class Unlimited:
 
     is_unlimited = True
     measures_time = False
+
+    def measured(self) -> Sequence[Measured]:
+        return ()
 
     def throttle_ms(self, usage: Usage) -> int:
         return 0

@@ -1,6 +1,6 @@
-"""SASL tokens as SaslHandshake v0 wants them: frames with nothing else. Called by dispatch.
+"""Handles SASL tokens after SaslHandshake v0: frames without a header. Called by dispatch.
 
-They have no room for an error: a client that fails sees the connection end.
+They cannot carry an error, so a failing client sees the connection close.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""All that one API in one version needs, looked up once: decode, handle, encode.
+"""Everything for one API in one version, looked up once: decode, handle, encode.
 
-Made by `apis.dispatch` when the first request of its kind comes.
+Created by `apis.dispatch` on the first request of its kind.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ class Route(NamedTuple):
     access: Access
     """What it asks of the authorizer."""
     most_entries: int
-    """How many entries a request may have."""
+    """The maximum number of entries in a request."""
     count_errors: Callable[[Any], None] | None = None
-    """Called with every answer that is encoded here."""
+    """Called with every response encoded here."""
 
     def encoded(self, correlation_id: int, message: Any) -> Answer:
-        """Only Fetch answers with pieces of files."""
+        """Only Fetch responses contain parts of files."""
         parts: list[Any] = [self.encode_header(correlation_id)]
         self.encode(message, parts)
         return parts if self.api_key is _FETCH else b"".join(parts)
 
     def answer(self, context: RequestContext, message: Any) -> Response:
-        """What is ready to be sent passes, and None, which stands for no answer."""
+        """Passes through encoded responses, and None for no response."""
         answer: Answer | None
         if message is None or isinstance(message, (bytes, list)):
             answer = message
@@ -63,7 +63,7 @@ class Route(NamedTuple):
         return throttled(self, context, message, answer)
 
     def outcome(self, context: RequestContext, result: Any) -> Outcome:
-        """What a handler has returned, for the request channel."""
+        """Converts a handler's result for the request channel."""
         if result is None or isinstance(result, (self.response_class, bytes, list, Farewell)):
             return self.answer(context, result)
         if isinstance(result, Promise):

@@ -1,10 +1,10 @@
-"""How far a connection is with SASL: the handshake, the mechanism's steps, and the next time.
+"""A connection's SASL state: handshake, mechanism steps, reauthentication.
 
-`handlers.sasl_handshake` and `handlers.sasl_authenticate` drive it, and `apis.dispatch` for the
-bare tokens of SaslHandshake v0. Kept at the peer as `authentication`.
+Driven by `handlers.sasl_handshake` and `handlers.sasl_authenticate`, and by `apis.dispatch` for the
+raw tokens of SaslHandshake v0. Stored at the peer as `authentication`.
 
-A session may have an end (KIP-368). When it comes, the peer is a stranger again: all it can do is
-to authenticate as the one it was, by the same mechanism.
+A session may expire (KIP-368). The peer is then unauthenticated again: it can only reauthenticate
+as the same user with the same mechanism.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from floodmark.network.connection import Peer
 
 MIN_REAUTHENTICATION_S = 1.0
-"""As in Kafka: a client that authenticates more often than this is refused."""
+"""As in Kafka: more frequent reauthentication is refused."""
 
 
 class SaslFailed(Exception):
-    """`text` is what the client is told."""
+    """`text` is sent to the client."""
 
     def __init__(self, text: str, reason: str) -> None:
         super().__init__(reason)
@@ -44,7 +44,7 @@ class SaslSession:
         self._expiry: asyncio.TimerHandle | None = None
         self._began_s = 0.0
         self.identity: Identity | None = None
-        # Whether tokens come without the frame of a request, after SaslHandshake v0.
+        # Whether tokens arrive without a request header, after SaslHandshake v0.
         self.is_raw = False
 
     @property
@@ -53,16 +53,16 @@ class SaslSession:
 
     @property
     def may_begin(self) -> bool:
-        """A client that is authenticated may do so again only if its session has an end."""
+        """An authenticated client may reauthenticate only if its session expires."""
         if self.identity is None:
             return True
         is_due = asyncio.get_running_loop().time() - self._began_s >= MIN_REAUTHENTICATION_S
         return self._expiry is not None and is_due
 
     def begin(self, mechanism: str, *, is_raw: bool) -> None:
-        """CloseConnection when the client changes its mechanism."""
+        """Raises CloseConnection if the client changes its mechanism."""
         if self.identity is not None and mechanism != self._mechanism:
-            raise CloseConnection(f"it authenticates again by {mechanism}, not {self._mechanism}")
+            raise CloseConnection(f"reauthentication with {mechanism} instead of {self._mechanism}")
         self._mechanism = mechanism
         self._machine = self._authenticator.begin(self._peer.listener_name, mechanism)
         self._began_s = asyncio.get_running_loop().time()
@@ -70,8 +70,10 @@ class SaslSession:
         self._peer.forget_principal()
 
     def step(self, message: bytes, now_ms: int) -> tuple[bytes, int]:
-        """The answer to a token, and with the last one for how long it counts (0 for ever).
-        SaslFailed when the client is not who it says."""
+        """The response to a token and, with the last one, the session lifetime (0 for unlimited).
+
+        Raises SaslFailed if authentication fails.
+        """
         if self._machine is None:
             raise CloseConnection("SASL_AUTHENTICATE before a handshake")
         try:
@@ -120,7 +122,7 @@ class SaslSession:
                 f"Authentication failed during {again} due to invalid credentials with SASL "
                 f"mechanism {self._mechanism}"
             )
-        reason = f"authentication by {self._mechanism} failed: {problem}"
+        reason = f"authentication with {self._mechanism} failed: {problem}"
         return SaslFailed(text, reason)
 
 
@@ -132,7 +134,7 @@ def session_of(peer: Peer, authenticator: Authenticator) -> SaslSession:
 
 
 def closing(failure: SaslFailed, last_words: object, delay_ms: int) -> Promise[object]:
-    """The refusal, late: guessing passwords takes its time (KIP-306)."""
+    """The refusal, delayed to slow down password guessing (KIP-306)."""
     promise: Promise[object] = Promise()
     answer = Farewell(str(failure), last_words)
     handle = asyncio.get_running_loop().call_later(delay_ms / 1000, promise.set, answer)

@@ -1,7 +1,7 @@
-"""Runs the steps of long work in slices of the loop, and in threads where they say so.
+"""Runs long work in slices of the loop, and in threads where the steps ask for it.
 
-Used by API modules for what looks into records. A slice is short, so that a batch of a million
-records delays nobody; compressors run in threads, where they need no lock.
+Used by API modules to inspect records. Slices are short, so a batch of a million records delays
+nobody. Compressors run in threads, because they release the GIL.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from floodmark.steps import Unfinished
 T = TypeVar("T")
 
 SLICE_MS = 5.0
-"""How long one request keeps the loop before others have their turn."""
+"""How long one request may hold the loop before others get a turn."""
 
 
 async def in_slices(work: Unfinished[T], clock: Clock) -> T:

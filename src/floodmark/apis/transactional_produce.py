@@ -1,10 +1,10 @@
-"""Whether a transactional produce may write: its partitions must belong to the open transaction.
+"""Verifies that the partitions of a transactional produce belong to the open transaction.
 
-Without this a late produce of a transaction that has ended would begin a transaction that nobody
-ends (KIP-890). Called by `apis.produce`. A partition where the producer's transaction is already
-open needs no question. Clients of the second protocol (v12) have their partitions added on the way;
-for older ones the coordinator only confirms that they added them. The answer may take a while, so
-it comes with guards that the logs check when they append (`storage.transaction_guards`).
+Otherwise a late produce of an ended transaction would start one that nobody ends (KIP-890). Called
+by `apis.produce`. A partition where the producer's transaction is already open needs no
+verification. For clients of the second protocol (v12) the coordinator adds the partitions; for
+older ones it only confirms that they were added. The response may take a while, so it comes with
+guards that the logs check when they append (`storage.transaction_guards`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from floodmark.apis.context import RequestContext
 from floodmark.metadata.image import INTERNAL_TOPICS
 from floodmark.records.batch import HEADER_BYTES, BatchHeader, read_header
-from floodmark.replication.replica import AppendOutcome
+from floodmark.replication.outcomes import AppendOutcome
 from floodmark.storage.errors import AppendRefused
-from floodmark.storage.producers.transaction_guards import Guard, Unguarded
+from floodmark.storage.producers.transaction_guards import AppendGuard, Unguarded
 from floodmark.vocabulary import TopicPartition
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.produce import ProduceRequest, TopicProduceData
@@ -28,7 +28,7 @@ TOPIC_IDS_SINCE = 13
 ADDS_PARTITIONS_SINCE = 12
 KNOWS_ABORTABLE_SINCE = 11
 MAY_WRITE_INTERNAL = "__admin_client"
-"""The client id that Kafka lets write to the topics of the coordinators."""
+"""The client id that Kafka allows to write to coordinator topics."""
 
 _TRY_AGAIN = frozenset(
     {
@@ -42,16 +42,16 @@ _TRY_AGAIN = frozenset(
 
 @dataclass(slots=True)
 class Verified:
-    """Which partitions are refused, and the guards of the others.
+    """The refused partitions, and the guards of the others.
 
-    Where the transaction was open before the question, it must still be: `default`.
+    `default`: a transaction that was open before verification must still be open.
     """
 
     refusals: Refusals
-    guards: dict[TopicPartition, Guard]
+    guards: dict[TopicPartition, AppendGuard]
     default: Unguarded = Unguarded.MUST_BE_OPEN
 
-    def guard_of(self, key: TopicPartition) -> Guard:
+    def guard_of(self, key: TopicPartition) -> AppendGuard:
         return self.guards.get(key, self.default)
 
     def refuse(self, context: RequestContext, errors: dict[TopicPartition, ErrorCode]) -> Verified:
@@ -60,29 +60,29 @@ class Verified:
 
 
 def topic_name(context: RequestContext, topic: TopicProduceData) -> str | None:
-    """None for a topic id that nobody knows."""
+    """None for an unknown topic id."""
     if context.api_version >= TOPIC_IDS_SINCE:
         return context.services.topic_name(topic.topic_id)
     return topic.name
 
 
 def is_closed(context: RequestContext, name: str) -> bool:
-    """Whether a topic is a coordinator's, to which clients do not write."""
+    """Whether a topic belongs to a coordinator, so that clients may not write to it."""
     return name in INTERNAL_TOPICS and context.client_id != MAY_WRITE_INTERNAL
 
 
 def verify_transaction(
     context: RequestContext, request: ProduceRequest
 ) -> Verified | Awaitable[Verified]:
-    """What the partitions may take, now or when the coordinator has answered.
+    """What each partition accepts, now or once the coordinator has responded.
 
-    Whatever has happened meanwhile, the guards tell the logs at the moment of the append.
+    If anything changed meanwhile, the guards tell the logs at the moment of the append.
     """
     batches: dict[TopicPartition, BatchHeader] = {}
     for topic in request.topic_data:
         name = topic_name(context, topic)
         if name is None or is_closed(context, name):
-            # Refused later: the transaction must not end with a marker in it.
+            # Refused later: the transaction must not get a marker there.
             continue
         for partition in topic.partition_data:
             records = partition.records
@@ -93,7 +93,7 @@ def verify_transaction(
                 batches[name, partition.index] = header
     producers = {(header.producer_id, header.producer_epoch) for header in batches.values()}
     if len(producers) > 1:
-        # A transactional id has one producer: the coordinator could vouch for no other's records.
+        # A transactional id has one producer: the coordinator cannot vouch for another's records.
         return Verified(_refuse_all(context, request), {})
     if not batches or not _is_wanted(context):
         return Verified({}, {}, Unguarded.NOT_CHECKED)
@@ -117,8 +117,7 @@ def verify_transaction(
 def _start(
     context: RequestContext, batches: dict[TopicPartition, BatchHeader], verified: Verified
 ) -> None:
-    """Takes the guards, before the coordinator is asked: an answer to an older question must not
-    let anything pass."""
+    """Takes the guards before asking the coordinator: an outdated response must not pass."""
     now_ms = context.services.clock.now_ms()
     verified.guards.clear()
     for key, header in batches.items():
@@ -153,7 +152,7 @@ def _refuse_all(context: RequestContext, request: ProduceRequest) -> Refusals:
 
 
 def _is_wanted(context: RequestContext) -> bool:
-    """Adding is part of the protocol; only the mere confirmation can be switched off."""
+    """Adding is part of the protocol. Only the mere confirmation can be disabled."""
     return context.api_version >= ADDS_PARTITIONS_SINCE or context.services.config.get_bool(
         "transaction.partition.verification.enable"
     )
@@ -169,14 +168,14 @@ def _refusals(context: RequestContext, errors: dict[TopicPartition, ErrorCode]) 
     return {
         key: AppendOutcome(
             _as_known_to(context.api_version, error),
-            error_message=f"the partition could not be made part of the transaction: {error.name}",
+            error_message=f"the partition could not be added to the transaction: {error.name}",
         )
         for key, error in errors.items()
     }
 
 
 def _as_known_to(api_version: int, error: ErrorCode) -> ErrorCode:
-    """Producers retry NOT_ENOUGH_REPLICAS and take errors of a coordinator for a defect."""
+    """Producers retry NOT_ENOUGH_REPLICAS, but treat coordinator errors as fatal."""
     if error in _TRY_AGAIN:
         return ErrorCode.NOT_ENOUGH_REPLICAS
     if error is ErrorCode.CONCURRENT_TRANSACTIONS and api_version < ADDS_PARTITIONS_SINCE:

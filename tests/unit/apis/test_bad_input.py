@@ -101,19 +101,19 @@ def header(api_key: int, version: int) -> bytes:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        ((50).to_bytes(4, "big") + header(999, 0) + bytes(40), "API key 999 is not served"),
+        ((50).to_bytes(4, "big") + header(999, 0) + bytes(40), "API key 999 is not supported"),
         ((50).to_bytes(4, "big") + header(METADATA_KEY, 99) + bytes(40), "METADATA v99"),
         ((50).to_bytes(4, "big") + header(METADATA_KEY, -1) + bytes(40), "METADATA v-1"),
         ((FRAME_LIMIT + 1).to_bytes(4, "big"), "the limit is 104857600"),
         ((-5).to_bytes(4, "big", signed=True), "a frame of -5 bytes"),
         ((0).to_bytes(4, "big"), "no complete header"),
         ((4).to_bytes(4, "big") + b"\x00\x03\x00\x01", "no complete header"),
-        ((100).to_bytes(4, "big") + b"\xff" * 100, "is not served"),
+        ((100).to_bytes(4, "big") + b"\xff" * 100, "is not supported"),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "the limit is 104857600"),
         (b"GET / HTTP/1.1\r\n\r\n", "the limit is 104857600"),
         (
             (14).to_bytes(4, "big") + header(METADATA_KEY, 1) + b"\x7f\xff\xff\xff",
-            "cannot read a request",
+            "invalid request",
         ),
     ],
     ids=[

@@ -251,6 +251,18 @@ def test_a_consumer_gets_its_quota_and_loses_nothing(
         assert full == pytest.approx(60, rel=0.1)
 
 
+def test_what_was_measured_is_told(limited: BrokerThread, clock: VirtualClock) -> None:
+    with RawClient(limited.bootstrap_servers) as client:
+        alter(client, {"client-id": CLIENT}, {"producer_byte_rate": 1000.0})
+        times = [ask_throttled(client, clock, produce_request("t"), 12) for _ in range(200)]
+        (measured,) = limited.broker.quotas.measured()
+        assert measured[:3] == ("producer_byte_rate", "", CLIENT)
+        assert measured.per_second == pytest.approx(1000, rel=0.1)
+        assert min(filter(None, times)) <= measured.throttle_ms <= max(times)
+        clock.advance(60_000)
+        assert list(limited.broker.quotas.measured()) == [], "nobody was here lately"
+
+
 def test_others_are_not_slowed(limited: BrokerThread, clock: VirtualClock) -> None:
     with RawClient(limited.bootstrap_servers) as client:
         alter(client, {"client-id": "somebody else"}, {"producer_byte_rate": 1.0})

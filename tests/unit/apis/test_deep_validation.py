@@ -1,4 +1,4 @@
-"""Batches that take long to prepare: others are served, and what changed meanwhile counts."""
+"""Batches that take long to validate: others are served, and what changed meanwhile counts."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_others_are_served_while_a_batch_is_compressed(
     assert finished(client).error_code == ErrorCode.NONE
 
 
-def test_a_batch_prepared_for_other_rules_is_sent_again(
+def test_a_batch_validated_by_other_rules_is_sent_again(
     floodmark: BrokerThread, client: RawClient, gate: Gate
 ) -> None:
     replica = floodmark.broker.replicas.find(("zipped", 0))

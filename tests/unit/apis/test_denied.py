@@ -14,6 +14,7 @@ from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.list_groups import ListGroupsRequest
 from floodmark.wire.messages.list_transactions import ListTransactionsRequest
+from floodmark.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from floodmark.wire.schema import ZERO_UUID, schema_of
 from fuzz_kit.raw_client import RawClient, request_bytes
 from kit import every_api
@@ -26,10 +27,14 @@ ASK_NOTHING = {
     ApiKey.API_VERSIONS,
     ApiKey.SASL_HANDSHAKE,
     ApiKey.SASL_AUTHENTICATE,
-    # There are no tokens.
-    ApiKey.CREATE_DELEGATION_TOKEN,
+    # Owner and renewers may, whatever ACLs say.
     ApiKey.RENEW_DELEGATION_TOKEN,
     ApiKey.EXPIRE_DELEGATION_TOKEN,
+}
+
+ASK_THEMSELVES = {
+    # Only for other owners, and after a look at the connection: test_delegation_tokens.py.
+    ApiKey.CREATE_DELEGATION_TOKEN,
     ApiKey.DESCRIBE_DELEGATION_TOKEN,
 }
 
@@ -144,7 +149,9 @@ def test_every_api_declares_what_it_asks() -> None:
         assert modules[key].ACCESS.describe(), key
 
 
-@pytest.mark.parametrize("api_key", sorted(set(SERVED) - ASK_NOTHING), ids=lambda key: key.name)
+@pytest.mark.parametrize(
+    "api_key", sorted(set(SERVED) - ASK_NOTHING - ASK_THEMSELVES), ids=lambda key: key.name
+)
 def test_an_authorizer_that_denies_is_asked_and_nothing_is_handled(
     broker: BrokerThread, api_key: ApiKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,6 +220,19 @@ def test_metadata_names_brokers_and_no_topics(broker: BrokerThread) -> None:
                 assert answer.cluster_authorized_operations == 0
             request.topics = None if version else []
             assert client.ask(request, version).topics == []
+
+
+@pytest.mark.parametrize("version", [10, 11])
+def test_metadata_by_id_hides_the_name_where_old_answers_have_no_room_for_null(
+    broker: BrokerThread, version: int
+) -> None:
+    plug_in(broker, Permits())
+    topic_id = broker.broker.metadata.image.topics[SECRET].topic_id
+    with RawClient(broker.bootstrap_servers) as client:
+        for name in (SECRET, ""):
+            asked = MetadataRequestTopic(topic_id=topic_id, name=name)
+            (topic,) = client.ask(MetadataRequest(topics=[asked]), version).topics
+            assert (topic.error_code, topic.name, topic.topic_id) == (TOPIC, "", topic_id)
 
 
 def test_lists_are_empty(broker: BrokerThread) -> None:

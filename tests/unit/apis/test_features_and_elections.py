@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 import pytest
 
 from floodmark.client.cluster.connection import Connection
-from floodmark.controller.features import UpgradeType
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.api_versions import ApiVersionsRequest
@@ -19,6 +18,7 @@ from floodmark.wire.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+from floodmark.wire.numbers import UpgradeType
 
 FEATURE = "transaction.version"
 

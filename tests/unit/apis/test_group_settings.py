@@ -3,13 +3,7 @@
 from collections.abc import Mapping
 
 from floodmark.client.admin.admin import Admin
-from floodmark.client.admin.admin_types import (
-    ConfigChange,
-    ConfigOperation,
-    ConfigResource,
-    ConfigSource,
-    ResourceType,
-)
+from floodmark.client.admin.admin_types import ConfigChange, ConfigResource
 from floodmark.client.cluster.cluster import CoordinatorType
 from floodmark.client.cluster.connection import Connection
 from floodmark.client.cluster.coordinator_requests import ask_coordinator
@@ -17,6 +11,7 @@ from floodmark.client.errors import raise_for_code
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from floodmark.wire.numbers import ConfigOperation, ConfigSource, ResourceType
 
 GROUP = ConfigResource.group("orders/eu")
 HEARTBEAT = "consumer.heartbeat.interval.ms"

@@ -83,13 +83,13 @@ def test_a_new_topic(
     floodmark: BrokerThread, client: RawClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(*_: Any) -> NoReturn:
-        raise StoreUnavailable(folder_of(floodmark), "the file cannot be opened")
+        raise StoreUnavailable(folder_of(floodmark), "could not open the file")
 
     monkeypatch.setattr(floodmark.broker.controller._store, "multi", fail)
     topic = CreatableTopic(name="new", num_partitions=1, replication_factor=1)
     (created,) = client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=1000), 7).topics
     assert created.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert "cannot be opened" in created.error_message and "/" not in created.error_message
+    assert "could not open" in created.error_message and "/" not in created.error_message
 
 
 def folder_of(floodmark: BrokerThread) -> str:

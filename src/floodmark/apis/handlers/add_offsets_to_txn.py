@@ -1,9 +1,9 @@
-"""AddOffsetsToTxn (key 25), versions 0 to 4: the offsets of a group become part of a transaction.
+"""AddOffsetsToTxn (key 25), versions 0 to 4: add a group's offsets to a transaction.
 
 It adds the group's partition of `__consumer_offsets`. Producers of transaction version 2 do not
-send it: for them TxnOffsetCommit does the same.
+send it, because their TxnOffsetCommit does the same.
 
-- v2 PRODUCER_FENCED where older ones get INVALID_PRODUCER_EPOCH; v3 flexible
+- v2 PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH; v3 flexible
 - v4 TRANSACTION_ABORTABLE
 """
 

@@ -1,11 +1,11 @@
-"""AddPartitionsToTxn (key 24), versions 0 to 5: partitions become part of a transaction.
+"""AddPartitionsToTxn (key 24), versions 0 to 5: add partitions to a transaction.
 
-All partitions of a transaction are added, or none: if one does not exist, or belongs to a topic of
-the coordinators, it gets its own error and the others OPERATION_NOT_ATTEMPTED.
+Adds all partitions of a transaction or none: one that does not exist, or belongs to a coordinator's
+topic, gets its own error, and the others get OPERATION_NOT_ATTEMPTED.
 
-- v2 PRODUCER_FENCED where older ones get INVALID_PRODUCER_EPOCH; v3 flexible
-- v4 many transactions at once, sent by brokers: to add on behalf of a producer, or only to verify
-  that partitions were added (KIP-890)
+- v2 PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH; v3 flexible
+- v4 many transactions at once, sent by brokers: to add partitions for a producer, or only to verify
+  that they were added (KIP-890)
 - v5 TRANSACTION_ABORTABLE
 """
 
@@ -83,7 +83,7 @@ def _run(
     refused: Outcomes = {}
     for key in partitions:
         if version < FROM_BROKERS_SINCE and key[0] in INTERNAL_TOPICS:
-            # Offsets come by AddOffsetsToTxn; nothing else of a coordinator's is a client's.
+            # Offsets use AddOffsetsToTxn. Clients may not touch coordinator topics otherwise.
             refused[key] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif image.partition(*key) is None:
             refused[key] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,11 +1,11 @@
-"""AllocateProducerIds (key 67), version 0: a broker takes a block of producer ids (KIP-730)."""
+"""AllocateProducerIds (key 67), version 0: give a broker a block of producer ids (KIP-730)."""
 
 from __future__ import annotations
 
 from floodmark.apis.access import cluster
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
-from floodmark.controller.controller import ControllerUnavailable
+from floodmark.controller.decision import ControllerUnavailable
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from floodmark.apis.access import cluster
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
-from floodmark.controller.controller import ControllerUnavailable
-from floodmark.controller.decision import Refusal
+from floodmark.controller.decision import ControllerUnavailable, Refusal
 from floodmark.controller.quotas import QuotaAlteration
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.alter_client_quotas import (

@@ -1,6 +1,6 @@
 """AlterConfigs (key 33), versions 0 to 2: replace all settings of a resource.
 
-What the request does not name goes back to its default: IncrementalAlterConfigs is the better way.
+Settings not in the request return to their default. Prefer IncrementalAlterConfigs.
 v2 is flexible.
 """
 

@@ -1,4 +1,4 @@
-"""AlterPartition (key 56), versions 2 to 3: a leader asks the controller for another ISR (KIP-497).
+"""AlterPartition (key 56), versions 2 to 3: a leader asks the controller for a new ISR (KIP-497).
 
 - v2 topic ids; v3 broker epochs of the members (KIP-903)
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from floodmark.apis.access import cluster
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
-from floodmark.controller.controller import ControllerUnavailable
+from floodmark.controller.decision import ControllerUnavailable
 from floodmark.controller.isr_messages import proposals_of, response_of
 from floodmark.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 

@@ -1,6 +1,6 @@
 """AlterPartitionReassignments (key 45), versions 0 to 1: move partitions to other brokers.
 
-- v1 the client may forbid a change of the replication factor (KIP-860)
+- v1 the client may forbid changes to the replication factor (KIP-860)
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import defaultdict
 from floodmark.apis.access import cluster
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
-from floodmark.controller.controller import ControllerUnavailable
+from floodmark.controller.decision import ControllerUnavailable
 from floodmark.controller.reassignment import Reassignment
 from floodmark.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

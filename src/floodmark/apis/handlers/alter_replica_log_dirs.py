@@ -1,8 +1,8 @@
-"""AlterReplicaLogDirs (key 34), versions 1 to 2: which of `log.dirs` a partition lies in.
+"""AlterReplicaLogDirs (key 34), versions 1 to 2: move a partition to one of `log.dirs`.
 
-The answer comes at once, the partition moves in the background (`broker/folder_moves.py`); to ask
-for the folder where it lies ends a move. One that is not here yet will go to the folder that was
-asked for, which is answered with REPLICA_NOT_AVAILABLE, as by Kafka. v2 is flexible.
+Responds immediately and moves the partition in the background (`broker/folder_moves.py`). Asking
+for the partition's current folder cancels a move. A partition that is not here yet will be created
+in the requested folder; as in Kafka, the response is REPLICA_NOT_AVAILABLE. v2 is flexible.
 """
 
 from __future__ import annotations
@@ -68,5 +68,5 @@ def _outcome(context: RequestContext, path: str, topic: str, index: int) -> Erro
 
 
 def _found(path: str, folders: Iterable[Path]) -> Path | None:
-    """Folders are compared by the names that DescribeLogDirs tells."""
+    """Compares folders by the names that DescribeLogDirs returns."""
     return next((folder for folder in folders if path == str(folder.absolute())), None)

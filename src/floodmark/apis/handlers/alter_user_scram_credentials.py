@@ -1,6 +1,6 @@
 """AlterUserScramCredentials (key 51), version 0: set and delete SCRAM credentials.
 
-The client sends the salted password, never the password; what is stored lets nobody log in.
+The client sends the salted password, never the password. The stored data does not allow a login.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ async def handle(
 
 
 def _credential(upsertion: ScramCredentialUpsertion) -> ScramCredential:
-    # Of an unknown mechanism nothing is stored: the controller refuses it.
+    # Nothing is stored for an unknown mechanism: the controller refuses it.
     hash_name = SCRAM_HASHES[MECHANISM_NUMBERS.get(upsertion.mechanism, MECHANISM_NUMBERS[1])]
     return credential_of(
         hash_name,

@@ -1,4 +1,4 @@
-"""ApiVersions (key 18), versions 0 to 4: what this broker serves, and its finalized features.
+"""ApiVersions (key 18), versions 0 to 4: the supported APIs and the finalized features.
 
 - v1 throttle time; v3 flexible, the client's software (KIP-511), features (KIP-584)
 - v4 features whose lowest version is 0
@@ -41,7 +41,7 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
         supported_features=[
             SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
             for name, (lowest, highest) in SUPPORTED_FEATURES.items()
-            # Before v4 clients take a lowest version of 0 for an error (KAFKA-17011).
+            # Before v4, clients treat a lowest version of 0 as an error (KAFKA-17011).
             if lowest > 0 or context.api_version >= FEATURES_FROM_ZERO_SINCE
         ],
         finalized_features_epoch=features.epoch,
@@ -54,7 +54,7 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
 
 
 def refuse_version(context: RequestContext, request: Any) -> ApiVersionsResponse:
-    """An unknown version is answered in the oldest form, with the ranges to choose from."""
+    """Responds to an unknown version in the oldest format, with the supported ranges."""
     return ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_api_versions(context)
     )

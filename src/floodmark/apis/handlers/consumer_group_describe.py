@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe (key 69), versions 0 and 1: groups of the new consumer protocol.
 
-- v1 whether a member speaks the classic or the new protocol
+- v1 whether a member uses the classic or the new protocol
 """
 
 from __future__ import annotations
@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
-from floodmark.apis.access import Access, Each, Reviews, Tells, itself
-from floodmark.apis.authorized_operations import ALL_ON_GROUP
+from floodmark.apis.access import Reviews
 from floodmark.apis.authorizer import Guard, Operation, Resource, ResourceKind
 from floodmark.apis.context import RequestContext
-from floodmark.apis.group_requests import serves_consumer_protocol, when_all
+from floodmark.apis.group_requests import (
+    allow_all_operations,
+    describing_groups,
+    serves_consumer_protocol,
+    when_all,
+)
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -24,7 +28,7 @@ from floodmark.wire.messages.consumer_group_describe import (
 def _refuse_unseen_topics(
     context: RequestContext, guard: Guard, response: ConsumerGroupDescribeResponse
 ) -> None:
-    """A group says which topics it reads; as in Kafka, one unseen topic hides all of it."""
+    """A group reveals the topics it reads. As in Kafka, one hidden topic hides the group."""
 
     def is_seen(group: DescribedGroup) -> bool:
         topics = {
@@ -50,23 +54,8 @@ def _refuse_unseen_topics(
     ]
 
 
-ACCESS = Access(
-    each=(
-        Each(
-            operation=Operation.DESCRIBE,
-            kind=ResourceKind.GROUP,
-            items="group_ids",
-            answers="groups",
-            name=itself,
-            text=None,
-        ),
-    ),
-    answer=(
-        Tells(
-            kind=ResourceKind.GROUP, field="authorized_operations", items="groups", name="group_id"
-        ),
-        Reviews("refuses each GROUP of a TOPIC without DESCRIBE", _refuse_unseen_topics),
-    ),
+ACCESS = describing_groups(
+    "group_ids", Reviews("refuses each GROUP of a TOPIC without DESCRIBE", _refuse_unseen_topics)
 )
 
 
@@ -85,9 +74,7 @@ def handle(
 
     def finish(described: list[DescribedGroup]) -> ConsumerGroupDescribeResponse:
         if request.include_authorized_operations:
-            for group in described:
-                if not group.error_code:
-                    group.authorized_operations = ALL_ON_GROUP
+            allow_all_operations(described)
         return ConsumerGroupDescribeResponse(groups=described)
 
     return when_all(answers, finish)

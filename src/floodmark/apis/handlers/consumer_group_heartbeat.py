@@ -1,9 +1,9 @@
-"""ConsumerGroupHeartbeat (key 68), versions 0 and 1: the one request of the new consumer protocol.
+"""ConsumerGroupHeartbeat (key 68), versions 0 and 1: the new consumer protocol's only request.
 
-Joining, staying, giving up partitions, getting others, leaving (KIP-848). Member epoch 0 joins, -1
-leaves, -2 says that a static member will be back.
+It joins, stays, gives up and receives partitions, and leaves (KIP-848). Member epoch 0 joins, -1
+leaves, -2 announces that a static member will return.
 
-- v1 subscriptions by pattern (RE2), and the client makes the member id
+- v1 pattern subscriptions (RE2), and the client generates the member id
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ControlledShutdown (key 7), versions 1 to 3: a broker hands its leaderships over before it stops.
+"""ControlledShutdown (key 7), versions 1 to 3: a broker hands over leadership before it stops.
 
 As in Kafka 3.9. v2 broker epoch; v3 flexible.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from floodmark.apis.access import cluster
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
-from floodmark.controller.controller import ControllerUnavailable
+from floodmark.controller.decision import ControllerUnavailable
 from floodmark.wire.messages.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,

@@ -1,6 +1,6 @@
 """CreatePartitions (key 37), versions 0 to 3: more partitions for a topic, never fewer (SPEC L6).
 
-Each topic is answered for itself. v2 is flexible.
+Each topic gets its own result. v2 is flexible.
 """
 
 from __future__ import annotations

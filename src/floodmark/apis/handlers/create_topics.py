@@ -1,6 +1,6 @@
-"""CreateTopics (key 19), versions 2 to 7: each topic is answered for itself.
+"""CreateTopics (key 19), versions 2 to 7: create topics, each with its own result.
 
-- v4 -1 for the default number of partitions and replicas; v5 flexible, the settings in the answer
+- v4 -1 for the default number of partitions and replicas; v5 flexible, settings in the response
 - v7 topic ids
 """
 

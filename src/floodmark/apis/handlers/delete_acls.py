@@ -6,8 +6,7 @@ from floodmark.apis.access import cluster
 from floodmark.apis.acl_messages import read_filter
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
-from floodmark.controller.controller import ControllerUnavailable
-from floodmark.controller.decision import Refusal
+from floodmark.controller.decision import ControllerUnavailable, Refusal
 from floodmark.security.acls import Acl
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.delete_acls import (

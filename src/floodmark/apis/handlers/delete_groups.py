@@ -1,4 +1,4 @@
-"""DeleteGroups (key 42), versions 0 to 2: groups without members go, with their offsets.
+"""DeleteGroups (key 42), versions 0 to 2: delete groups without members, and their offsets.
 
 - v2 flexible
 """

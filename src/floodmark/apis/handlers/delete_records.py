@@ -1,7 +1,7 @@
 """DeleteRecords (key 21), versions 0 to 2: move the start of a log forward.
 
-An offset of -1 means the high watermark. The answer comes when all live replicas have followed, or
-at the request's timeout. v2 is flexible.
+An offset of -1 means the high watermark. Responds once all live replicas have followed, or at the
+request's timeout. v2 is flexible.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ACCESS = Access(each=(each_topic(Operation.DELETE),))
 def handle(
     context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse | Promise[DeleteRecordsResponse]:
-    """Of a partition that stands there twice the last offset counts, as in Kafka."""
+    """If a partition appears twice, the last offset counts, as in Kafka."""
     wanted: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         offsets = {partition.partition_index: partition.offset for partition in topic.partitions}

@@ -1,6 +1,6 @@
 """DeleteTopics (key 20), versions 1 to 6: by name, or from v6 on by id.
 
-`delete.topic.enable=false` refuses all. v4 is flexible, v5 brings a text with the error.
+`delete.topic.enable=false` refuses all. v4 is flexible, v5 adds an error text.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DISABLED_SINCE = 3
 def _tell_describable(
     context: RequestContext, guard: Guard, topic: Any, refusal: DeletableTopicResult
 ) -> None:
-    """A client that may see a topic learns its name, or that there is none."""
+    """A client that may see a topic learns its name, or that it does not exist."""
     if isinstance(topic, DeleteTopicState):
         refusal.name = topic.name
     name = topic_name(context, topic)

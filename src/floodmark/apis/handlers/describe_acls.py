@@ -1,4 +1,4 @@
-"""DescribeAcls (key 29), versions 1 to 3: what a filter finds. Refuses without an authorizer."""
+"""DescribeAcls (key 29), versions 1 to 3: find ACLs by filter. Refuses without an authorizer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeClientQuotas (key 48), versions 0 and 1: the quotas that a filter finds."""
+"""DescribeClientQuotas (key 48), versions 0 and 1: find quotas by filter."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def handle(
 
 
 def _filter(components: Iterable[ComponentData]) -> dict[str, str | None] | Refusal:
-    """The name that each part must have; None for any."""
+    """The required name of each part; None for any."""
     wanted: dict[str, str | None] = {}
     for component in components:
         entity_type = component.entity_type

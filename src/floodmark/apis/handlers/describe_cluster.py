@@ -1,4 +1,4 @@
-"""DescribeCluster (key 60), versions 0 to 2: the brokers and who is controller.
+"""DescribeCluster (key 60), versions 0 to 2: the brokers and the controller.
 
 - v1 brokers or controllers (there are no controller endpoints here); v2 fenced brokers
 """

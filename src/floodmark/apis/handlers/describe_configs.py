@@ -1,7 +1,7 @@
-"""DescribeConfigs (key 32), versions 1 to 4: settings of topics, brokers, loggers and groups.
+"""DescribeConfigs (key 32), versions 1 to 4: topic, broker, logger and group settings.
 
-Each with where its value comes from, what it hides (synonyms), whether it may be changed and, from
-v3 on, its type and documentation. v4 is flexible.
+Each setting comes with its source, its synonyms, whether it can be changed and, from v3 on, its
+type and documentation. v4 is flexible.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from floodmark.apis.access import Access
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.broker_loggers import describe_loggers
-from floodmark.apis.config_resources import ResourceType, each_config_resource
+from floodmark.apis.config_resources import each_config_resource
 from floodmark.apis.context import RequestContext
 from floodmark.config.describe import (
     ConfigEntry,
@@ -29,6 +29,7 @@ from floodmark.wire.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from floodmark.wire.numbers import ResourceType
 
 RESOURCE_TYPES = frozenset(ResourceType)
 
@@ -38,7 +39,7 @@ ACCESS = Access(each=each_config_resource(Operation.DESCRIBE_CONFIGS, "results")
 def handle(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     for resource in request.resources:
         if resource.resource_type not in RESOURCE_TYPES:
-            # Kafka refuses the others with it.
+            # Kafka refuses the other resources too.
             return _refuse_all(request, f"Unexpected resource type {resource.resource_type}")
     return DescribeConfigsResponse(
         results=[_describe(context, request, resource) for resource in request.resources]
@@ -78,7 +79,7 @@ def _entries(
 ) -> tuple[list[ConfigEntry], ErrorCode, str | None]:
     services = context.services
     name = resource.resource_name
-    # An empty list and null both mean all of them, as in Kafka.
+    # As in Kafka, both an empty list and null mean all settings.
     wanted = resource.configuration_keys or None
     if resource.resource_type == ResourceType.TOPIC:
         if name not in services.image.topics:

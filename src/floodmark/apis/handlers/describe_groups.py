@@ -9,34 +9,15 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
-from floodmark.apis.access import Access, Each, Tells, itself
-from floodmark.apis.authorized_operations import ALL_ON_GROUP
-from floodmark.apis.authorizer import Operation, ResourceKind
 from floodmark.apis.context import RequestContext
-from floodmark.apis.group_requests import when_all
+from floodmark.apis.group_requests import allow_all_operations, describing_groups, when_all
 from floodmark.wire.messages.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
 
-ACCESS = Access(
-    each=(
-        Each(
-            operation=Operation.DESCRIBE,
-            kind=ResourceKind.GROUP,
-            items="groups",
-            answers="groups",
-            name=itself,
-            text=None,
-        ),
-    ),
-    answer=(
-        Tells(
-            kind=ResourceKind.GROUP, field="authorized_operations", items="groups", name="group_id"
-        ),
-    ),
-)
+ACCESS = describing_groups("groups")
 
 
 def handle(
@@ -47,9 +28,7 @@ def handle(
 
     def finish(described: list[DescribedGroup]) -> DescribeGroupsResponse:
         if request.include_authorized_operations:
-            for group in described:
-                if not group.error_code:
-                    group.authorized_operations = ALL_ON_GROUP
+            allow_all_operations(described)
         return DescribeGroupsResponse(groups=described)
 
     return when_all(answers, finish)

@@ -1,9 +1,9 @@
-"""DescribeLogDirs (key 35), versions 1 to 5: the log folders and the size of what is in them.
+"""DescribeLogDirs (key 35), versions 1 to 5: the log folders and the size of their contents.
 
-No topics at all asks for everything; a failed folder is answered with KAFKA_STORAGE_ERROR. The
-copy of a partition that moves is told as a future one, with how far it is behind.
-- v2 flexible; v3 an error for the whole answer; v4 the disk's size and what is left of it
-- v5 cordoned folders, of which there are none here
+No topics means all. A failed folder returns KAFKA_STORAGE_ERROR. The copy of a moving partition
+appears as a future replica, with its lag.
+- v2 flexible; v3 a top-level error; v4 the disk's total and free size
+- v5 cordoned folders, which do not exist here
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from floodmark.apis.access import Access, Needs
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
 from floodmark.storage.log.partition_log import PartitionLog
+from floodmark.vocabulary import TopicPartition
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -46,7 +47,7 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Describe
 
 
 def _folder(
-    context: RequestContext, path: Path, wanted: set[tuple[str, int]] | None
+    context: RequestContext, path: Path, wanted: set[TopicPartition] | None
 ) -> DescribeLogDirsResult:
     logs = context.services.logs
     by_topic: dict[str, list[DescribeLogDirsPartition]] = defaultdict(list)
@@ -87,7 +88,7 @@ def _future(context: RequestContext, future: PartitionLog) -> DescribeLogDirsPar
     )
 
 
-def _offset_lag(context: RequestContext, key: tuple[str, int]) -> int:
+def _offset_lag(context: RequestContext, key: TopicPartition) -> int:
     """How far the log's end lies behind the high watermark: zero but for a lagging replica."""
     replica = context.services.replicas.find(key)
     if replica is None:

@@ -1,4 +1,4 @@
-"""DescribeProducers (key 61), version 0: the idempotent producers that a partition remembers."""
+"""DescribeProducers (key 61), version 0: the idempotent producers a partition remembers."""
 
 from __future__ import annotations
 

@@ -1,14 +1,23 @@
 """DescribeTopicPartitions (key 75), version 0: topics page by page, for large clusters.
 
-Topics come in the order of their names; a cursor says where the next page begins (KIP-966).
+Topics are sorted by name; a cursor says where the next page starts (KIP-966). Only the controller
+knows which replicas are eligible to lead; other brokers ask it if there can be any.
 """
 
 from __future__ import annotations
 
-from floodmark.apis.access import Access, Tells, each_topic
+from collections.abc import Awaitable
+
+from floodmark.apis.access import Access, each_topic
 from floodmark.apis.authorized_operations import ALL_ON_TOPIC
-from floodmark.apis.authorizer import Operation, ResourceKind
+from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
+from floodmark.apis.topic_descriptions import (
+    HIDES_FROM_ALL,
+    TELLS_OPERATIONS,
+    described_partitions,
+)
+from floodmark.controller.decision import ControllerUnavailable
 from floodmark.metadata.image import TopicImage
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.describe_topic_partitions import (
@@ -18,6 +27,7 @@ from floodmark.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
     RequestCursor,
     ResponseCursor,
+    TopicRequest,
 )
 
 MAX_PARTITIONS_PER_PAGE = 2000
@@ -25,21 +35,14 @@ MAX_PARTITIONS_PER_PAGE = 2000
 
 ACCESS = Access(
     each=(each_topic(Operation.DESCRIBE),),
-    answer=(
-        Tells(
-            kind=ResourceKind.TOPIC,
-            field="topic_authorized_operations",
-            items="topics",
-            name="name",
-        ),
-    ),
-    inside=("hides each TOPIC without DESCRIBE from a list of all",),
+    answer=(TELLS_OPERATIONS,),
+    inside=(HIDES_FROM_ALL,),
 )
 
 
 def handle(
     context: RequestContext, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse:
+) -> DescribeTopicPartitionsResponse | Awaitable[DescribeTopicPartitionsResponse]:
     cursor = request.cursor
     asked = sorted({topic.name for topic in request.topics})
     if cursor is not None and not _fits(cursor, asked):
@@ -51,11 +54,53 @@ def handle(
         if names and names[0] == cursor.topic_name:
             first_partition = cursor.partition_index
     limit = min(max(request.response_partition_limit, 1), MAX_PARTITIONS_PER_PAGE)
-    return _page(context, names, first_partition, limit)
+    page = _page(context, names, first_partition, limit)
+    incomplete = [] if context.services.controller.is_active else _out_of_sync(page)
+    return _with_eligible(context, page, incomplete) if incomplete else page
+
+
+def _out_of_sync(page: DescribeTopicPartitionsResponse) -> list[str]:
+    """Topics with a partition whose replicas are not all in sync: nobody is eligible otherwise."""
+    return [
+        topic.name
+        for topic in page.topics
+        if topic.name is not None
+        and any(len(one.isr_nodes) < len(one.replica_nodes) for one in topic.partitions)
+    ]
+
+
+async def _with_eligible(
+    context: RequestContext, page: DescribeTopicPartitionsResponse, names: list[str]
+) -> DescribeTopicPartitionsResponse:
+    """One that is Kafka's, or cannot be reached, knows none."""
+    request = DescribeTopicPartitionsRequest(
+        topics=[TopicRequest(name=name) for name in names],
+        response_partition_limit=MAX_PARTITIONS_PER_PAGE,
+        cursor=RequestCursor(topic_name=names[0], partition_index=_first_of(page, names[0])),
+    )
+    try:
+        told: DescribeTopicPartitionsResponse = await context.services.controller_client.request(
+            request
+        )
+    except ControllerUnavailable:
+        return page
+    eligible = {
+        (topic.name, one.partition_index): one.eligible_leader_replicas
+        for topic in told.topics
+        for one in topic.partitions
+    }
+    for topic in page.topics:
+        for one in topic.partitions:
+            one.eligible_leader_replicas = eligible.get((topic.name, one.partition_index), [])
+    return page
+
+
+def _first_of(page: DescribeTopicPartitionsResponse, name: str) -> int:
+    return next(t.partitions[0].partition_index for t in page.topics if t.name == name)
 
 
 def _fits(cursor: RequestCursor, asked: list[str]) -> bool:
-    """A cursor points at a partition, of one of the topics where topics were named."""
+    """A cursor points at a partition, of a requested topic if topics were named."""
     return cursor.partition_index >= 0 and (not asked or cursor.topic_name in asked)
 
 
@@ -67,7 +112,7 @@ def _refuse(names: list[str], error: ErrorCode) -> DescribeTopicPartitionsRespon
 def _page(
     context: RequestContext, names: list[str], first_partition: int, limit: int
 ) -> DescribeTopicPartitionsResponse:
-    """At most `limit` partitions of these topics, beginning inside the first of them."""
+    """At most `limit` partitions of these topics, starting inside the first."""
     response = DescribeTopicPartitionsResponse()
     left = limit
     for name in names:
@@ -92,27 +137,17 @@ def _page(
 def _topic(
     context: RequestContext, topic: TopicImage, indexes: range
 ) -> DescribeTopicPartitionsResponseTopic:
-    wanted = topic.partitions[indexes.start : indexes.stop]
-    reachability = context.services.reachability(topic, indexes)
+    partitions = described_partitions(
+        context, topic, indexes, DescribeTopicPartitionsResponsePartition
+    )
+    for told in partitions:
+        known = topic.partitions[told.partition_index]
+        told.eligible_leader_replicas = list(known.eligible_leader_replicas)
+        told.last_known_elr = []
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[
-            DescribeTopicPartitionsResponsePartition(
-                error_code=error_code,
-                partition_index=index,
-                leader_id=leader_id,
-                leader_epoch=partition.leader_epoch,
-                replica_nodes=list(partition.replicas),
-                isr_nodes=list(partition.isr),
-                eligible_leader_replicas=list(partition.eligible_leader_replicas),
-                last_known_elr=[],
-                offline_replicas=offline,
-            )
-            for index, partition, (error_code, leader_id, offline) in zip(
-                indexes, wanted, reachability, strict=True
-            )
-        ],
+        partitions=partitions,
         topic_authorized_operations=ALL_ON_TOPIC,
     )

@@ -1,6 +1,6 @@
-"""DescribeUserScramCredentials (key 50), version 0: who has SCRAM credentials of which kind.
+"""DescribeUserScramCredentials (key 50), version 0: which SCRAM mechanisms users have.
 
-Salts and keys are not told to anybody.
+Never reveals salts or keys.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""ElectLeaders (key 43), versions 0 to 2: give partitions their preferred leader, or any at all.
+"""ElectLeaders (key 43), versions 0 to 2: elect preferred leaders, or any leader at all.
 
-A null list asks for all partitions; of those only the ones that needed an election are answered.
+A null list means all partitions. The response then lists only those that needed an election.
 
 - v1 unclean elections, for partitions without a leader (KIP-460)
 - v2 flexible
@@ -13,8 +13,8 @@ from collections import defaultdict
 from floodmark.apis.access import cluster
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
-from floodmark.controller.controller import ControllerUnavailable
-from floodmark.controller.elections import ElectionAnswer, ElectionType
+from floodmark.controller.decision import ControllerUnavailable
+from floodmark.controller.elections import ElectionAnswer
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -22,6 +22,7 @@ from floodmark.wire.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
+from floodmark.wire.numbers import ElectionType
 
 ERROR_FOR_ALL_SINCE = 1
 

@@ -1,11 +1,11 @@
 """EndTxn (key 26), versions 0 to 5: commit or abort the open transaction.
 
-Answered when the outcome is safely written down; from then on the coordinator brings it to every
-partition, whatever happens to the client.
+Responds once the outcome is stored. From then on, the coordinator applies it to every partition,
+whatever happens to the client.
 
-- v2 PRODUCER_FENCED where older ones get INVALID_PRODUCER_EPOCH; v3 flexible
+- v2 PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH; v3 flexible
 - v4 TRANSACTION_ABORTABLE
-- v5 transaction version 2 (KIP-890): the answer brings id and epoch of the next transaction
+- v5 transaction version 2 (KIP-890): returns the id and epoch of the next transaction
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fetch (key 1), versions 4 to 18: read from several partitions, waiting for data if asked to.
+"""Fetch (key 1), versions 4 to 18: read from several partitions, optionally waiting for data.
 
 - v4 isolation level, aborted transactions; v5 log start offset; v7 incremental sessions (KIP-227)
 - v9 leader epoch fencing; v11 the reader's rack; v12 flexible, diverging epoch
@@ -17,10 +17,10 @@ from floodmark.apis.context import RequestContext
 from floodmark.apis.prepared.fetch_answers import prepared_answer
 from floodmark.network.transfer import Answer
 from floodmark.promise import Promise
+from floodmark.replication.fetch_reads import FetchLimits
 from floodmark.replication.fetch_sessions import FetchPlan, FetchTarget, PartitionKey, Topic
-from floodmark.replication.fetching import FetchLimits
+from floodmark.replication.outcomes import ISOLATIONS, NO_REPLICA, Isolation, ReadOutcome
 from floodmark.replication.partition import UNKNOWN_BROKER_EPOCH
-from floodmark.replication.replica import ISOLATIONS, NO_REPLICA, Isolation, ReadOutcome
 from floodmark.storage.indexes.transaction_index import AbortedTransaction as AbortedInLog
 from floodmark.vocabulary import NO_OFFSET, TopicPartition
 from floodmark.wire.errors import NO_ERROR, ErrorCode
@@ -51,14 +51,14 @@ _Targets: TypeAlias = list[tuple[TopicPartition | None, FetchTarget]]
 
 
 class _Read(NamedTuple):
-    """A fetch under way: how it is planned, and the partitions in the order of its outcomes."""
+    """A fetch in progress: its plan, and the partitions in the order of its outcomes."""
 
     plan: FetchPlan
     targets: _Targets
     is_follower: bool
     names_aborted: bool
     denied: _Targets
-    """Partitions that the reader may not read, which are answered so."""
+    """Partitions the reader may not read."""
 
 
 Fetched: TypeAlias = FetchResponse | Answer
@@ -85,8 +85,11 @@ def handle(context: RequestContext, request: FetchRequest) -> Fetched | Promise[
 
 
 def _sorted(guard: Guard, targets: _Targets, is_follower: bool) -> tuple[_Targets, _Targets]:
-    """What may be read, and what may not. Asked about the whole session each time, so that it ends
-    with the permission. Topics whose id is unknown are answered as such."""
+    """Splits the targets into allowed and denied ones.
+
+    Checks the whole session each time, so that it ends with the permission. Unknown topic ids stay
+    in, to be answered as such.
+    """
     if is_follower:
         is_allowed = guard.allows(Operation.CLUSTER_ACTION, THE_CLUSTER)
         return (targets, []) if is_allowed else ([], targets)
@@ -103,7 +106,7 @@ def _sorted(guard: Guard, targets: _Targets, is_follower: bool) -> tuple[_Target
 
 
 def _refused(context: RequestContext, request: FetchRequest) -> FetchResponse:
-    """Of a request that means nothing. Old answers have no room for an error but in partitions."""
+    """Responds to an invalid request. Old responses can carry errors only in partitions."""
     error_code = ErrorCode.UNKNOWN_SERVER_ERROR
     responses = [
         FetchableTopicResponse(
@@ -141,14 +144,14 @@ def _plan(context: RequestContext, request: FetchRequest) -> FetchPlan:
         now_ms=context.services.clock.monotonic_ms(),
     )
     if context.api_version < DIVERGING_EPOCH_SINCE:
-        # A session may have begun in a version that could be told where the logs part.
+        # The session may have started in a version that supports diverging epochs.
         for target in plan.targets:
             target.last_fetched_epoch = -1
     return plan
 
 
 def _wanted(request: FetchRequest, uses_topic_ids: bool) -> list[FetchTarget]:
-    """Each partition once: as in Kafka, the last entry of those that name it counts."""
+    """Each partition once: as in Kafka, its last entry counts."""
     targets = [
         FetchTarget(
             topic.topic_id if uses_topic_ids else topic.topic,
@@ -169,7 +172,7 @@ def _wanted(request: FetchRequest, uses_topic_ids: bool) -> list[FetchTarget]:
 
 
 def _names_each_once(request: FetchRequest, uses_topic_ids: bool) -> bool:
-    """What nearly all clients do. Numbers tell it sooner than keys with topic ids would."""
+    """What nearly all clients do. Comparing counts is faster than building keys."""
     topics = request.topics
     if len(topics) > 1:
         names = {topic.topic_id if uses_topic_ids else topic.topic for topic in topics}
@@ -184,7 +187,7 @@ def _names_each_once(request: FetchRequest, uses_topic_ids: bool) -> bool:
 def _with_keys(
     context: RequestContext, targets: list[FetchTarget]
 ) -> list[tuple[TopicPartition | None, FetchTarget]]:
-    """Each with the name of its topic, which is looked up once for neighbours."""
+    """Each target with its topic name, looked up once for adjacent ones."""
     keyed: list[tuple[TopicPartition | None, FetchTarget]] = []
     topic: Topic | None = None
     name: str | None = None
@@ -223,7 +226,7 @@ def _answer(context: RequestContext, read: _Read, outcomes: list[ReadOutcome]) -
     if not context.services.quotas.is_unlimited:
         throttle_ms = _throttle_ms(context, read, outcomes)
         if throttle_ms > 0:
-            # As in Kafka: nothing is sent, so that the client asks for the same again.
+            # As in Kafka: send nothing, so that the client asks again.
             return FetchResponse(session_id=plan.session_id, throttle_time_ms=throttle_ms)
     told: list[tuple[TopicPartition | None, FetchTarget, ReadOutcome]] = []
     served = []
@@ -257,7 +260,7 @@ def _answer(context: RequestContext, read: _Read, outcomes: list[ReadOutcome]) -
 
 
 def _throttle_ms(context: RequestContext, read: _Read, outcomes: list[ReadOutcome]) -> int:
-    """Counts what is about to be sent. Followers are not throttled by the quotas of clients."""
+    """Counts what will be sent. Client quotas do not throttle followers."""
     context.is_counted = True
     if read.is_follower:
         return 0
@@ -308,7 +311,7 @@ def _partition_data(
         high_watermark=outcome.high_watermark,
         last_stable_offset=outcome.last_stable_offset,
         log_start_offset=outcome.log_start_offset,
-        # Zero bytes, not null: some clients take null for an error.
+        # Zero bytes, not null: some clients treat null as an error.
         records=b"" if outcome.records is None else outcome.records,
         aborted_transactions=None if outcome.aborted is None else _aborted(outcome.aborted),
         preferred_read_replica=outcome.preferred_read_replica,

@@ -1,10 +1,10 @@
-"""FindCoordinator (key 10), versions 0 to 6: which broker coordinates a group or a transaction.
+"""FindCoordinator (key 10), versions 0 to 6: find the coordinator of a group or transaction.
 
-The coordinator is the leader of the key's partition of an internal topic, which is created when it
-is first asked for.
+The coordinator is the leader of the key's partition in an internal topic, which is created on first
+use.
 
 - v1 key types: 0 for groups, 1 for transactional ids (2, share groups, is refused)
-- v3 flexible; v4 many keys at once; v5 and v6 change nothing in the messages
+- v3 flexible; v4 many keys at once; v5 and v6 do not change the messages
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Heartbeat (key 12), versions 0 to 4: a member of a classic group lives, and hears of rebalances.
+"""Heartbeat (key 12), versions 0 to 4: keeps a classic member alive and announces rebalances.
 
 - v3 static members; v4 flexible
 """

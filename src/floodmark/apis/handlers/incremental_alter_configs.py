@@ -1,7 +1,7 @@
-"""IncrementalAlterConfigs (key 44), versions 0 and 1: change single settings of a resource.
+"""IncrementalAlterConfigs (key 44), versions 0 and 1: change individual settings of a resource.
 
-Set, delete, and for lists append and subtract. Levels of loggers are settings of this process; all
-others are for the controller. v1 is flexible.
+Sets, deletes and, for lists, appends and subtracts. Log levels belong to this process; the
+controller handles all other settings, and other brokers forward them to it. v1 is flexible.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from floodmark.apis.access import Access
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.broker_loggers import alter_loggers
 from floodmark.apis.config_changes import change_configs, times_asked
-from floodmark.apis.config_resources import ResourceType, each_config_resource
+from floodmark.apis.config_resources import each_config_resource
 from floodmark.apis.context import RequestContext
 from floodmark.controller.configs import ConfigAlteration, ConfigStep
+from floodmark.controller.decision import ControllerUnavailable
 from floodmark.metadata.image import ConfigResource
 from floodmark.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
@@ -20,6 +21,7 @@ from floodmark.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from floodmark.wire.numbers import ResourceType
 
 ACCESS = Access(each=each_config_resource(Operation.ALTER_CONFIGS, "responses"))
 
@@ -35,6 +37,9 @@ async def handle(
         (loggers if is_logger else others).append(resource)
     validate_only = request.validate_only
     answers = alter_loggers(broker_id, loggers, times_asked(loggers), validate_only=validate_only)
+    passed_on = None if controller.is_active or not others else await _passed_on(context, request)
+    if passed_on is not None:
+        return IncrementalAlterConfigsResponse(responses=[*answers, *passed_on])
     answers += await change_configs(
         context.services,
         others,
@@ -43,6 +48,21 @@ async def handle(
         AlterConfigsResourceResponse,
     )
     return IncrementalAlterConfigsResponse(responses=answers)
+
+
+async def _passed_on(
+    context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> list[AlterConfigsResourceResponse] | None:
+    """What the controller answers; None when there is none."""
+    others = [x for x in request.resources if x.resource_type != ResourceType.BROKER_LOGGER]
+    message = IncrementalAlterConfigsRequest(resources=others, validate_only=request.validate_only)
+    try:
+        response: IncrementalAlterConfigsResponse = (
+            await context.services.controller_client.request(message, context.api_version)
+        )
+    except ControllerUnavailable:
+        return None
+    return response.responses
 
 
 def _alteration(resource: ConfigResource, asked: AlterConfigsResource) -> ConfigAlteration:

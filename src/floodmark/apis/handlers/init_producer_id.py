@@ -1,11 +1,11 @@
 """InitProducerId (key 22), versions 0 to 5: an id and an epoch for a producer.
 
-Without a transactional id the id is new and the epoch 0. With one, the coordinator fences whoever
-had it before and, if that one left a transaction open, aborts it first: the client is told to ask
-again (CONCURRENT_TRANSACTIONS) until that is done.
+Without a transactional id, the id is new and the epoch 0. With one, the coordinator fences its
+previous producer. If that one left a transaction open, the coordinator aborts it first and responds
+CONCURRENT_TRANSACTIONS until that is done.
 
-- v2 flexible; v3 a producer that recovers says which id and epoch it had (KIP-360)
-- v4 PRODUCER_FENCED where older ones get INVALID_PRODUCER_EPOCH; v5 TRANSACTION_ABORTABLE
+- v2 flexible; v3 a recovering producer states its previous id and epoch (KIP-360)
+- v4 PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH; v5 TRANSACTION_ABORTABLE
 """
 
 from __future__ import annotations

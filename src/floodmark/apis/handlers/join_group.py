@@ -1,9 +1,9 @@
-"""JoinGroup (key 11), versions 0 to 9: become, or stay, a member of a classic group.
+"""JoinGroup (key 11), versions 0 to 9: join, or rejoin, a classic group.
 
-The answer comes when the whole group has joined, so it is nearly always a future.
+The answer comes when the whole group has joined, so it is nearly always a promise.
 
-- v1 a rebalance timeout of its own; v4 a member id is given first (KIP-394)
-- v5 static members (KIP-345); v6 flexible; v7 the protocol type is answered
+- v1 a separate rebalance timeout; v4 the member id is assigned first (KIP-394)
+- v5 static members (KIP-345); v6 flexible; v7 the protocol type in the response
 - v8 a reason; v9 a restarted static leader may skip the assignment (KIP-814)
 """
 
@@ -25,7 +25,7 @@ def handle(context: RequestContext, request: JoinGroupRequest) -> Deferred[JoinG
     no_protocol = None if context.api_version >= NULL_PROTOCOL_SINCE else ""
 
     def fit(response: JoinGroupResponse) -> JoinGroupResponse:
-        """As in Kafka, no protocol is null since v7 and was an empty text before."""
+        """As in Kafka, a missing protocol is null since v7 and was an empty text before."""
         response.protocol_name = response.protocol_name or no_protocol
         return response
 

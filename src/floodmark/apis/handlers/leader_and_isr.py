@@ -1,4 +1,4 @@
-"""LeaderAndIsr (key 4), versions 5 to 7: the controller tells who leads the partitions of a broker.
+"""LeaderAndIsr (key 4), versions 5 to 7: the controller announces leaders of a broker's partitions.
 
 - v5 topic ids; v6 leader recovery state; v7 KRaft migrations (not served)
 """
@@ -43,6 +43,6 @@ async def handle(context: RequestContext, request: LeaderAndIsrRequest) -> Leade
 
 
 def _error(replicas: ReplicaManager, topic: str, partition: int) -> ErrorCode:
-    """The controller elects another leader for what cannot be opened here."""
+    """The controller elects another leader for a partition that cannot open here."""
     is_offline = replicas.is_offline((topic, partition))
     return ErrorCode.KAFKA_STORAGE_ERROR if is_offline else ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""LeaveGroup (key 13), versions 0 to 5: members go, and the rest rebalances at once.
+"""LeaveGroup (key 13), versions 0 to 5: members leave, and the rest rebalance immediately.
 
 - v3 many members in one request, static ones by their instance id (KIP-345)
 - v4 flexible; v5 a reason

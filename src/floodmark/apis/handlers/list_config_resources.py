@@ -1,13 +1,12 @@
-"""ListConfigResources (key 74), versions 0 and 1: which resources can have settings of their own.
+"""ListConfigResources (key 74), versions 0 and 1: the resources that can have settings.
 
-v0 lists client metrics only, of which there are none here; v1 lists all kinds, or those asked for.
+v0 lists only client metrics, which do not exist here; v1 lists all kinds, or the requested ones.
 """
 
 from __future__ import annotations
 
 from floodmark.apis.access import cluster
 from floodmark.apis.authorizer import Operation
-from floodmark.apis.config_resources import ResourceType
 from floodmark.apis.context import RequestContext
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.list_config_resources import (
@@ -15,6 +14,7 @@ from floodmark.wire.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from floodmark.wire.numbers import ResourceType
 
 SUPPORTED = (
     ResourceType.TOPIC,

@@ -1,11 +1,11 @@
-"""ListOffsets (key 2), versions 1 to 11: the offset at a timestamp, or at an end of the log.
+"""ListOffsets (key 2), versions 1 to 11: the offset for a timestamp, or at either end of the log.
 
 Special timestamps: -1 latest, -2 earliest, -3 the largest timestamp, -4 earliest local, -5 latest
 tiered, -6 earliest not yet tiered. Nothing is tiered here: -4 equals -2, and -5, -6 find nothing.
 
 - v2 isolation level; v4 leader epoch fencing; v5 OFFSET_NOT_AVAILABLE (KIP-207); v6 flexible
-- v7, v8, v9, v11 bring -3, -4, -5, -6
-- v10 a timeout for tiered reads, of no use here
+- v7, v8, v9, v11 add -3, -4, -5, -6
+- v10 a timeout for tiered reads, unused here
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
 from floodmark.apis.slices import in_slices
 from floodmark.records.errors import CorruptRecord
-from floodmark.replication.replica import ISOLATIONS, Replica
+from floodmark.replication.outcomes import ISOLATIONS
+from floodmark.replication.replica import Replica
 from floodmark.steps import Steps, Unfinished, begin
 from floodmark.storage.errors import StorageError
 from floodmark.wire.errors import ErrorCode
@@ -39,7 +40,7 @@ LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 
 AT_ONCE_MS = 5.0
-"""What takes longer goes on in slices."""
+"""Longer work continues in slices."""
 
 CONSUMER_REPLICA_ID = -1
 DEBUG_REPLICA_ID = -2
@@ -66,7 +67,7 @@ def handle(
 
 
 def _answer(context: RequestContext, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
-    """A partition that is asked for twice has no answer: which of the two would it be?"""
+    """A partition requested twice is refused, because the result would be ambiguous."""
     if request.isolation_level not in ISOLATIONS:
         return _refuse_all(request, ErrorCode.UNKNOWN_SERVER_ERROR)
     asked = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
@@ -145,8 +146,11 @@ def _partition(
 
 
 def _may_go_back(replica: Replica, timestamp: int, found: Found) -> bool:
-    """Whether the leader before may have told a later offset (KIP-207): a new leader's high
-    watermark may lag behind what was committed. What was found below it is right in any case."""
+    """Whether the previous leader may have returned a later offset (KIP-207).
+
+    A new leader's high watermark may lag behind what was committed. An offset below it is always
+    right.
+    """
     if timestamp != LATEST and found.offset >= 0:
         return False
     if timestamp in (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD):

@@ -1,7 +1,7 @@
-"""ListPartitionReassignments (key 46), version 0: the moves of partitions under way.
+"""ListPartitionReassignments (key 46), version 0: the reassignments in progress.
 
-Kafka's TopicCommand asks it to describe a topic. Topics and partitions that do not exist are left
-out, as those are that do not move.
+Kafka's TopicCommand uses it to describe a topic. Omits partitions that do not exist or are not
+moving.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""ListTransactions (key 66), versions 0 to 2: the transactions that this broker coordinates.
+"""ListTransactions (key 66), versions 0 to 2: the transactions this broker coordinates.
 
-- v1 only those that run longer than a duration; v2 only ids that match a pattern (KIP-1152)
+- v1 filter by duration; v2 filter ids by pattern (KIP-1152)
 """
 
 from __future__ import annotations

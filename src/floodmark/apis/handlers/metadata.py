@@ -1,13 +1,13 @@
 """Metadata (key 3), versions 0 to 13: brokers, and topics with their partitions and leaders.
 
-Any broker answers for the whole cluster (SPEC C4). A topic that does not exist is created when both
-the client and `auto.create.topics.enable` allow it. The request that caused this is still told that
-there is no such topic, as by Kafka: clients ask again, and one that looks whether a topic is gone
-must not find the one that its own question made.
+Any broker answers for the whole cluster (SPEC C4). A missing topic is created if both the client
+and `auto.create.topics.enable` allow it. As in Kafka, the request that caused this still gets
+"unknown topic": clients ask again, and one that checks whether a topic is gone must not find one
+that its own request created.
 
-- v0 no topics means all; from v1 on null means all; v4 the client may forbid creation
+- v0 no topics means all; since v1 null means all; v4 the client may forbid creation
 - v5 offline replicas; v7 leader epochs; v8 authorized operations; v9 flexible
-- v10 topic ids; v12 topics asked for by id; v13 an error for the whole answer
+- v10 topic ids; v12 topics by id; v13 a top-level error
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ from floodmark.apis.authorized_operations import ALL_ON_CLUSTER, ALL_ON_TOPIC, N
 from floodmark.apis.authorizer import Guard, Operation, ResourceKind
 from floodmark.apis.context import RequestContext
 from floodmark.apis.controller_outcomes import decided
+from floodmark.apis.topic_descriptions import (
+    HIDES_FROM_ALL,
+    TELLS_OPERATIONS,
+    described_partitions,
+)
 from floodmark.controller.topics import CreatedTopic, NewTopic
 from floodmark.coordinators.ports import CoordinatorError, CoordinatorLog
 from floodmark.metadata.image import (
@@ -49,9 +54,9 @@ def _hide_name(
     topic: MetadataRequestTopic,
     refusal: MetadataResponseTopic,
 ) -> None:
-    """An id is no secret, and the name behind it is."""
+    """A topic id is not secret, but its name is. Names cannot be null before version 12."""
     if topic.topic_id != ZERO_UUID:
-        refusal.name = None
+        refusal.name = None if context.api_version >= BY_ID_SINCE else ""
 
 
 def _is_to_create(
@@ -78,15 +83,10 @@ ACCESS = Access(
         ),
     ),
     answer=(
-        Tells(
-            kind=ResourceKind.TOPIC,
-            field="topic_authorized_operations",
-            items="topics",
-            name="name",
-        ),
+        TELLS_OPERATIONS,
         Tells(kind=ResourceKind.CLUSTER, field="cluster_authorized_operations"),
     ),
-    inside=("hides each TOPIC without DESCRIBE from a list of all",),
+    inside=(HIDES_FROM_ALL,),
 )
 
 
@@ -108,7 +108,7 @@ def _has_names_only(request: MetadataRequest) -> bool:
 
 
 def _refuse(request: MetadataRequest, error_code: ErrorCode) -> MetadataResponse:
-    """One that is wrong in one topic is wrong as a whole, as in Kafka."""
+    """As in Kafka, one invalid topic fails the whole request."""
     return MetadataResponse(
         error_code=error_code,
         topics=[
@@ -121,7 +121,7 @@ def _refuse(request: MetadataRequest, error_code: ErrorCode) -> MetadataResponse
 
 
 def _distinct(topics: list[MetadataRequestTopic]) -> list[MetadataRequestTopic]:
-    """Each once; where ids are given they alone count, and names beside them are not answered."""
+    """Each topic once. If ids are given, only they count and names are ignored."""
     by_id = {topic.topic_id: topic for topic in topics if topic.topic_id != ZERO_UUID}
     if by_id:
         return list(by_id.values())
@@ -156,14 +156,14 @@ async def _create_and_answer(
         lambda code, text: [CreatedTopic(name, code, text) for name in ordinary],
     )
     for topic in created:
-        # Another client was faster: the topic is there, which is all that was wanted.
+        # Another client was faster: the topic exists, which is all we need.
         if topic.error_code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             errors[topic.name] = topic.error_code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return _answer(context, request, errors)
 
 
 def _coordinator_log(context: RequestContext, name: str) -> CoordinatorLog | None:
-    """A coordinator's topic has settings of its own, whoever is the first to ask for it."""
+    """A coordinator's topic has its own settings, whichever client asks first."""
     if name == CONSUMER_OFFSETS_TOPIC:
         return context.services.groups.log
     if name == TRANSACTION_STATE_TOPIC:
@@ -217,7 +217,7 @@ def _asked_for(
 ) -> MetadataResponseTopic:
     image = context.services.image
     if topic_id != ZERO_UUID:
-        # The id alone counts: Java leaves the name empty where others send null.
+        # Only the id counts: Java leaves the name empty where others send null.
         by_id = image.topics_by_id.get(topic_id)
         if by_id is None:
             return MetadataResponseTopic(
@@ -238,31 +238,18 @@ def _asked_for(
 
 
 def _is_librdkafka(context: RequestContext) -> bool:
-    """Its bindings tell their own name, and put its into the version: `2.16.1-rdkafka-2.16.0`."""
+    """Its bindings use their own name and add librdkafka's version: `2.16.1-rdkafka-2.16.0`."""
     peer = context.peer
     return "rdkafka" in peer.client_software_name + peer.client_software_version
 
 
 def _known(context: RequestContext, topic: TopicImage, operations: int) -> MetadataResponseTopic:
-    indexes = range(len(topic.partitions))
-    reachability = context.services.reachability(topic, indexes)
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[
-            MetadataResponsePartition(
-                error_code=error_code,
-                partition_index=index,
-                leader_id=leader_id,
-                leader_epoch=partition.leader_epoch,
-                replica_nodes=list(partition.replicas),
-                isr_nodes=list(partition.isr),
-                offline_replicas=offline,
-            )
-            for index, partition, (error_code, leader_id, offline) in zip(
-                indexes, topic.partitions, reachability, strict=True
-            )
-        ],
+        partitions=described_partitions(
+            context, topic, range(len(topic.partitions)), MetadataResponsePartition
+        ),
         topic_authorized_operations=operations,
     )

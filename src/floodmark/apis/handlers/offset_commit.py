@@ -1,6 +1,6 @@
-"""OffsetCommit (key 8), versions 2 to 10: a group's positions are written down.
+"""OffsetCommit (key 8), versions 2 to 10: store a group's offsets.
 
-Partitions that do not exist are refused one by one, the rest is committed.
+Refuses missing partitions one by one and commits the rest.
 
 - v5 no retention time; v6 leader epochs; v7 static members; v8 flexible
 - v9 members of the new protocol (member epochs, GROUP_ID_NOT_FOUND, STALE_MEMBER_EPOCH)
@@ -65,7 +65,7 @@ def _sort(
 def _refuse_missing(
     topic: OffsetCommitRequestTopic, count: int, refused: list[OffsetCommitResponseTopic]
 ) -> None:
-    """Take out of the topic the partitions that it does not have."""
+    """Removes partitions that do not exist from the topic."""
     missing = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
     refused.append(_refuse(topic, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     topic.partitions = [p for p in topic.partitions if 0 <= p.partition_index < count]
@@ -87,7 +87,7 @@ def _refuse(
 def _merged(
     response: OffsetCommitResponse, refused: list[OffsetCommitResponseTopic]
 ) -> OffsetCommitResponse:
-    """One entry per topic even when some partitions were refused, as Java's client expects."""
+    """One entry per topic, even if some partitions were refused, as Java's client expects."""
     by_topic = {(topic.name, topic.topic_id): topic for topic in response.topics}
     for topic in refused:
         entry = by_topic.get((topic.name, topic.topic_id))

@@ -1,6 +1,6 @@
-"""OffsetDelete (key 47), version 0: forget a group's offsets, unless it still reads their topics.
+"""OffsetDelete (key 47), version 0: delete a group's offsets, unless it still reads their topics.
 
-Partitions that do not exist are UNKNOWN_TOPIC_OR_PARTITION, one by one.
+Each missing partition gets UNKNOWN_TOPIC_OR_PARTITION.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""OffsetFetch (key 9), versions 1 to 10: where groups stand.
+"""OffsetFetch (key 9), versions 1 to 10: the committed offsets of groups.
 
-An unknown group, or a partition without a commit, is answered with offset -1 and no error.
+An unknown group, or a partition without a commit, returns offset -1 and no error.
 
 - v2 all topics of a group; v5 leader epochs; v6 flexible
 - v7 `require_stable`: offsets of open transactions are UNSTABLE_OFFSET_COMMIT (KIP-447)
@@ -108,7 +108,7 @@ def _fetch(
 def _name_topics(
     context: RequestContext, group: OffsetFetchRequestGroup
 ) -> list[OffsetFetchResponseTopics]:
-    """Fill in names by ids; topics whose id is unknown are taken out and answered as such."""
+    """Fills in names by id. Removes topics with an unknown id and answers them as such."""
     if group.topics is None:
         return []
     unknown: list[OffsetFetchResponseTopics] = []
@@ -133,7 +133,7 @@ def _with_ids(
     fetched: OffsetFetchResponseGroup,
     unknown: list[OffsetFetchResponseTopics],
 ) -> OffsetFetchResponseGroup:
-    """Offsets of topics that are gone have no id to be told by: they are left out."""
+    """Omits offsets of deleted topics, which have no id."""
     topics = []
     for topic in fetched.topics:
         known = context.services.image.topics.get(topic.name)
@@ -147,7 +147,7 @@ def _with_ids(
 def _single(
     context: RequestContext, request: OffsetFetchRequest, group: OffsetFetchResponseGroup
 ) -> OffsetFetchResponse:
-    """The form before v8; v1 has no place for an error but the partitions."""
+    """The format before v8. v1 can carry errors only in partitions."""
     if group.error_code and context.api_version < ERROR_FIELD_SINCE:
         return OffsetFetchResponse(
             topics=[

@@ -1,6 +1,7 @@
 """OffsetForLeaderEpoch (key 23), versions 2 to 4: where a leader epoch ends in the leader's log.
 
-Followers and consumers find out with it where their log and the leader's part (KIP-101, KIP-320).
+Followers and consumers use it to find where their log diverges from the leader's (KIP-101,
+KIP-320).
 
 - v2 fencing by the current leader epoch; v3 who asks; v4 flexible
 """

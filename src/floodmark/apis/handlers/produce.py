@@ -1,10 +1,10 @@
 """Produce (key 0), versions 3 to 13: append a batch to each of several partitions.
 
-acks=0 is never answered, acks=1 when the leader has it, acks=all when every in-sync replica does.
+acks=0 gets no response, acks=1 once the leader has it, acks=all once every in-sync replica has it.
 
-- v3 record batches of magic 2, transactional id; v5 log start offset in the answer
-- v7 zstd; v8 which records were refused, with a text
-- v9 flexible; v10 the current leader in the answer after NOT_LEADER_OR_FOLLOWER
+- v3 record batches of magic 2, transactional id; v5 log start offset in the response
+- v7 zstd; v8 the refused records, with a text
+- v9 flexible; v10 the current leader in the response after NOT_LEADER_OR_FOLLOWER
 - v11, v12 transactions of KIP-890; v13 topics by id
 """
 
@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from floodmark.apis.access import Access, each_topic, transactional_id
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
-from floodmark.apis.deep_validation import Preparations, prepare
+from floodmark.apis.deep_validation import DeepValidations, validate_deeply
 from floodmark.apis.transactional_produce import (
     Verified,
     is_closed,
@@ -27,7 +27,7 @@ from floodmark.network.request_channel import CloseConnection
 from floodmark.promise import Promise
 from floodmark.records.batch import COMPRESSION_MASK, HEADER_BYTES, read_header
 from floodmark.records.compression import Compression
-from floodmark.replication.replica import AppendOutcome
+from floodmark.replication.outcomes import AppendOutcome
 from floodmark.vocabulary import TopicPartition
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.errors import NO_ERROR, ErrorCode
@@ -59,43 +59,43 @@ def handle(
 ) -> Answer | Coroutine[Any, Any, ProduceResponse | None]:
     """First what may take long (`apis.deep_validation`), then whether the transaction is open,
     then the append; after the last wait there is nothing in between."""
-    preparations = prepare(context, request)
-    if not isinstance(preparations, dict):
-        return _append_when_prepared(context, request, preparations)
-    return _append_prepared(context, request, preparations)
+    validations = validate_deeply(context, request)
+    if not isinstance(validations, dict):
+        return _append_when_validated(context, request, validations)
+    return _append_validated(context, request, validations)
 
 
-async def _append_when_prepared(
-    context: RequestContext, request: ProduceRequest, preparing: Awaitable[Preparations]
+async def _append_when_validated(
+    context: RequestContext, request: ProduceRequest, validating: Awaitable[DeepValidations]
 ) -> ProduceResponse | None:
-    answer = _append_prepared(context, request, await preparing)
+    answer = _append_validated(context, request, await validating)
     return answer if answer is None or isinstance(answer, ProduceResponse) else await answer
 
 
-def _append_prepared(
-    context: RequestContext, request: ProduceRequest, preparations: Preparations
+def _append_validated(
+    context: RequestContext, request: ProduceRequest, validations: DeepValidations
 ) -> Answer | Coroutine[Any, Any, ProduceResponse | None]:
     if request.transactional_id is None:
-        return append(context, request, {}, preparations)
+        return append(context, request, {}, validations)
     verified = verify_transaction(context, request)
     if isinstance(verified, Verified):
-        return append(context, request, verified.refusals, preparations, verified)
-    return _append_when_verified(context, request, verified, preparations)
+        return append(context, request, verified.refusals, validations, verified)
+    return _append_when_verified(context, request, verified, validations)
 
 
 async def _append_when_verified(
     context: RequestContext,
     request: ProduceRequest,
     verification: Awaitable[Verified],
-    preparations: Preparations,
+    validations: DeepValidations,
 ) -> ProduceResponse | None:
-    """The records stay where they are meanwhile: the connection is muted until the answer.
+    """The records stay in place meanwhile: the connection is muted until the response.
 
-    Between the last check of the guards, which is part of the append, and the append nothing may
-    wait: a marker could come in between.
+    There must be no wait between the last check of the guards, which is part of the append, and
+    the append itself: a marker could come in between.
     """
     verified = await verification
-    answer = append(context, request, verified.refusals, preparations, verified)
+    answer = append(context, request, verified.refusals, validations, verified)
     return await answer if isinstance(answer, Promise) else answer
 
 
@@ -103,10 +103,10 @@ def append(
     context: RequestContext,
     request: ProduceRequest,
     decided: Outcomes,
-    preparations: Preparations,
+    validations: DeepValidations,
     verified: Verified | None = None,
 ) -> Answer:
-    """Append to all partitions but those of which it is decided what becomes of them."""
+    """Appends to all partitions that do not have an outcome yet."""
     replicas = context.services.replicas
     acks = request.acks
     response = ProduceResponse(responses=[])
@@ -118,7 +118,7 @@ def append(
             if name is None:
                 outcome = AppendOutcome(ErrorCode.UNKNOWN_TOPIC_ID)
             elif context.api_version < ZSTD_SINCE and _is_zstd(partition.records):
-                text = f"Produce v{context.api_version} knows no zstd, v{ZSTD_SINCE} does"
+                text = f"Produce v{context.api_version} does not support zstd, v{ZSTD_SINCE} does"
                 outcome = AppendOutcome(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, error_message=text)
             elif acks not in VALID_ACKS:
                 outcome = AppendOutcome(ErrorCode.INVALID_REQUIRED_ACKS)
@@ -133,7 +133,7 @@ def append(
                     partition.records or b"",
                     acks,
                     guard,
-                    preparations.get(id(partition)) if preparations else None,
+                    validations.get(id(partition)) if validations else None,
                 )
             answer = PartitionProduceResponse(
                 index=partition.index,
@@ -194,7 +194,7 @@ def _refuse(
 
 
 def _end_unanswered(context: RequestContext, response: ProduceResponse) -> None:
-    """With acks=0 the only way to say that something went wrong is to end the connection."""
+    """With acks=0, closing the connection is the only way to report an error."""
     for topic in response.responses:
         for answer in topic.partition_responses:
             if answer.error_code != NO_ERROR:

@@ -1,9 +1,9 @@
 """Produce versions 0 to 2, which are advertised and always refused.
 
-Old librdkafka looks at the advertised range of Produce to find out which message formats a broker
-knows, and misjudges one that starts at 3 (KAFKA-18659). So the range starts at 0; a request in
-those versions gets UNSUPPORTED_VERSION for each of its partitions, or, if it wants no answer, the
-end of its connection. `wire` does not define them, since nothing else needs it.
+Old librdkafka versions derive a broker's message formats from the advertised range of Produce, and
+misjudge one that starts at 3 (KAFKA-18659). So the range starts at 0. A request in those versions
+gets UNSUPPORTED_VERSION for each partition, or a closed connection if it expects no response.
+`wire` does not define them, because nothing else needs them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Topics = list[tuple[bytes, list[int]]]
 
 
 class Refused(NamedTuple):
-    """The answer: all of this, in the layout of this version."""
+    """The response, in this version's layout."""
 
     version: int
     topics: Topics
@@ -35,12 +35,12 @@ class Refused(NamedTuple):
 def handle(context: RequestContext, request: tuple[int, Topics]) -> Refused:
     acks, topics = request
     if acks == 0:
-        raise CloseConnection(f"produce v{context.api_version} with acks=0 is not served")
+        raise CloseConnection(f"produce v{context.api_version} with acks=0 is not supported")
     return Refused(context.api_version, topics)
 
 
 def decode(frame: memoryview, position: int, most_entries: int) -> tuple[tuple[int, Topics], int]:
-    """acks, timeout, then an array of topics with their partitions; records are passed over."""
+    """Reads acks, timeout, and an array of topics with partitions. Skips the records."""
     try:
         acks, _timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, position)
         position += _ACKS_AND_TIMEOUT.size
@@ -51,7 +51,7 @@ def decode(frame: memoryview, position: int, most_entries: int) -> tuple[tuple[i
         for _ in range(topic_count):
             (length,) = _INT16.unpack_from(frame, position)
             if length < 0:
-                raise DecodeError("a produce request names a topic by null")
+                raise DecodeError("a produce request has a null topic name")
             name = bytes(frame[position + 2 : position + 2 + length])
             position += 2 + length
             (partition_count,) = _INT32.unpack_from(frame, position)
@@ -63,7 +63,7 @@ def decode(frame: memoryview, position: int, most_entries: int) -> tuple[tuple[i
                 position += 8 + max(0, _INT32.unpack_from(frame, position + 4)[0])
             topics.append((name, partitions))
     except error as problem:
-        raise DecodeError(f"a produce request ends too early: {problem}") from problem
+        raise DecodeError(f"a produce request is truncated: {problem}") from problem
     return (acks, topics), position
 
 

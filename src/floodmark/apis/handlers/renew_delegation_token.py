@@ -1,13 +1,19 @@
-"""RenewDelegationToken (key 39), versions 1 to 2: tokens are for authenticated clients.
+"""RenewDelegationToken (key 39), versions 1 to 2: prolong a token, as its owner or a renewer.
 
-On a listener without SASL or TLS Kafka answers like this.
+ACLs have no say: only the owner and the renewers may, and they must know the token's HMAC.
 """
 
 from __future__ import annotations
 
 from floodmark.apis.access import NOTHING
 from floodmark.apis.context import RequestContext
-from floodmark.wire.errors import ErrorCode
+from floodmark.apis.delegation_tokens import (
+    NO_TIME_MS,
+    TokenRefused,
+    check_allowed,
+    requester_of,
+    service_of,
+)
 from floodmark.wire.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
@@ -16,7 +22,16 @@ from floodmark.wire.messages.renew_delegation_token import (
 ACCESS = NOTHING
 
 
-def handle(
+async def handle(
     context: RequestContext, request: RenewDelegationTokenRequest
 ) -> RenewDelegationTokenResponse:
-    return RenewDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    try:
+        check_allowed(context)
+        expiry_ms = await service_of(context).renew(
+            bytes(request.hmac), str(requester_of(context)), request.renew_period_ms
+        )
+    except TokenRefused as refused:
+        return RenewDelegationTokenResponse(
+            error_code=refused.error_code, expiry_timestamp_ms=NO_TIME_MS
+        )
+    return RenewDelegationTokenResponse(expiry_timestamp_ms=expiry_ms)

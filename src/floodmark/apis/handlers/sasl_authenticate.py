@@ -1,10 +1,10 @@
-"""SaslAuthenticate (key 36), versions 0 to 2: the tokens of the mechanism that was agreed on.
+"""SaslAuthenticate (key 36), versions 0 to 2: carries the tokens of the agreed mechanism.
 
-- v1: the answer says when the client must authenticate again (KIP-368).
+- v1: the response says when the client must reauthenticate (KIP-368).
 - v2: flexible.
 
-A failure is answered late (`connection.failed.authentication.delay.ms`), and ends the connection.
-On a listener without SASL Kafka takes every client for authenticated, and says so.
+A failure is answered with a delay (`connection.failed.authentication.delay.ms`) and closes the
+connection. On a listener without SASL, every client counts as authenticated, as in Kafka.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""SaslHandshake (key 17), versions 0 to 1: which mechanism the client authenticates by.
+"""SaslHandshake (key 17), versions 0 to 1: agrees on the client's SASL mechanism.
 
 - v0: the mechanism's tokens follow as bare frames (`apis.raw_sasl`).
 - v1: they follow in SaslAuthenticate requests.
 
-On a listener without SASL Kafka answers ILLEGAL_SASL_STATE, so a client with the wrong settings is
-told why; and to a client that is authenticated and whose session has no end.
+As in Kafka, responds ILLEGAL_SASL_STATE on a listener without SASL, so that a misconfigured client
+learns why, and to an authenticated client whose session does not expire.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""StopReplica (key 5), versions 3 to 4: the controller takes replicas away from a broker.
+"""StopReplica (key 5), versions 3 to 4: the controller removes replicas from a broker.
 
 - v3 leader epoch and deletion per partition; v4 KRaft migrations (not served)
 """

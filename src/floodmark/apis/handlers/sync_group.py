@@ -1,6 +1,6 @@
-"""SyncGroup (key 14), versions 0 to 5: the leader sends the assignment, everybody gets theirs.
+"""SyncGroup (key 14), versions 0 to 5: the leader sends the assignment, each member gets its part.
 
-- v3 static members; v4 flexible; v5 the client says which protocol it believes in (KIP-559)
+- v3 static members; v4 flexible; v5 the client states the protocol it expects (KIP-559)
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """TxnOffsetCommit (key 28), versions 0 to 5: commit offsets as part of a transaction.
 
-The offsets become visible when the transaction commits. The group coordinator keeps them; the
-transaction must contain its partition of `__consumer_offsets`, which is verified first.
+The offsets become visible when the transaction commits. The group coordinator stores them. First it
+verifies that the transaction includes the group's partition of `__consumer_offsets`.
 
-- v2 leader epochs; v3 flexible, and the member on whose behalf: a fenced member commits nothing
+- v2 leader epochs; v3 flexible, and the group member, so that a fenced member cannot commit
 - v4 TRANSACTION_ABORTABLE
-- v5 transaction version 2 (KIP-890): adds the group to the transaction by itself
+- v5 transaction version 2 (KIP-890): adds the group to the transaction implicitly
 """
 
 from __future__ import annotations
@@ -47,14 +47,15 @@ def handle(
     if not request.topics:
         return _merged(TxnOffsetCommitResponse(), unknown)
     if not request.group_id:
-        # Before the transaction is touched: it must not hold the offsets of no group.
+        # Before touching the transaction, which must not include offsets without a group.
         return _merged(refuse_transactional(request, ErrorCode.INVALID_GROUP_ID), unknown)
     return _Commit(context, request, unknown).run()
 
 
 class _Commit:
-    """Verify, then append with the guard that was taken before the question: the transaction may
-    have ended while the answer was under way."""
+    """Verifies, then appends with the guard taken before verification.
+
+    The transaction may have ended while the response was pending."""
 
     def __init__(
         self,
@@ -117,7 +118,7 @@ class _Commit:
 def _take_unknown(
     context: RequestContext, request: TxnOffsetCommitRequest
 ) -> list[TxnOffsetCommitResponseTopic]:
-    """Takes the partitions that do not exist out of the request; they have their answer now."""
+    """Removes missing partitions from the request and returns their results."""
     image = context.services.image
     unknown = []
     kept = []
@@ -149,7 +150,7 @@ def _take_unknown(
 def _merged(
     response: TxnOffsetCommitResponse, unknown: list[TxnOffsetCommitResponseTopic]
 ) -> TxnOffsetCommitResponse:
-    """One entry per topic, also when only some of its partitions exist."""
+    """One entry per topic, even if only some of its partitions exist."""
     by_name: dict[str, TxnOffsetCommitResponseTopic] = {}
     for topic in [*response.topics, *unknown]:
         entry = by_name.setdefault(topic.name, topic)
@@ -160,8 +161,10 @@ def _merged(
 
 
 def _for_group(error_code: ErrorCode, api_version: int) -> ErrorCode:
-    """The client believes that it talks to the group coordinator: it must not go and look for
-    another one because the transaction's coordinator is busy."""
+    """Maps errors of the transaction coordinator.
+
+    The client talks to the group coordinator, and must not look for another one because the
+    transaction coordinator is busy."""
     if error_code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.NOT_COORDINATOR):
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     if error_code is ErrorCode.TRANSACTION_ABORTABLE and api_version < KNOWS_ABORTABLE_SINCE:

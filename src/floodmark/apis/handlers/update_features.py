@@ -1,10 +1,10 @@
-"""UpdateFeatures (key 57), versions 0 to 2: move the cluster's finalized features (KIP-584).
+"""UpdateFeatures (key 57), versions 0 to 2: change the cluster's finalized features (KIP-584).
 
-All or none: one feature that cannot move leaves the others where they are, and the error of the
-first one stands for the whole request.
+All or nothing: if one feature cannot change, none does, and the first error stands for the whole
+request.
 
-- v1 the kind of downgrade instead of a mere permission; validation only
-- v2 no results per feature any more
+- v1 the kind of downgrade instead of a flag; validation only
+- v2 drops the results per feature
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from __future__ import annotations
 from floodmark.apis.access import cluster
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
-from floodmark.controller.controller import ControllerUnavailable
-from floodmark.controller.features import FeatureUpdate, UpgradeType
+from floodmark.controller.decision import ControllerUnavailable
+from floodmark.controller.features import FeatureUpdate
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.update_features import (
     FeatureUpdateKey,
@@ -21,6 +21,7 @@ from floodmark.wire.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+from floodmark.wire.numbers import UpgradeType
 
 LAST_VERSION_WITH_RESULTS = 1
 

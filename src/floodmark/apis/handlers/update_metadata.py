@@ -1,4 +1,4 @@
-"""UpdateMetadata (key 6), versions 5 to 8: the controller tells who is alive and what has changed.
+"""UpdateMetadata (key 6), versions 5 to 8: the controller announces live brokers and changes.
 
 - v5 broker epoch, partitions by topic; v6 flexible; v7 topic ids; v8 KRaft migrations (not served)
 """

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers (key 27), versions 1 and 2: end transactions in partitions we lead.
+"""WriteTxnMarkers (key 27), versions 1 and 2: end transactions in partitions this broker leads.
 
 Sent by transaction coordinators, and by tools that abort a hanging transaction.
 

@@ -1,5 +1,5 @@
-"""Prepared requests: repeated requests skip decoding, and repeated answers skip encoding.
+"""Prepared requests: repeated requests skip decoding, and repeated responses skip encoding.
 
-`memory` holds what a connection has prepared, `produces` and `fetch_answers` prepare and use it.
-`apis.dispatch` tries the prepared produces first; everything else takes the full way.
+`memory` holds what a connection has prepared; `produces` and `fetch_answers` prepare and use it.
+`apis.dispatch` tries the prepared produces first. Everything else takes the full path.
 """

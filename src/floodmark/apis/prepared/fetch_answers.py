@@ -1,8 +1,8 @@
-"""Prepared fetch answers, for fetches that find records in one partition: most of them.
+"""Prepared fetch responses, for fetches that find records in one partition, which is most of them.
 
-Only offsets and records differ from one such answer to the next, so each connection keeps the bytes
-around them, and no answer is built field by field while a consumer waits. Called by
-`handlers.fetch`, which builds all other answers.
+Such responses differ only in offsets and records, so each connection keeps the bytes around them
+and does not build them field by field. Called by `handlers.fetch`, which builds all other
+responses.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from floodmark.apis.prepared.memory import memory_of
 from floodmark.apis.prepared.offsets_template import OffsetsTemplate
 from floodmark.network.transfer import Answer
 from floodmark.replication.fetch_sessions import Topic
-from floodmark.replication.replica import ReadOutcome
+from floodmark.replication.outcomes import ReadOutcome
 from floodmark.wire.api_keys import FIRST_FLEXIBLE_VERSION, ApiKey
 from floodmark.wire.compiler import encode_parts
 from floodmark.wire.headers import response_header_encoder
@@ -23,33 +23,36 @@ from floodmark.wire.messages.fetch import FetchableTopicResponse, FetchResponse,
 from floodmark.wire.primitives import encode_bytes_length
 
 MOST_PARTITIONS = 256
-"""A connection prepares answers for this many partitions; for further ones it builds them."""
+"""A connection prepares responses for this many partitions, and builds the others."""
 
 FIRST_VERSION = 5
-"""Older answers have two offsets."""
+"""Older responses have only two offsets."""
 
 _FIRST_FLEXIBLE = FIRST_FLEXIBLE_VERSION[ApiKey.FETCH]
 _ONE_BYTE = b"\0"
 
 
 class Prepared(NamedTuple):
-    """The bytes that all answers of one kind have in common."""
+    """The bytes that all responses of one kind have in common."""
 
     session_id: int
     template: OffsetsTemplate
     back: bytes
-    """What follows the records."""
+    """The bytes after the records."""
 
 
 Kind: TypeAlias = tuple[int, Topic, int, bool]
-"""Version, topic, partition, and whether the answers name aborted transactions."""
+"""Version, topic, partition, and whether responses list aborted transactions."""
 
 
 def prepared_answer(
     context: RequestContext, kind: Kind, session_id: int, outcome: ReadOutcome
 ) -> Answer | None:
-    """The answer with the records of one partition. None if it must be built: without records,
-    with aborted transactions, in an old version, or for one partition too many."""
+    """The response with the records of one partition.
+
+    None if it must be built: without records, with aborted transactions, in an old version, or for
+    too many partitions.
+    """
     records = outcome.records
     if records is None or outcome.aborted:
         return None
@@ -89,7 +92,7 @@ def _prepare(kind: Kind, session_id: int) -> Prepared:
 
 
 def _parts(kind: Kind, session_id: int, value: int) -> tuple[bytes, bytes]:
-    """What comes before the length of the records, and behind them, when all offsets are this."""
+    """The bytes before the records' length and after the records. All offsets have this value."""
     version, topic, partition, has_aborted = kind
     data = PartitionData(
         partition_index=partition,

@@ -1,8 +1,8 @@
-"""What one connection has prepared, and until when that holds.
+"""What a connection has prepared, and how long it stays valid.
 
-`Peer.prepared` holds the memory. `apis.dispatch` asks it about each frame; `prepared.produces` and
-`prepared.fetch_answers` add to it. A memory holds for one generation: whoever changes ACLs or
-quotas ends the generation, and with it everything that was prepared under the old ones.
+Stored in `Peer.prepared`. `apis.dispatch` checks it for each frame; `prepared.produces` and
+`prepared.fetch_answers` add to it. A memory is valid for one generation: a change of ACLs or quotas
+ends the generation, and with it everything prepared before.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Generation:
-    """Counts the changes that void prepared requests. There is one per broker, in `Services`."""
+    """Counts the changes that invalidate prepared requests. One per broker, in `Services`."""
 
     __slots__ = ("number",)
 
@@ -27,12 +27,12 @@ class Generation:
         self.number = 0
 
     def end(self) -> None:
-        """No request that was prepared before this call is used after it."""
+        """Invalidates every request prepared before this call."""
         self.number += 1
 
 
 class Memory:
-    """The prepared requests and answers of one connection."""
+    """The prepared requests and responses of one connection."""
 
     __slots__ = ("_produces", "fetch_answers", "generation", "outcome_of")
 
@@ -40,9 +40,9 @@ class Memory:
         self.generation = generation
         self._produces: PreparedProduces | None = None
         self.fetch_answers: dict[Kind, Prepared] = {}
-        # A slot and not a method: every produce passes here, and a method would add a call.
+        # A slot and not a method: every produce uses it, and a method would add a call.
         self.outcome_of: Callable[[memoryview], Outcome] | None = None
-        """Gives the outcome of a prepared produce, None for any other request."""
+        """Returns the outcome of a prepared produce, or None for any other request."""
 
     @property
     def produces(self) -> PreparedProduces | None:
@@ -55,7 +55,7 @@ class Memory:
 
 
 def memory_of(context: RequestContext) -> Memory:
-    """The memory of the request's connection: a new one when its generation has ended."""
+    """The memory of the request's connection. A new one if its generation has ended."""
     memory, generation = context.peer.prepared, context.services.generation.number
     if isinstance(memory, Memory) and memory.generation == generation:
         return memory

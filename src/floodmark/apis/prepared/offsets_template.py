@@ -1,8 +1,8 @@
-"""Answers that are alike but for three offsets: the bytes around them, found once.
+"""Templates for responses that differ only in three offsets.
 
-Produce and Fetch answer for one partition with three offsets in a row, and with the same bytes
-around them each time. `OffsetsTemplate.of` finds where they lie by encoding two answers and looking
-where these differ, so it knows no layout of its own.
+Produce and Fetch respond for one partition with three consecutive offsets and otherwise identical
+bytes. `OffsetsTemplate.of` finds their position by encoding two responses and comparing them, so it
+does not depend on the layout.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _OFFSETS_BYTES = 24
 
 @dataclass(slots=True, frozen=True)
 class OffsetsTemplate:
-    """`pack(correlation_id, front, first, second, third, back)` is an answer."""
+    """`pack(correlation_id, front, first, second, third, back)` builds a response."""
 
     pack: Callable[..., bytes]
     front: bytes
@@ -25,10 +25,10 @@ class OffsetsTemplate:
 
     @classmethod
     def of(cls, answer: Callable[[int], bytes]) -> OffsetsTemplate:
-        """From what encodes an answer in which all three are a given number."""
+        """`answer` encodes a response with the same number in all three offsets."""
         zeros, ones = (answer(value)[CORRELATION_ID_BYTES:] for value in (0, -1))
         pairs = enumerate(zip(zeros, ones, strict=True))
         start = next(at for at, (zero, one) in pairs if zero != one)
         front, back = zeros[:start], zeros[start + _OFFSETS_BYTES :]
-        assert front + b"\xff" * _OFFSETS_BYTES + back == ones, "three offsets in a row"
+        assert front + b"\xff" * _OFFSETS_BYTES + back == ones, "three consecutive offsets"
         return cls(Struct(f">i{len(front)}sqqq{len(back)}s").pack, front, back)

@@ -1,14 +1,14 @@
-"""Prepared produce requests: the same client, the same partition, other records.
+"""Prepared produce requests: same client, same partition, different records.
 
-A producer's requests to one partition are equal from the client id to the number of the partition.
-The first one that is appended prepares the others of its connection: a request that begins with the
-same bytes has the same meaning, so the broker appends its records without decoding what is around
-them. That takes half as long.
+A producer's requests to one partition are identical from the client id to the partition number. The
+first one that is appended prepares the others on its connection: a request with the same leading
+bytes has the same meaning, so the broker appends its records without decoding the rest. This takes
+half as long.
 
-This module knows no layout. It prepares a request only if encoding it gives the bytes that came,
-which shows where its records begin and end; `prepared.offsets_template` does the same for the
-answer. Everything else takes the full way: an unknown beginning, a partition that was removed, an
-append that is refused or has to look into the records for long.
+This module does not depend on the layout. It prepares a request only if encoding it yields the
+received bytes, which shows where the records start and end. `prepared.offsets_template` does the
+same for the response. Everything else takes the full path: unknown leading bytes, a removed
+partition, an append that is refused or must inspect the records.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from floodmark.apis.route import Route
 from floodmark.apis.transactional_produce import topic_name
 from floodmark.network.request_channel import Outcome, Response
 from floodmark.promise import Promise
-from floodmark.replication.replica import UNPREPARED, AppendOutcome, Replica
+from floodmark.replication.outcomes import NOT_VALIDATED, AppendOutcome
+from floodmark.replication.replica import Replica
 from floodmark.vocabulary import TopicPartition
 from floodmark.wire.api_keys import FIRST_FLEXIBLE_VERSION
 from floodmark.wire.compiler import encode_parts
@@ -44,45 +45,45 @@ from floodmark.wire.primitives import encode_bytes_length, read_bytes_length
 from floodmark.wire.schema import DecodeError
 
 MOST_PARTITIONS = 64
-"""A connection prepares requests for this many partitions; for further ones it decodes."""
+"""A connection prepares requests for this many partitions, and decodes the others."""
 
 MOST_LENGTHS = 8
-"""The names of topics differ in length, and so does the place of the records: each is tried."""
+"""Topic names differ in length, and so does the position of the records. Each is tried."""
 
 MOST_FRONT_BYTES = 1024
-"""How much of a request is kept; an ordinary one needs a tenth of it."""
+"""How much of a request is kept. A typical one needs a tenth of it."""
 
 FIRST_VERSION = ZSTD_SINCE
-"""Older versions look into the batch, and the oldest answers have two offsets."""
+"""Older versions inspect the batch, and the oldest responses have two offsets."""
 
 _CORRELATION_ID = 4
 _AFTER_CORRELATION_ID = 8
 _read_correlation_id = Struct(">i").unpack_from
-# The bit of a varint's byte that says that another follows.
+# The varint bit that says another byte follows.
 _CONTINUED = 128
 
 
 @dataclass(slots=True, frozen=True)
 class _Known:
-    """A request to one partition, and its answer around what differs each time."""
+    """A request to one partition, and the constant parts of its response."""
 
     replica: Replica
     acks: int
     timeout_ms: int
     back: bytes
-    """What follows the records."""
+    """The bytes after the records."""
     back_bytes: int
     pack_answer: Callable[..., bytes]
     answer_front: bytes
     answer_back: bytes
     throttle_position: int
-    """Where the answer has its throttle time."""
+    """The position of the throttle time in the response."""
 
 
-# Api key and version in one, the correlation id, the front, and the two bytes behind it.
+# API key and version combined, the correlation id, the front, and the two bytes after it.
 _Read: TypeAlias = Callable[[memoryview], tuple[int, int, bytes, int, int]]
-# Two bytes behind the end of fronts of one length, what reads so far, and the requests by their
-# fronts. A front is all between the correlation id and the length of the records.
+# The position two bytes past fronts of one length, a reader up to there, and the requests by front.
+# A front is everything between the correlation id and the length of the records.
 _Fronts: TypeAlias = tuple[int, _Read, dict[bytes, _Known]]
 
 
@@ -112,7 +113,7 @@ class PreparedProduces:
         self._fronts: list[_Fronts] = []
 
     def outcome_of(self, frame: memoryview) -> Outcome:
-        """The outcome of a prepared request; None for a request that has to be decoded."""
+        """The outcome of a prepared request. None if the request must be decoded."""
         frame_bytes = len(frame)
         for start, read, requests in self._fronts:
             if start > frame_bytes:
@@ -125,8 +126,8 @@ class PreparedProduces:
             return None
         end = frame_bytes - known.back_bytes
         if second < _CONTINUED <= first and self._is_flexible:
-            # Most lengths are varints of two bytes. Not by the function below: the call takes as
-            # long as all the rest of finding the records.
+            # Most lengths are two-byte varints. Inlined, because calling the function below takes
+            # as long as finding the records.
             size_bytes = first + (second << 7) - _CONTINUED - 1
         else:
             try:
@@ -152,7 +153,7 @@ class PreparedProduces:
 
     def _unusual(self, frame: memoryview, known: _Known, outcome: AppendOutcome) -> Outcome:
         """The outcome of an append that is refused, or not acknowledged yet."""
-        if outcome is UNPREPARED:
+        if outcome is NOT_VALIDATED:
             return None
         if outcome.error_code is not NO_ERROR:
             return self._answer_in_full(frame, known.replica.key, outcome)
@@ -168,7 +169,7 @@ class PreparedProduces:
         appended: AppendOutcome,
         settled: dict[TopicPartition, AppendOutcome],
     ) -> Response:
-        """The answer after a wait. The frame is still there: its connection is muted until then."""
+        """The response after a wait. The frame is still valid, because its connection is muted."""
         ((key, outcome),) = settled.items()
         if outcome.error_code is not NO_ERROR:
             refusal = appended._replace(
@@ -193,7 +194,7 @@ class PreparedProduces:
         return with_throttle_time(answer, known.throttle_position, throttle_ms)
 
     def _context_of(self, frame: memoryview) -> tuple[RequestContext, int]:
-        """The context, and where the request begins behind its header."""
+        """The context, and the position after the request's header."""
         header, position = decode_request_header(frame)
         of_first = self._context
         return RequestContext(of_first.services, of_first.peer, header, len(frame)), position
@@ -201,13 +202,13 @@ class PreparedProduces:
     def _answer_in_full(
         self, frame: memoryview, key: TopicPartition, outcome: AppendOutcome
     ) -> Response:
-        """The answer to a refused append, as the handler builds it."""
+        """The response to a refused append, as the handler builds it."""
         context, position = self._context_of(frame)
         request, _ = self._route.decode(frame, position)
         return self._route.answer(context, append(context, request, {key: outcome}, {}))
 
     def add(self, frame: memoryview, request: ProduceRequest) -> None:
-        """Prepares a request to one partition that has been appended."""
+        """Prepares a request to one partition that was appended."""
         topic = request.topic_data[0]
         partition = topic.partition_data[0]
         name = topic_name(self._context, topic)
@@ -240,7 +241,7 @@ class PreparedProduces:
         )
 
     def _throttle_position(self, request: ProduceRequest) -> int:
-        """Where a throttled answer differs from one that is not."""
+        """The position where a throttled response differs from one that is not."""
         free, throttled = (self._answer(request, 0, throttle_ms) for throttle_ms in (0, -1))
         pairs = enumerate(zip(free, throttled, strict=True))
         return next(position for position, (one, other) in pairs if one != other)
@@ -256,7 +257,7 @@ class PreparedProduces:
         return requests
 
     def forget_removed(self) -> None:
-        """Frees removed partitions: a client that now writes to others must not keep them."""
+        """Releases removed partitions, in case the client now writes to others."""
         if self._removals == self._replicas.removals:
             return
         self._removals = self._replicas.removals
@@ -274,7 +275,7 @@ class PreparedProduces:
         )
 
     def _answer(self, request: ProduceRequest, value: int, throttle_ms: int = 0) -> bytes:
-        """An answer in which all offsets are this."""
+        """A response with this value in all offsets."""
         topic = request.topic_data[0]
         partition = PartitionProduceResponse(
             index=topic.partition_data[0].index,
@@ -302,12 +303,14 @@ def learn(
     request: ProduceRequest,
     result: object,
 ) -> None:
-    """Prepares the next request of this kind. Called by `apis.dispatch` with every decoded produce
-    and with what its handler returned."""
+    """Prepares the next request of this kind.
+
+    `apis.dispatch` calls it with every decoded produce and its handler's result.
+    """
     services = context.services
     if (
         route.version < FIRST_VERSION
-        # Both want to see every request.
+        # Both need to see every request.
         or services.quotas.measures_time
         or services.authorizer.audits_allowed
         or request.transactional_id is not None
@@ -326,8 +329,7 @@ def learn(
 
 
 def _is_appended(result: object) -> bool:
-    """Whether the one partition of a request took its batch. Only acknowledgements are waited for
-    as promises."""
+    """Whether the one partition accepted its batch. A promise only waits for acknowledgement."""
     if isinstance(result, ProduceResponse):
         error_code: int = result.responses[0].partition_responses[0].error_code
         return error_code == NO_ERROR
