@@ -1,6 +1,6 @@
-"""Makes the authorizer that the settings name, and has it follow the ACLs of the image.
+"""Creates the configured authorizer and keeps it up to date with the image's ACLs.
 
-Made by broker.py. The settings themselves are checked before the start (config/not_served.py).
+Created by broker.py. config/not_served.py checks the settings themselves before the start.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from floodmark.security.acls import Acls
 
 
 def make_authorizer(metadata: MetadataCache, changed: Callable[[], None]) -> Authorizer:
-    """Everything is allowed where no authorizer is configured."""
+    """Allows everything if no authorizer is configured."""
     if not metadata.config.get_str("authorizer.class.name"):
         return AllowAll()
     authorizer = AclAuthorizer(_table(metadata.config, {}), changed)

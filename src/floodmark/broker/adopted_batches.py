@@ -1,6 +1,6 @@
-"""The batches in a folder that is about to be taken over, before recovery has looked at it.
+"""Reads the batches in a folder being adopted, before log recovery has checked it.
 
-Called by adopted_producers.py, and by adopted_epochs.py where the file of leader epochs is lost.
+Called by adopted_producers.py, and by adopted_epochs.py if the leader epoch file is lost.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ _CHUNK_BYTES: Final = 1 << 20
 
 
 def sound_batches(files: Files, path: Path) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Those that match their checksums, with their bytes; up to the first whose length is broken,
-    because nothing says where the next one begins."""
+    """Yields batches with valid checksums, and their bytes.
+
+    Stops at the first invalid length, because nothing says where the next batch begins.
+    """
     file = files.open(path)
     try:
         position, size_bytes, wanted_bytes = 0, file.size(), _CHUNK_BYTES
@@ -30,7 +32,7 @@ def sound_batches(files: Files, path: Path) -> Iterator[tuple[BatchHeader, memor
                 if crc_ok(chunk, at, header):
                     yield header, chunk[at:taken_bytes]
             position += taken_bytes
-            # A batch that is larger than the chunk is read by itself.
+            # Read a batch larger than the chunk on its own.
             wanted_bytes = _CHUNK_BYTES if taken_bytes else read_header(chunk).size_bytes
             if not taken_bytes and wanted_bytes > size_bytes - position:
                 return

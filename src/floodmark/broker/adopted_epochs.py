@@ -1,7 +1,7 @@
-"""The last leader epochs in a data folder, before it is taken over.
+"""Finds the last leader epochs in a data folder being adopted.
 
-Called by `identity.py` for a folder whose metadata store is new: its partitions must be led by
-epochs above these, or what comes would be taken for what was.
+`identity.py` calls it for a folder without a metadata store. New leader epochs must be higher than
+these, or new records would be mistaken for old ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from floodmark.vocabulary import TopicPartition
 
 
 def last_leader_epochs(files: Files, found: Sequence[FoundPartition]) -> dict[TopicPartition, int]:
-    """Without those in which nobody has written."""
+    """Omits partitions that nobody has written to."""
     last: dict[TopicPartition, int] = {}
     for item in found:
         epochs = _epochs(files, item.folder)
@@ -29,7 +29,7 @@ def last_leader_epochs(files: Files, found: Sequence[FoundPartition]) -> dict[To
 
 
 def _epochs(files: Files, folder: Path) -> list[int]:
-    """None where files may not be read or are folders: such a partition is not opened."""
+    """Empty if the files are unreadable or folders: such a partition is not opened."""
     try:
         return _in_checkpoint(files, folder) or _in_log(files, folder)
     except (IsADirectoryError, NotADirectoryError, PermissionError):
@@ -37,7 +37,7 @@ def _epochs(files: Files, folder: Path) -> list[int]:
 
 
 def _in_checkpoint(files: Files, folder: Path) -> list[int]:
-    """The file is not synced when it is written: a torn one is made anew when the log opens."""
+    """The file is not synced when written. A torn one is rebuilt when the log opens."""
     try:
         return [leader_epoch for leader_epoch, _ in read_pairs(files, folder / FILE_NAME) or ()]
     except CorruptCheckpoint:
@@ -45,7 +45,7 @@ def _in_checkpoint(files: Files, folder: Path) -> list[int]:
 
 
 def _in_log(files: Files, folder: Path) -> list[int]:
-    """Of the last segment that has batches."""
+    """The epochs in the last segment that has batches."""
     for path in reversed(log_paths(files, folder)):
         epochs = [header.partition_leader_epoch for header, _ in sound_batches(files, path)]
         if epochs:

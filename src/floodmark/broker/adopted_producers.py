@@ -1,7 +1,7 @@
-"""The largest producer id that a data folder has seen, before it is taken over.
+"""Finds the largest producer id in a data folder being adopted.
 
-Called by `identity.py` for a folder whose metadata store is new: the ids that this broker hands out
-must begin above it, or a new producer would be taken for an old one, and its records for repeats.
+`identity.py` calls it for a folder without a metadata store. New producer ids must be higher, or a
+new producer would be mistaken for an old one and its records for duplicates.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from floodmark.storage.producers.producer_snapshot import (
 )
 from floodmark.storage.recovery.segment_files import log_paths
 
-# A value of __transaction_state begins with its version and the producer id.
+# A value in __transaction_state starts with its version and the producer id.
 _PRODUCER_ID = slice(2, 10)
 
 
 def last_producer_id(files: Files, found: Sequence[FoundPartition]) -> int:
-    """-1 when no producer with an id has written."""
+    """Returns -1 if no producer with an id has written."""
     last = -1
     for item in found:
         ids = chain([last], _in_snapshots(files, item.folder), _in_last_segment(files, item.folder))
@@ -48,14 +48,14 @@ def _in_snapshots(files: Files, folder: Path) -> Iterator[int]:
 
 
 def _in_last_segment(files: Files, folder: Path) -> Iterator[int]:
-    """What came after the last snapshot, if the broker was not stopped in order."""
+    """The ids after the last snapshot, if the broker was not shut down cleanly."""
     segments = log_paths(files, folder)
     if segments and max(snapshot_offsets(files, folder), default=0) <= int(segments[-1].stem):
         yield from (header.producer_id for header, _ in sound_batches(files, segments[-1]))
 
 
 def _of_transactions(files: Files, folder: Path) -> Iterator[int]:
-    """Those of transactional ids, which may have written nothing for long."""
+    """The ids of transactional ids, which may not have written for a long time."""
     for path in log_paths(files, folder):
         for header, batch in sound_batches(files, path):
             if header.is_control:

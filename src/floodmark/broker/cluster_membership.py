@@ -1,8 +1,8 @@
-"""How this broker becomes and stays part of the cluster: store, registration, election; and leaves.
+"""How this broker joins, stays in and leaves the cluster: store, registration, election.
 
-Made by broker.py. The first broker founds the cluster. Each registers, then stands for election;
-whoever is not elected follows the store and stands again when the controller is gone. A broker
-that has lost its session begins a new one: it registers again, with a new broker epoch.
+Created by broker.py. The first broker founds the cluster. Each broker registers, then stands for
+election. Brokers that lose follow the store and stand again when the controller is gone. A broker
+that has lost its session registers again, with a new broker epoch.
 """
 
 from __future__ import annotations
@@ -15,46 +15,67 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from floodmark.broker.controller_watch import ControllerWatch
+from floodmark.broker.settings_reader import SettingsReader
 from floodmark.clock import Clock
 from floodmark.config import ConfigError
 from floodmark.controller.channels import Send
-from floodmark.controller.controller import Controller, ControllerUnavailable
+from floodmark.controller.controller import Controller
+from floodmark.controller.decision import ControllerUnavailable
 from floodmark.controller.features import SUPPORTED_FEATURES
 from floodmark.controller.founding import found_cluster
 from floodmark.controller.liveness import UntilGone
-from floodmark.metadata import acl_nodes, paths
+from floodmark.metadata import acl_nodes, paths, token_nodes
 from floodmark.metadata.adoption import FoundFolder, stray_partitions
 from floodmark.metadata.cache import MetadataCache
 from floodmark.metadata.image import BrokerInfo, Delta, ImageChange, MetadataImage
-from floodmark.metadata.loader import Identity, load_identity, load_image, load_settings
+from floodmark.metadata.loader import (
+    Identity,
+    load_identity,
+    load_image,
+    load_settings,
+    load_tokens,
+)
 from floodmark.metadata.registration import Registration
-from floodmark.metadata.store import Delete, NodeExists, SessionEvent, Store, StoreError
+from floodmark.metadata.store import (
+    Delete,
+    NodeExists,
+    Operation,
+    SessionEvent,
+    Store,
+    StoreError,
+)
 from floodmark.occurrences import Occurrences
 from floodmark.replication.control_fence import ControlFence
-from floodmark.vocabulary import NO_LEADER
+from floodmark.vocabulary import NO_LEADER, TopicPartition
 
 logger = logging.getLogger(__name__)
 
 FOUNDING_TRIES = 20
-"""Brokers that start together found the cluster together: all but one have to look again."""
+"""Brokers that start together race to found the cluster: all but one must retry."""
 
 RETRY_S = 0.1
 
-NOTICED = (paths.CONFIG_CHANGES, *acl_nodes.ACL_ROOTS, *acl_nodes.CHANGE_FOLDERS)
-"""Where changes of settings and ACLs show, whichever store it is."""
+NOTICED = (
+    paths.CONFIG_CHANGES,
+    *acl_nodes.ACL_ROOTS,
+    *acl_nodes.CHANGE_FOLDERS,
+    token_nodes.TOKENS,
+    token_nodes.CHANGES,
+)
+"""Where changes to settings, ACLs and tokens appear, in either store."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartReport:
-    """What the start found out and people should be told."""
+    """Findings of the start that users should know."""
 
     adopted_topics: list[str]
-    stray_partitions: list[tuple[str, int]]
+    stray_partitions: list[TopicPartition]
     ignored_settings: tuple[str, ...]
 
 
 class ClusterMembership:
-    """`join` and `leave` once each. `fence` is for the requests of other controllers."""
+    """Call `join` and `leave` once each. `fence` checks requests of other controllers."""
 
     def __init__(
         self,
@@ -66,7 +87,7 @@ class ClusterMembership:
         chance: random.Random | None = None,
         until_gone: UntilGone | None = None,
     ) -> None:
-        """`until_gone` watches the processes of other brokers; without it sessions decide."""
+        """`until_gone` watches the processes of other brokers. Without it, only sessions count."""
         self._broker_id = broker_id
         self._store = store
         self._cache = cache
@@ -74,7 +95,12 @@ class ClusterMembership:
         self._registration = Registration(store, clock)
         self._me: BrokerInfo | None = None
         self._changed = asyncio.Event()
+        self._settings = SettingsReader(store)
+        # Topics whose settings are to be read.
+        self._new_topics: set[str] = set()
         self._is_session_lost = False
+        # What was read before a token was written must not be published after it.
+        self._reading = asyncio.Lock()
         self._follower: asyncio.Task[None] | None = None
         self._failures = Occurrences()
         self._controller_watch = (
@@ -84,10 +110,10 @@ class ClusterMembership:
         self.controller = Controller(broker_id, store, cache, clock, self._chance, send, until_gone)
 
     async def join(self, broker: BrokerInfo, found: FoundFolder | None = None) -> StartReport:
-        """Open the store, register, stand for election; the cache has its first image then.
+        """Opens the store, registers and stands for election. The cache then has its first image.
 
-        `broker.broker_epoch` is ignored: the store gives it. Raises ConfigError when the log
-        folders belong to another cluster than the store.
+        `broker.broker_epoch` is ignored, because the store assigns it. Raises ConfigError if the
+        log folders belong to a different cluster than the store.
         """
         found = found or FoundFolder()
         self._store.watch_session(self._session_changed)
@@ -100,7 +126,7 @@ class ClusterMembership:
         for path in (paths.CONTROLLER, paths.CONFIG, paths.FEATURE, *NOTICED):
             self._store.watch(path, lambda _: self._changed.set())
         self._cache.subscribe(self._image_changed)
-        # The controller may have gone before anybody watched.
+        # The controller may have disappeared before anyone watched it.
         self._changed.set()
         self._follower = asyncio.create_task(self._follow_store(), name="cluster-follower")
         return StartReport(
@@ -108,7 +134,7 @@ class ClusterMembership:
         )
 
     async def leave(self) -> None:
-        """Finish what the controller has begun, end the session."""
+        """Finishes the controller's current work and ends the session."""
         if self._follower is not None:
             self._follower.cancel()
             await asyncio.gather(self._follower, return_exceptions=True)
@@ -119,17 +145,28 @@ class ClusterMembership:
 
     @property
     def unbroken_since(self) -> int:
-        """The broker epoch since which nothing that this broker wrote can be missing."""
+        """The broker epoch since which none of this broker's writes can be missing."""
         return self._me.unbroken_since if self._me is not None else -1
 
     async def is_registered(self) -> bool:
-        """Whether the store knows this broker under the epoch that it has."""
+        """Whether the store knows this broker under its current epoch."""
         await self._store.synchronize()
         node = await self._store.get(paths.broker_path(self._broker_id))
         is_same = node is not None and node.created_zxid == self.fence.broker_epoch
         return is_same and not self._is_session_lost
 
-    # -- becoming a member ----------------------------------------------------------------------
+    async def write_token(self, operation: Operation, change: ImageChange) -> None:
+        """Stores a delegation token and publishes it here.
+
+        Each broker writes tokens itself, as in Kafka: only the broker that was asked knows the
+        requester.
+        """
+        notices = [] if self._store.watches_below else map(_token_notice, change.tokens)
+        async with self._reading:
+            await self._store.multi([operation, *notices])
+            await self._take_tokens(change)
+
+    # -- joining --------------------------------------------------------------------------------
 
     async def _register(self) -> None:
         assert self._me is not None
@@ -139,7 +176,7 @@ class ClusterMembership:
             self._me = replace(self._me, unbroken_since=registered.broker_epoch)
 
     async def _found_cluster(self, found: FoundFolder) -> list[str]:
-        """Returns the topics that were taken over from the log folders."""
+        """Returns the topics adopted from the log folders."""
         for tries_left in reversed(range(FOUNDING_TRIES)):
             identity = await load_identity(self._store)
             _check_same_cluster(identity, found)
@@ -160,7 +197,7 @@ class ClusterMembership:
         return founding.adopted_topics
 
     async def _persistent_paths(self) -> set[str]:
-        """Of the nodes that must be there, and their siblings."""
+        """The paths of the required nodes and their siblings."""
         existing = {f"/{name}" for name in await self._store.children("/")}
         parents = {path.rpartition("/")[0] for path in paths.PERSISTENT_PATHS}
         for parent in sorted(parents):
@@ -168,7 +205,7 @@ class ClusterMembership:
                 existing |= {f"{parent}/{name}" for name in await self._store.children(parent)}
         return existing
 
-    # -- staying one ----------------------------------------------------------------------------
+    # -- staying joined ----------------------------------------------------------------------------
 
     async def _follow_store(self) -> None:
         while True:
@@ -181,7 +218,7 @@ class ClusterMembership:
             except (StoreError, ControllerUnavailable) as problem:
                 times = self._failures.worth_telling(str(problem))
                 if times:
-                    logger.warning("the metadata store (%d times by now): %s", times, problem)
+                    logger.warning("metadata store problem (%d times by now): %s", times, problem)
                 await asyncio.sleep(RETRY_S)
                 self._changed.set()
 
@@ -192,7 +229,8 @@ class ClusterMembership:
             return
         elected = await self._store.get(paths.CONTROLLER)
         if elected is not None and paths.decode_controller(elected.data) == self._broker_id:
-            # We were elected and never learned of it, or it is left of our last session.
+            # We were elected without learning of it, or the node is left over from our last
+            # session.
             await self._store.multi([Delete(paths.CONTROLLER, elected.version)])
             elected = None
         if elected is None and await self.controller.stand():
@@ -204,8 +242,17 @@ class ClusterMembership:
         await self._read_settings()
 
     async def _look_as_controller(self) -> None:
-        """What the controller knows, it has written itself, but for what Kafka's brokers write
-        into ZooKeeper when they are asked to change settings or ACLs."""
+        """The controller wrote all it knows itself, except for tokens, settings and ACLs.
+
+        Any broker writes tokens. Kafka's brokers write settings and ACLs into ZooKeeper when asked
+        to change them.
+        """
+        async with self._reading:
+            stored_tokens, known_tokens = await load_tokens(self._store), self._cache.image.tokens
+            if stored_tokens != known_tokens:
+                await self._take_tokens(
+                    ImageChange(tokens={**dict.fromkeys(known_tokens), **stored_tokens})
+                )
         if self._store.watches_below:
             return
         stored = await load_settings(self._store)
@@ -215,64 +262,86 @@ class ClusterMembership:
             await self.controller.refresh()
 
     def _image_changed(self, _: MetadataImage, delta: Delta) -> None:
-        """The controller tells of new topics, but not of their settings."""
+        """The controller announces new topics, but not their settings."""
         if delta.created_topics and not self.controller.is_active:
+            self._new_topics.update(topic.name for topic in delta.created_topics)
             self._changed.set()
 
     async def _pass_on_proof(self) -> None:
-        """We are the controller, and may know that the one before us is dead."""
+        """As the new controller, we may know that the previous one is dead."""
         watch = self._controller_watch
         if watch is not None and watch.dead is not None:
             dead, watch.dead = watch.dead, None
             await self.controller.broker_died(dead)
 
     async def _stored_without_leaders(self) -> MetadataImage:
-        """The cluster before the controller has told who leads what: this broker must not lead what
-        it led in its last life."""
+        """The stored image without leaders, for use until the controller has announced them.
+
+        This broker must not lead what it led before the restart.
+        """
         return _without_leader(await load_image(self._store))
 
     async def _read_settings(self) -> None:
-        """Settings, features and who is the controller come from the store; the rest the controller
-        tells."""
-        stored = await load_settings(self._store)
-        known = self._cache.image
-        await self._cache.publish(
-            replace(
-                stored,
-                brokers=known.brokers,
-                topics=known.topics,
-                topics_by_id=known.topics_by_id,
+        """Settings, features and the controller come from the store, everything else from the
+        controller."""
+        async with self._reading:
+            new_topics = set(self._new_topics)
+            stored = await self._settings.read(self._cache.image, new_topics)
+            self._new_topics -= new_topics
+            known = self._cache.image
+            await self._cache.publish(
+                replace(
+                    stored,
+                    brokers=known.brokers,
+                    topics=known.topics,
+                    topics_by_id=known.topics_by_id,
+                )
             )
-        )
+
+    async def _take_tokens(self, change: ImageChange) -> None:
+        if not self.controller.is_active:
+            await self._cache.publish(self._cache.image.apply(change), change)
+            return
+        try:
+            await self.controller.adopt(change)
+        except ControllerUnavailable:
+            # It has just been deposed: as a follower it reads everything.
+            self._changed.set()
 
     def _session_changed(self, event: SessionEvent) -> None:
         if event is SessionEvent.LOST:
-            logger.error("the session with the metadata store is lost; registering again")
+            logger.error("lost the session with the metadata store; registering again")
             self.controller.deposed()
             self._is_session_lost = True
             self._changed.set()
 
     async def _rejoin(self) -> None:
-        """Until the controller has noticed us again, others lead what we led: we acknowledge
-        nothing in their place."""
+        """Leads nothing until the controller has noticed us again: others lead meanwhile."""
         await self._cache.publish(_without_leader(self._cache.image, self._broker_id))
         known = list(self._cache.image.topics)
         await self._store.open()
+        self._settings.forget()
         self._is_session_lost = False
         await self._register()
         await self._forget_deleted(known)
 
     async def _forget_deleted(self, known: Sequence[str]) -> None:
-        """Deletions that nobody told us of while we were not registered. The controller tells what
-        there is, and from now on what is deleted, but not what was."""
+        """Applies deletions that we missed while not registered.
+
+        The controller announces existing topics and future deletions, but not past ones.
+        """
         stored = set(await self._store.children(paths.TOPICS))
         gone = dict.fromkeys(name for name in known if name not in stored)
         if gone:
             await self._cache.publish(self._cache.image.apply(ImageChange(topics=gone)))
 
 
+def _token_notice(token_id: str) -> Operation:
+    return token_nodes.change_notification(token_id)
+
+
 def _without_leader(image: MetadataImage, leader: int | None = None) -> MetadataImage:
-    """Nobody leads what `leader` leads, or nobody leads anything."""
+    """Removes `leader` as the leader of its partitions, or removes all leaders."""
     topics = {
         name: topic.with_partitions(
             {
@@ -288,7 +357,7 @@ def _without_leader(image: MetadataImage, leader: int | None = None) -> Metadata
 
 
 def _check_same_cluster(identity: Identity, found: FoundFolder) -> None:
-    """Store and log folders must belong together, as far as the folders know."""
+    """Store and log folders must belong to the same cluster, as far as the folders know."""
     if None not in (identity.cluster_id, found.cluster_id) and (
         identity.cluster_id != found.cluster_id
     ):
@@ -296,5 +365,5 @@ def _check_same_cluster(identity: Identity, found: FoundFolder) -> None:
             f"the log folders belong to cluster {found.cluster_id}, but the metadata file to "
             f"cluster {identity.cluster_id}",
             name="log.dirs",
-            hint="Name the folders that belong together in log.dirs",
+            hint="Set log.dirs to folders of one cluster",
         )

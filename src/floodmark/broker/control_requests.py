@@ -1,8 +1,8 @@
-"""Carries out what the controller tells this broker: UpdateMetadata, LeaderAndIsr, StopReplica.
+"""Handles the controller's requests: UpdateMetadata, LeaderAndIsr, StopReplica.
 
 Called by the API modules of those names. All three change the image (`controller/told.py`), and
-publishing it makes the partitions follow. One at a time, in the order in which they came; what an
-older controller says, or says to an earlier life of this broker, is refused.
+publishing it updates the partitions. Handles one request at a time, in order. Refuses requests from
+an older controller, or for an earlier incarnation of this broker.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ControlRequests:
         self._fence = fence
         self._replicas = replicas
         self._turn = asyncio.Lock()
-        # Set when the controller has told this broker something for the first time.
+        # Set once the controller has contacted this broker.
         self.was_told = asyncio.Event()
 
     async def update_metadata(self, request: UpdateMetadataRequest) -> ErrorCode:
@@ -70,7 +70,7 @@ class ControlRequests:
             if refused is not ErrorCode.NONE:
                 return refused
             if self._controller.is_active:
-                # Somebody with a later epoch speaks: we have been replaced and did not know yet.
+                # A controller with a later epoch: we were replaced without knowing.
                 self._controller.deposed()
             await self._metadata.publish(change(self._metadata.image))
             self.was_told.set()

@@ -1,7 +1,7 @@
-"""What this broker itself asks of the controller, wherever that is.
+"""This broker's own requests to the controller, local or remote.
 
-Used by the coordinators and by topics that are created automatically. On the controller it is a
-call, elsewhere a request over the network.
+Used by the coordinators and by automatic topic creation. On the controller it is a call, elsewhere
+a network request.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from floodmark.broker.links import BrokerLinks
-from floodmark.controller.controller import Controller, ControllerUnavailable
+from floodmark.controller.controller import Controller
+from floodmark.controller.decision import ControllerUnavailable
 from floodmark.controller.features import ProducerIdBlock
 from floodmark.controller.isr_messages import proposals_of, response_of
 from floodmark.controller.topics import CreatedTopic, NewTopic
 from floodmark.metadata.cache import MetadataCache
 from floodmark.replication.control_fence import ControlFence
+from floodmark.vocabulary import TopicPartition
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
@@ -78,7 +80,7 @@ class ControllerClient:
         return ProducerIdBlock(response.producer_id_start, response.producer_id_len)
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
-        """ConnectionError when there is no controller, or it does not answer."""
+        """Raises ConnectionError if there is no controller or it does not respond."""
         try:
             if not self._controller.is_active:
                 response: AlterPartitionResponse = await self.request(request)
@@ -90,7 +92,7 @@ class ControllerClient:
             raise ConnectionError(str(problem)) from problem
         return response_of(answer)
 
-    async def controlled_shutdown(self, timeout_ms: float) -> list[tuple[str, int]]:
+    async def controlled_shutdown(self, timeout_ms: float) -> list[TopicPartition]:
         """Hands the leaderships of this broker over; returns the partitions that it still leads."""
         epoch = self._fence.broker_epoch
         if self._controller.is_active:
@@ -103,7 +105,7 @@ class ControllerClient:
         return [(one.topic_name, one.partition_index) for one in response.remaining_partitions]
 
     async def others_told(self, timeout_s: float) -> None:
-        """On the controller: waits until the other brokers know what it has decided."""
+        """On the controller: waits until the other brokers know its decisions."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._controller.others_told()
@@ -113,10 +115,10 @@ class ControllerClient:
     async def request(
         self, message: Any, max_version: int | None = None, timeout_ms: float | None = None
     ) -> Any:
-        """Sends any request to the controller; ControllerUnavailable when nobody answers."""
+        """Sends a request to the controller. Raises ControllerUnavailable if none responds."""
         controller_id = self._metadata.image.controller_id
         if controller_id in (-1, self._broker_id):
-            raise ControllerUnavailable(ErrorCode.NOT_CONTROLLER, "there is no controller now")
+            raise ControllerUnavailable(ErrorCode.NOT_CONTROLLER, "there is no controller")
         try:
             return await self._links.request(
                 controller_id, message, PURPOSE, timeout_ms=timeout_ms, max_version=max_version

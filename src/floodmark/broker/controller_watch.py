@@ -1,8 +1,8 @@
-"""Deposes a controller whose process is gone, before its session ends.
+"""Deposes a controller whose process is gone, before its session expires.
 
-Made by cluster_membership.py for a broker that is not the controller. The election's own rules
-keep this safe: the node is only taken away while the controller epoch is still that of the dead
-one, and a controller that lives after all finds its writes refused by the epoch (KAFKA-6082).
+Created by cluster_membership.py on brokers that are not the controller. The election rules keep
+this safe: the node is removed only while the controller epoch is still the dead controller's. If
+that controller lives after all, the epoch check refuses its writes (KAFKA-6082).
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ RETRY_S = 0.1
 
 class ControllerWatch:
     def __init__(self, store: Store, until_gone: UntilGone, on_deposed: Callable[[], None]) -> None:
-        """`on_deposed` is called when there is no controller any more: stand for election."""
+        """`on_deposed` is called when there is no controller: stand for election."""
         self._store = store
         self._until_gone = until_gone
         self._on_deposed = on_deposed
         self._watched: BrokerInfo | None = None
         self._task: asyncio.Task[None] | None = None
-        # Whose process was found to be gone; the next controller must know it.
+        # The broker whose process was found dead. The next controller must know.
         self.dead: BrokerInfo | None = None
 
     async def follow(self, controller: int, listener: str) -> None:
-        """Watch this broker, under its present registration."""
+        """Watches this broker under its current registration."""
         node = await self._store.get(paths.broker_path(controller))
         if node is None:
             await self.close()
@@ -59,13 +59,13 @@ class ControllerWatch:
                 await self._depose(broker)
                 break
             except StoreError as problem:
-                # Others may have been faster, which the next look shows.
-                logger.info("the controller is gone, and cannot be deposed yet: %s", problem)
+                # Another broker may have been faster, as the next look will show.
+                logger.info("the controller is gone but could not be deposed yet: %s", problem)
                 await asyncio.sleep(RETRY_S)
         self._on_deposed()
 
     async def _depose(self, broker: BrokerInfo) -> None:
-        """The epoch is read first: whoever is elected after that makes the check fail."""
+        """Reads the epoch first: an election in the meantime makes the check fail."""
         epoch = await self._store.get(paths.CONTROLLER_EPOCH)
         node = await self._store.get(paths.CONTROLLER)
         registration = await self._store.get(paths.broker_path(broker.id))

@@ -1,4 +1,4 @@
-"""An internal topic as its coordinator sees it, over the partitions of this broker.
+"""A coordinator's internal topic, stored in this broker's partitions.
 
 Implements `coordinators.ports.CoordinatorLog` and, for transactions, `TransactionLog`.
 """
@@ -11,7 +11,7 @@ from typing import Final
 
 from floodmark.broker.controller_client import ControllerClient
 from floodmark.clock import Clock
-from floodmark.controller.controller import ControllerUnavailable
+from floodmark.controller.decision import ControllerUnavailable
 from floodmark.controller.topics import NewTopic
 from floodmark.coordinators.ports import (
     AppendRefused,
@@ -23,11 +23,12 @@ from floodmark.coordinators.ports import (
 from floodmark.metadata.cache import MetadataCache
 from floodmark.occurrences import Occurrences
 from floodmark.records.batch import iter_headers
-from floodmark.replication.replica import ACKS_ALL, AppendOutcome, Replica
+from floodmark.replication.outcomes import ACKS_ALL, AppendOutcome
+from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
 from floodmark.storage.errors import AppendRefused as LogRefused
 from floodmark.storage.errors import OffsetOutOfRange, StorageError, told_to_clients
-from floodmark.storage.producers.transaction_guards import Guard, Unguarded
+from floodmark.storage.producers.transaction_guards import AppendGuard, Unguarded
 from floodmark.vocabulary import NO_SEQUENCE
 from floodmark.wire.errors import ErrorCode
 
@@ -38,7 +39,7 @@ NOT_HERE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_
 
 
 class InternalTopicLog:
-    """`settings` are the topic's own, as Kafka creates it."""
+    """`settings` are the topic's own settings, as Kafka sets them."""
 
     def __init__(
         self,
@@ -84,10 +85,10 @@ class InternalTopicLog:
         except ControllerUnavailable as problem:
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(problem)) from problem
         if created.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            what = f"{self.topic} cannot be created: {created.message}"
+            what = f"{self.topic} could not be created: {created.message}"
             times = self._refusals.worth_telling(what)
             if times:
-                # Clients ask again and again, and most of them do not show why.
+                # Clients keep asking, and most of them do not show the reason.
                 logger.error("%s (%d times by now)", what, times)
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, what)
 
@@ -106,7 +107,9 @@ class InternalTopicLog:
             raise AppendRefused(problem.error_code, str(problem)) from problem
         return lambda batch: self.append(partition, batch, guard)
 
-    def append(self, partition: int, batch: bytearray, guard: Guard = Unguarded.NOT_CHECKED) -> int:
+    def append(
+        self, partition: int, batch: bytearray, guard: AppendGuard = Unguarded.NOT_CHECKED
+    ) -> int:
         outcome = self._replicas.append_own((self.topic, partition), batch, guard)
         error_code, text = outcome.error_code, outcome.error_message or ""
         if error_code is ErrorCode.NONE:
@@ -114,7 +117,7 @@ class InternalTopicLog:
         if error_code is ErrorCode.KAFKA_STORAGE_ERROR:
             raise StorageFailed(text)
         if error_code is ErrorCode.NOT_ENOUGH_REPLICAS:
-            raise AppendRefused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too few replicas in sync")
+            raise AppendRefused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too few in-sync replicas")
         if error_code in NOT_HERE:
             raise NotCoordinator(f"{self.topic}-{partition} is not led by this broker")
         raise AppendRefused(error_code, text)
@@ -136,7 +139,7 @@ class InternalTopicLog:
         if outcome.error_code is ErrorCode.REQUEST_TIMED_OUT:
             raise TimeoutError(f"{self.topic}-{partition} was not replicated in time")
         if outcome.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            raise NotCoordinator(f"{self.topic}-{partition} is led by another broker now")
+            raise NotCoordinator(f"{self.topic}-{partition} is now led by another broker")
         if outcome.error_code is not ErrorCode.NONE:
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, outcome.error_code.name)
 
@@ -150,7 +153,7 @@ class InternalTopicLog:
                     return
                 data = memoryview(piece.read())
             except OffsetOutOfRange:
-                # Retention or compaction moved the start while we read: go on from there.
+                # Retention or compaction advanced the start while we read: continue there.
                 offset = log.log_start_offset
                 continue
             except (StorageError, OSError) as problem:

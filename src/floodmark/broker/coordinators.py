@@ -1,9 +1,9 @@
-"""The coordinators of this broker, and which partitions of their topics they serve.
+"""This broker's coordinators, and the partitions of their topics they serve.
 
-`Coordination` follows the image and the replicas: a partition of an internal topic that this broker
-begins to lead is loaded, one that it ceases to lead, or that went offline, is unloaded. Each
-service is made, and its code imported, when it is first needed: a broker that nobody asks for
-groups starts without them.
+`Coordination` follows the image and the replicas. It loads an internal topic's partition when this
+broker becomes its leader, and unloads it when the broker loses leadership or the partition goes
+offline. Each service is created, and its code imported, on first use: a broker without groups
+starts without them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from floodmark.broker.internal_topics import internal_settings
 from floodmark.broker.links import BrokerLinks
 from floodmark.clock import Clock
 from floodmark.config.broker_config import BrokerConfig
-from floodmark.controller.controller import ControllerUnavailable
+from floodmark.controller.decision import ControllerUnavailable
 from floodmark.metadata.cache import MetadataCache
 from floodmark.metadata.image import (
     CONSUMER_OFFSETS_TOPIC,
@@ -52,7 +52,7 @@ class Coordination:
         self._controller = controller
         self._replicas = replicas
         self._clock = clock
-        self._loaded: set[tuple[str, int]] = set()
+        self._loaded: set[TopicPartition] = set()
 
     @cached_property
     def groups(self) -> GroupService:
@@ -87,11 +87,11 @@ class Coordination:
 
     @property
     def groups_if_any(self) -> GroupService | None:
-        """For those who only look on: asking must not make the service."""
+        """For observers: asking must not create the service."""
         return self.groups if self._is_made("groups") else None
 
     def image_changed(self, image: MetadataImage, delta: Delta) -> None:
-        """Called after the partitions have followed the image."""
+        """Called after the partitions have applied the image."""
         if self._is_made("groups"):
             self.groups.metadata_changed(image, delta)
         if self._is_made("transactions"):
@@ -99,9 +99,9 @@ class Coordination:
         self.partitions_changed()
 
     def partitions_changed(self) -> None:
-        """Serves what this broker leads by now, also a partition that could not be opened before.
+        """Serves the partitions this broker leads now, including those that could not open before.
 
-        The image alone does not tell: a partition whose folder is broken is ours, but offline.
+        The image alone is not enough: a partition with a damaged folder is ours but offline.
         """
         image = self._metadata.image
         leads = {
@@ -192,7 +192,7 @@ def _transaction_version(image: MetadataImage) -> int:
 
 
 class _Cluster:
-    """Who leads what, for the transaction coordinator, and how to ask them."""
+    """Partition leaders for the transaction coordinator, and how to reach them."""
 
     def __init__(self, metadata: MetadataCache, links: BrokerLinks) -> None:
         self._metadata = metadata

@@ -1,4 +1,4 @@
-"""Work that is due later and must not run on the loop: removing the files of what was deleted."""
+"""Deferred work that must not run on the loop: removing the files of deleted logs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Deferred:
             try:
                 work(*args, **kwargs)
             except OSError as problem:
-                logger.warning("could not remove deleted files, the next start will: %s", problem)
+                logger.warning("could not remove deleted files until the next start: %s", problem)
 
         def due() -> None:
             del self._waiting[timer]
@@ -36,7 +36,7 @@ class Deferred:
         self._waiting[timer] = call
 
     def close(self) -> None:
-        """Does at once what was still to come: nobody will be there later."""
+        """Runs pending work now, because there is no later."""
         for timer, call in list(self._waiting.items()):
             timer.cancel()
             call()

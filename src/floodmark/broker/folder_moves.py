@@ -1,9 +1,8 @@
-"""Moves partitions between the log folders of this broker, while they are served.
+"""Moves partitions between this broker's log folders while serving them.
 
-Asked by AlterReplicaLogDirs, and by a start that finds an interrupted move. One partition at a
-time: its log is copied in a thread, at no more than
-`replica.alter.log.dirs.io.max.bytes.per.second`; when only a little is missing, the loop copies
-that and swaps the logs in one step, so that no append comes in between.
+Used by AlterReplicaLogDirs, and by a start that finds an interrupted move. Moves one partition at a
+time. A thread copies the log at up to `replica.alter.log.dirs.io.max.bytes.per.second`. When little
+is left, the loop copies the rest and swaps the logs in one step, so no append can intervene.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from typing import TypeVar
 
 from floodmark.broker.delayed_work import Deferred
 from floodmark.clock import Clock
+from floodmark.config.broker_config import BrokerConfig
 from floodmark.records.batch import HEADER_BYTES, read_header
 from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
@@ -32,17 +32,17 @@ logger = logging.getLogger(__name__)
 COPIED_AT_ONCE_BYTES = 1 << 20
 COPIED_ON_THE_LOOP_BYTES = 256 << 10
 PAUSE_S = 0.01
-"""Before another try to swap a log that is being truncated or flushed."""
+"""The pause before retrying to swap a log that is being truncated or flushed."""
 
 T = TypeVar("T")
 
 
 class _Changed(Exception):
-    """The log was truncated: the copy may have what the log has no more."""
+    """The log was truncated, so the copy may hold records that the log no longer has."""
 
 
 class _Unwanted(Exception):
-    """Nobody wants the partition there any more, or it is gone."""
+    """The move is no longer wanted, or the partition is gone."""
 
 
 class FolderMoves:
@@ -53,48 +53,62 @@ class FolderMoves:
         clock: Clock,
         executor: Executor,
         deferred: Deferred,
+        at_once: int = 1,
     ) -> None:
+        """`at_once` is how many partitions move at a time."""
         self._logs = logs
         self._replicas = replicas
         self._clock = clock
         self._executor = executor
         self._deferred = deferred
+        self._at_once = at_once
         self._wanted: dict[TopicPartition, Path] = {}
-        self._task: asyncio.Task[None] | None = None
+        self._moving: set[TopicPartition] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def request(self, key: TopicPartition, target: Path) -> None:
-        """Move a partition that is here; to the folder where it lies, stay there."""
+        """Moves a local partition. If it is already in the target folder, cancels its move."""
         log = self._logs.get(*key)
         if log is not None and log.directory.parent == target:
             self._wanted.pop(key, None)
             return
         self._wanted[key] = target
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._run(), name="moves between log folders")
+        running = sum(not task.done() for task in self._tasks)
+        if running < min(self._at_once, len(self._wanted)):
+            task = asyncio.create_task(self._run(), name="moves between log folders")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     def resume(self) -> None:
-        """Begin the moves again that the last stop has interrupted."""
+        """Restarts moves that the last shutdown interrupted."""
         for key, target in self._logs.moves.interrupted.items():
             if self._replicas.find(key) is not None:
                 self.request(key, target)
         self._logs.moves.interrupted.clear()
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self) -> None:
-        while self._wanted:
-            key, target = next(iter(self._wanted.items()))
+        while (key := self._next()) is not None:
+            target = self._wanted[key]
+            self._moving.add(key)
             try:
                 await self._move(key, target)
             except (StorageError, OSError) as problem:
-                logger.error("%s-%d does not move to %s: %s", *key, target, problem)
+                logger.error("could not move %s-%d to %s: %s", *key, target, problem)
             except _Unwanted:
-                logger.info("%s-%d does not move to %s any more", *key, target)
+                logger.info("the move of %s-%d to %s is no longer wanted", *key, target)
+            finally:
+                self._moving.discard(key)
             if self._wanted.get(key) == target:
                 del self._wanted[key]
+
+    def _next(self) -> TopicPartition | None:
+        return next((key for key in self._wanted if key not in self._moving), None)
 
     async def _move(self, key: TopicPartition, target: Path) -> None:
         while True:
@@ -107,7 +121,7 @@ class FolderMoves:
                 await _Move(self, replica, future, target).run()
                 return
             except asyncio.CancelledError:
-                # The broker stops. What is there tells the next start to begin again.
+                # The broker is stopping. The files tell the next start to begin again.
                 raise
             except _Changed:
                 await self._abandon(future)
@@ -138,12 +152,12 @@ class FolderMoves:
             await asyncio.sleep(wait_ms / 1000)
 
     def swapped(self, replica: Replica, future: PartitionLog) -> None:
-        """On the loop, in the step in which the copy has all records."""
+        """Runs on the loop, in the step in which the copy becomes complete."""
         source = replica.log.directory.parent
         remove = self._logs.finish_move(future)
         replica.replace_log(future)
         self._deferred.run_later(future.config.file_delete_delay_ms, remove)
-        logger.info("%s-%d has moved from %s to %s", *replica.key, source, future.directory.parent)
+        logger.info("moved %s-%d from %s to %s", *replica.key, source, future.directory.parent)
 
     async def write_checkpoints(self) -> None:
         await self._in_thread(self._logs.checkpoint_log_start_offsets)
@@ -156,7 +170,7 @@ class FolderMoves:
         return await self._in_thread(work)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        """To its end, even if the broker stops meanwhile: the files must not be closed under it."""
+        """Runs to completion even if the broker stops: the files must stay open."""
         job = asyncio.get_running_loop().run_in_executor(self._executor, work)
         try:
             return await asyncio.shield(job)
@@ -166,7 +180,7 @@ class FolderMoves:
 
 
 class _Move:
-    """One attempt: it fails with `_Changed` when the log is truncated under it."""
+    """One attempt. Raises `_Changed` if the log is truncated meanwhile."""
 
     def __init__(
         self, moves: FolderMoves, replica: Replica, future: PartitionLog, target: Path
@@ -207,7 +221,7 @@ class _Move:
     def _next_piece(self, max_bytes: int) -> FileSlice | None:
         current, future = self._current, self._future
         if future.log_end_offset < current.log_start_offset:
-            # Retention was faster than the copy.
+            # Retention outran the copy.
             raise _Changed
         return current.read(future.log_end_offset, max_bytes, end_offset=current.log_end_offset)
 
@@ -216,7 +230,7 @@ class _Move:
         if future.log_start_offset == future.log_end_offset and len(data) >= HEADER_BYTES:
             first = read_header(data)
             if first.base_offset < future.log_end_offset:
-                # The log starts inside of a batch, after DeleteRecords.
+                # After DeleteRecords, the log starts inside a batch.
                 start_offset = future.log_start_offset
                 future.truncate_fully_and_start_at(first.base_offset, self._moves.now_ms())
                 future.append_as_follower(data, self._moves.now_ms())
@@ -225,10 +239,10 @@ class _Move:
         future.append_as_follower(data, self._moves.now_ms())
 
     def _swap(self) -> bool:
-        """Without a wait: what is appended goes to the old log before this, to the new one after.
+        """Runs without waiting: earlier appends went to the old log, later ones go to the new one.
 
-        Not while a flush is under way: its end would speak of the wrong log. What the old log has
-        synced, the new one must have synced, too.
+        Never swaps during a flush, whose completion would refer to the wrong log. Everything synced
+        in the old log must be synced in the new one.
         """
         self._check()
         if self._replica.flush_due_offset is not None:
@@ -239,8 +253,14 @@ class _Move:
         while (piece := self._next_piece(COPIED_AT_ONCE_BYTES)) is not None:
             self._append(piece.read())
         if self._future.log_end_offset != self._current.log_end_offset:
-            raise StorageError(f"{self._current.directory} cannot be copied to its end")
+            raise StorageError(f"{self._current.directory} could not be copied completely")
         if self._current.recovery_point > self._future.recovery_point:
             return False
         self._moves.swapped(self._replica, self._future)
         return True
+
+
+def moves_at_once(config: BrokerConfig) -> int:
+    """One per log folder, unless set."""
+    name = "num.replica.alter.log.dirs.threads"
+    return len(config.log_dirs) if config.get(name) is None else config.get_int(name)

@@ -1,8 +1,8 @@
-"""What a broker does first when it stops: hand its leaderships over (ControlledShutdown).
+"""The first step of a shutdown: hands this broker's partitions over (ControlledShutdown).
 
-Called by broker.py, while everything still serves. It asks the controller until that answers that
-nothing is left to move, or `controlled.shutdown.max.retries` times `.retry.backoff.ms` are over;
-whenever the cluster changes it asks at once, because that may be what it waits for.
+Called by broker.py while everything still serves. Asks the controller until nothing is left to
+move, or `controlled.shutdown.max.retries` times `.retry.backoff.ms` have passed. Asks again
+whenever the cluster changes, because that may be what it waits for.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from collections.abc import Callable, Sequence
 
 from floodmark.broker.controller_client import ControllerClient
 from floodmark.clock import Clock
-from floodmark.controller.controller import ControllerUnavailable
+from floodmark.controller.decision import ControllerUnavailable
 from floodmark.metadata.cache import MetadataCache
 from floodmark.metadata.image import MetadataImage
+from floodmark.vocabulary import TopicPartition
 
 logger = logging.getLogger(__name__)
 
 PAUSE_S = 0.05
-"""Between two requests: a cluster in which much changes must not be asked without end."""
+"""The pause between requests, so that a busy cluster is not asked constantly."""
 
 TOLD_WITHIN_S = 1.0
-"""How long brokers have to hear of a decision. One that does not answer learns it another way."""
+"""How long brokers have to learn of a decision. Unresponsive ones learn it another way."""
 
 
 class HandOver:
@@ -53,7 +54,7 @@ class HandOver:
                 return True
             await self._wait(min(backoff_ms, left_ms) / 1000)
         if not self._is_alone():
-            logger.warning("stopping although leaderships could not be handed over")
+            logger.warning("stopping without having handed over all partitions")
         return False
 
     @property
@@ -61,14 +62,14 @@ class HandOver:
         return self._broker_id
 
     def _is_alone(self) -> bool:
-        """Nobody else is there to take anything."""
+        """Whether no other broker could take over."""
         return all(broker.id == self._me for broker in self._metadata.image.live_brokers())
 
     async def _ask(self, timeout_ms: float) -> bool:
         try:
             remaining = await self._controller.controlled_shutdown(timeout_ms)
         except ControllerUnavailable as problem:
-            logger.info("leaderships are not handed over yet: %s", problem)
+            logger.info("could not hand over partitions yet: %s", problem)
             return False
         if remaining:
             logger.info("%d partitions are still led here: %s", len(remaining), _named(remaining))
@@ -83,7 +84,7 @@ class HandOver:
             pass
 
     async def _until(self, is_so: Callable[[], bool]) -> None:
-        """Until the controller has told this broker: then it refers its clients to the others."""
+        """Waits until the controller informs this broker, which then refers clients to others."""
         try:
             async with asyncio.timeout(TOLD_WITHIN_S):
                 while not is_so():
@@ -94,7 +95,7 @@ class HandOver:
 
 
 def leads_for_others(image: MetadataImage, broker_id: int) -> bool:
-    """Whether this broker leads a partition that has a replica on another live one."""
+    """Whether this broker leads a partition with a replica on another live broker."""
     return any(
         partition.leader == broker_id
         and any(r != broker_id and image.is_live(r) for r in partition.replicas)
@@ -103,6 +104,6 @@ def leads_for_others(image: MetadataImage, broker_id: int) -> bool:
     )
 
 
-def _named(partitions: Sequence[tuple[str, int]]) -> str:
+def _named(partitions: Sequence[TopicPartition]) -> str:
     shown = ", ".join(f"{topic}-{index}" for topic, index in partitions[:5])
     return shown if len(partitions) <= 5 else f"{shown}, ..."

@@ -1,8 +1,8 @@
-"""Who this broker is: its node id and its cluster's id, from the settings and the log folders.
+"""This broker's identity: node id and cluster id, from the settings and the log folders.
 
-A folder's `meta.properties` says whose it is. Folders of Apache Kafka, of ZooKeeper mode or KRaft,
-are taken over as they are; a folder of another broker or another cluster is refused, because
-serving it would mix two histories.
+A folder's `meta.properties` names its owner. Folders of Apache Kafka, in ZooKeeper or KRaft mode,
+are adopted unchanged. A folder of another broker or cluster is refused, because serving it would
+mix two histories.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ZOOKEEPER_FORM = 0
 
 
 class IdentityConflict(ConfigError):
-    """The settings and the log folders, or two log folders, name different brokers or clusters."""
+    """The settings and log folders, or two log folders, name different brokers or clusters."""
 
 
 class Identity(NamedTuple):
@@ -39,10 +39,10 @@ class Identity(NamedTuple):
 def establish_identity(
     config: BrokerConfig, logs: LogManager, stored_cluster_id: Callable[[], str | None]
 ) -> Identity:
-    """Settles who we are and writes it into the folders that do not say so yet, but for empty ones
-    beside others: new_folders.py looks at these.
+    """Determines our identity and writes it into folders that lack it.
 
-    `stored_cluster_id` is what the metadata file says, which is asked when no folder knows.
+    Skips empty folders next to non-empty ones: new_folders.py handles these. `stored_cluster_id` is
+    the metadata file's cluster id, used if no folder has one.
     """
     found = {path: log_dir.meta for path, log_dir in logs.dirs.items() if log_dir.meta is not None}
     node_ids = {m.node_id for m in found.values() if m.node_id is not None and m.node_id >= 0}
@@ -52,8 +52,8 @@ def establish_identity(
     folders = ", ".join(map(str, found)) or "none"
     if len(node_ids) > 1:
         raise IdentityConflict(
-            f"node id {' or '.join(map(str, sorted(node_ids)))}? The settings and meta.properties "
-            f"in {folders} do not agree. Set node.id to the one in the folder, or use another one."
+            f"conflicting node ids {' and '.join(map(str, sorted(node_ids)))} in the settings and "
+            f"meta.properties of {folders}. Set node.id to the folder's id, or use another folder."
         )
     if len(cluster_ids) > 1:
         raise IdentityConflict(
@@ -83,8 +83,8 @@ def own_properties(identity: Identity) -> MetaProperties:
 def look_at_folders(
     files: Files, found: Sequence[FoundPartition], identity: Identity, config: BrokerConfig
 ) -> FoundFolder:
-    """What the log folders hold, for a metadata store that may not know them yet."""
-    # Not `backup-20260101`, say: it would have twenty million partitions.
+    """What the log folders hold, for a metadata store that may not know it yet."""
+    # Skip names like `backup-20260101`, which would have twenty million partitions.
     logs = [one for one in found if one.topic_id is not None or _holds_a_log(files, one.folder)]
     indexes: dict[str, set[int]] = {}
     topic_ids: dict[str, UUID] = {}
@@ -106,12 +106,12 @@ def _holds_a_log(files: Files, folder: Path) -> bool:
     try:
         return bool(log_paths(files, folder))
     except OSError:
-        # What may not be looked at is told of when it is opened.
+        # Opening it will report why it is unreadable.
         return True
 
 
 def _look_closer(files: Files, found: Sequence[FoundPartition]) -> FoundNumbers:
-    """Imported here, because only the first start on a folder needs it."""
+    """Imported late: only the first start on a folder needs it."""
     from floodmark.broker.adopted_epochs import last_leader_epochs
     from floodmark.broker.adopted_producers import last_producer_id
 

@@ -1,7 +1,7 @@
-"""The topics that coordinators keep their state in, with the settings that Kafka gives them.
+"""The internal topics of the coordinators, with Kafka's settings for them.
 
-Called by `coordinators.py`, which makes them, and by `identity.py` for a folder of Kafka that has
-them: whatever else is not known of it, these must not expire.
+Called by `coordinators.py`, which creates them, and by `identity.py` for an adopted Kafka folder:
+even if its settings are unknown, these topics must not expire.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from floodmark.metadata.image import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_T
 
 
 def internal_settings(topic: str, config: BrokerConfig) -> dict[str, str]:
-    """The topic's own settings; nothing for a topic that is not internal."""
+    """The topic's own settings. Empty unless the topic is internal."""
     if topic == CONSUMER_OFFSETS_TOPIC:
         return {
             "cleanup.policy": "compact",

@@ -1,4 +1,4 @@
-"""The parts of a broker: started in order, stopped in the opposite order, whatever fails.
+"""A broker's parts: started in order, stopped in reverse order, whatever fails.
 
 Called by broker.py, which lists the parts.
 """
@@ -21,19 +21,19 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One step up and one step back. `stop` runs only if `start` succeeded."""
+    """One start step and one stop step. `stop` runs only if `start` succeeded."""
 
     start: Step = _nothing
     stop: Step = _nothing
 
 
 class Lifecycle:
-    """`start` and `stop` once each."""
+    """Call `start` and `stop` once each."""
 
     def __init__(self) -> None:
         self._started = AsyncExitStack()
         self.is_clean = True
-        """While stopping: whether every part that stopped so far did so without an exception."""
+        """While stopping: whether every part so far stopped without an exception."""
 
     async def start(self, parts: Iterable[Part]) -> None:
         """Starts the parts one by one. If one fails, stops those before it and raises."""
@@ -44,7 +44,7 @@ class Lifecycle:
             self._started = started.pop_all()
 
     async def stop(self) -> None:
-        """Stops all parts, also after a failure, which it raises at the end."""
+        """Stops all parts, even after a failure, which it raises at the end."""
         await self._started.aclose()
 
     async def _stop_part(

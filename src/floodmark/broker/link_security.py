@@ -1,7 +1,7 @@
-"""How this broker proves who it is to the other brokers: the settings of the listener between them.
+"""How this broker authenticates to other brokers: the inter-broker listener's settings.
 
-Used by `broker.links`. As in Kafka the listener's own key store is the client's, and the JAAS line
-of `sasl.mechanism.inter.broker.protocol` has the name and the password.
+Used by `broker.links`. As in Kafka, the listener's key store doubles as the client's, and the JAAS
+config of `sasl.mechanism.inter.broker.protocol` holds the user name and password.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def inter_broker_security(config: BrokerConfig) -> Security | None:
-    """None for PLAINTEXT. ConfigError when something is missing."""
+    """None for PLAINTEXT. Raises ConfigError if a setting is missing."""
     protocol = config.inter_broker_protocol
     if protocol == "PLAINTEXT":
         return None
@@ -41,7 +41,7 @@ def inter_broker_security(config: BrokerConfig) -> Security | None:
         settings.check_security()
     except SettingsError as problem:
         raise ConfigError(
-            f"brokers cannot authenticate with each other on listener {listener}: {problem}",
+            f"brokers cannot authenticate to each other on listener {listener}: {problem}",
             name="sasl.mechanism.inter.broker.protocol",
             hint="Set it, and listener.name.NAME.MECHANISM.sasl.jaas.config with username and "
             "password",

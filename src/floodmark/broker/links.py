@@ -1,8 +1,8 @@
 """Connections from this broker to the other brokers of its cluster.
 
-Used by the controller's channels, the followers' fetches, the transaction coordinator and whoever
-passes a request on to the controller. Each purpose has connections of its own: a fetch that waits
-must not hold up what the controller has to say.
+Used by the controller's channels, the followers' fetches, the transaction coordinator, and for
+forwarding requests to the controller. Each purpose has its own connections: a waiting fetch must
+not delay the controller's requests.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class BrokerLinks:
 
     @cached_property
     def _pool(self) -> ConnectionPool:
-        """Made, and its code imported, when there is another broker to talk to."""
+        """Created, and its code imported, when there is another broker to contact."""
         from floodmark.client.cluster.connection import ConnectionOptions
         from floodmark.client.cluster.pool import ConnectionPool
 
@@ -50,7 +50,7 @@ class BrokerLinks:
         timeout_ms: float | None = None,
         max_version: int | None = None,
     ) -> Any:
-        """The answer, in the highest version that both know; ConnectionError when none comes."""
+        """The response, in the highest common version. Raises ConnectionError if there is none."""
         from floodmark.client.errors import KafkaError
 
         address = self._address(broker_id)
@@ -70,7 +70,5 @@ class BrokerLinks:
         broker = self._metadata.image.brokers.get(broker_id)
         endpoint = None if broker is None else broker.endpoints.get(self._listener)
         if endpoint is None:
-            raise ConnectionError(
-                f"broker {broker_id} has no listener {self._listener} that we know"
-            )
+            raise ConnectionError(f"broker {broker_id} has no known listener {self._listener}")
         return Address(endpoint.host, endpoint.port)

@@ -1,4 +1,4 @@
-"""Opens the logs of this broker at its start, once the image says which of them count.
+"""Opens this broker's logs at the start, once the image says which of them count.
 
 Called by broker.py with the first image.
 """
@@ -21,7 +21,7 @@ from floodmark.storage.log_manager import LogManager
 logger = logging.getLogger(__name__)
 
 PROGRESS_INTERVAL_S: Final = 2.0
-"""A start that takes longer says how far it is, this often."""
+"""A slow start logs its progress this often."""
 
 
 async def load_logs(
@@ -32,10 +32,10 @@ async def load_logs(
     log_config: Callable[[str], LogConfig],
     clock: Clock,
 ) -> None:
-    """Opens what the cluster knows of.
+    """Opens the logs the cluster knows.
 
-    Sets folders of deleted topics aside, even if a topic of today has the same name. Leaves folders
-    alone that have no id and that nobody knows.
+    Sets folders of deleted topics aside, even if a current topic has the same name. Leaves unknown
+    folders without a topic id alone.
     """
     topic_ids = {None} | {topic.topic_id for topic in image.topics.values()}
     strays = [folder for folder in found if folder.topic_id not in topic_ids]
@@ -44,7 +44,7 @@ async def load_logs(
     settle_new_folders(logs, identity, image, found)
     known = [folder for folder in found if _is_known(folder, image)]
     if not logs.was_clean and known:
-        logger.warning("the last stop was not clean: checking the ends of %d logs", len(known))
+        logger.warning("the last shutdown was not clean: checking the ends of %d logs", len(known))
     began_ms = clock.monotonic_ms()
     loading = asyncio.create_task(asyncio.to_thread(logs.load, known, log_config, clock.now_ms()))
     while not (await asyncio.wait([loading], timeout=PROGRESS_INTERVAL_S))[0]:

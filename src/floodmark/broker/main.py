@@ -1,4 +1,4 @@
-"""Runs one broker in this process until it is told to stop. Called by `floodmark up`."""
+"""Runs one broker in this process until it is stopped. Called by `floodmark up`."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from floodmark.observability.logs import configure_logging
 logger = logging.getLogger(__name__)
 
 SWITCH_INTERVAL_S = 0.001
-"""How long a busy thread may keep the loop waiting; Python itself allows five times that."""
+"""How long a busy thread may block the loop. Python's default is five times that."""
 
 GC_THRESHOLD = 50_000
-"""Allocations between two collections of the young."""
+"""Allocations between two collections of the youngest generation."""
 
 
 def run(
@@ -37,17 +37,22 @@ def run(
     ready: Callable[[Broker], None] | None = None,
     make_broker: Callable[..., Broker] = Broker,
 ) -> int:
-    """Starts the broker, calls `ready` once it serves, and returns when it has stopped: 0 in order,
-    1 because its last log folder has failed. Tests have another `make_broker`."""
+    """Starts the broker, calls `ready` once it serves, and returns after it has stopped.
+
+    Returns 0 after a clean shutdown, 1 if its last log folder failed. Tests pass another
+    `make_broker`.
+    """
     configure_logging(log_format, log_level)
     config = BrokerConfig.load(properties)
     if config.unknown_names:
         names = ", ".join(name + suggested_setting(name) for name in config.unknown_names)
-        logger.warning("these settings are not known and have no effect: %s", names)
+        logger.warning("ignoring unknown settings: %s", names)
     refuse_open_doors(config)
     kraft = kraft_settings(config)
     if kraft:
-        logger.info("ignored, because this broker is its own controller: %s", ", ".join(kraft))
+        logger.info(
+            "ignoring KRaft settings (this broker is its own controller): %s", ", ".join(kraft)
+        )
     idle = without_effect(config)
     if idle:
         logger.warning("these settings have no effect yet: %s", ", ".join(idle))
@@ -80,21 +85,21 @@ async def _serve(
                 ready(broker)
             await stop.wait()
         if not broker.logs.dirs:
-            logger.critical("stopping, because no log folder can be used any more")
+            logger.critical("stopping, because every log folder has failed")
             return 1
-        logger.info("stopping: no new connections, then the logs are synced")
+        logger.info("stopping: closing connections, then syncing the logs")
         return 0
     finally:
         if metrics is not None:
             await metrics.close()
         if await broker.stop():
-            logger.info("stopped in order: logs synced, clean mark written")
+            logger.info("stopped cleanly: logs synced, clean shutdown marker written")
         else:
-            logger.warning("stopped without a clean mark: the next start checks the logs")
+            logger.warning("no clean shutdown marker: the next start will check the logs")
 
 
 def _ending_signals() -> list[signal.Signals]:
-    """Also when its terminal is closed, as with Kafka; unless `nohup` says otherwise."""
+    """Includes SIGHUP, as in Kafka, unless `nohup` ignores it."""
     numbers = [signal.SIGTERM, signal.SIGINT]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
@@ -102,27 +107,29 @@ def _ending_signals() -> list[signal.Signals]:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    """uvloop where it runs; without it the broker works, only slower."""
+    """uvloop if available. Without it the broker works, but more slowly."""
     if sys.platform != "win32":
         try:
             import uvloop
         except ImportError:
-            logger.info("uvloop is not installed: using asyncio's own loop, which is slower")
+            logger.info("uvloop is not installed: using asyncio's slower event loop")
         else:
             return uvloop.new_event_loop
     return asyncio.new_event_loop
 
 
 def _calm_garbage_collector() -> None:
-    """A request makes a few dozen objects and no cycles; by default every tenth request would pay
-    for a collection. What start-up made lives as long as the broker and need not be looked at."""
+    """A request creates a few dozen objects and no cycles, so the default collects too often.
+
+    Objects created at start-up live as long as the broker and need no scanning.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD, 20, 20)
 
 
 def _raise_file_limit() -> None:
-    """A partition holds several files open: take as many descriptors as the system lets us."""
+    """Each partition holds several open files, so take as many descriptors as the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

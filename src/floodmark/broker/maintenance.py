@@ -1,7 +1,7 @@
-"""What a broker does by the clock: flush, retention, checkpoints, forgetting old producers.
+"""A broker's periodic tasks: flush, retention, checkpoints, expiring old producers.
 
-Each is a periodic task. The decisions are `storage`'s; what blocks runs in a thread, and what walks
-over all partitions does so in slices.
+`storage` makes the decisions. Blocking work runs in a thread, and walks over all partitions run in
+slices.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from floodmark.replication.replica_manager import ReplicaManager
 from floodmark.storage.errors import LogClosed, LogDirFailure, StorageError
 from floodmark.storage.log_manager import LogManager
 from floodmark.storage.retention import segments_due
+from floodmark.vocabulary import TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ T = TypeVar("T")
 
 REPLICAS_PER_SLICE = 50
 FLUSH_CHECK_INTERVAL_MS = 3_000
-"""How often logs are looked at for a flush that is due: a scan of integers, nearly free."""
+"""How often to check logs for a due flush: a scan of integers, nearly free."""
 
 
 class Maintenance:
@@ -57,7 +58,7 @@ class Maintenance:
         self._executor = executor
         self._deferred = deferred
         self._tasks: list[asyncio.Task[None]] = []
-        self._checkpointed: dict[tuple[str, int], int] = {}
+        self._checkpointed: dict[TopicPartition, int] = {}
         self._jobs: list[tuple[str, Callable[[], Awaitable[None]]]] = [
             ("log.flush.scheduler.interval.ms", self.flush_and_reopen),
             ("log.retention.check.interval.ms", self.retain),
@@ -67,8 +68,8 @@ class Maintenance:
             ("producer.id.expiration.check.interval.ms", self.expire_producers),
         ]
         self._intervals_ms = {name: config.get_int(name) for name, _ in self._jobs}
-        # Logs whose flush.ms is set have to be looked at as often as that, not at Kafka's
-        # "never" default for the scheduler.
+        # A log with flush.ms needs a check at least that often, not at Kafka's default of "never"
+        # for the scheduler.
         self._intervals_ms["log.flush.scheduler.interval.ms"] = min(
             self._intervals_ms["log.flush.scheduler.interval.ms"], FLUSH_CHECK_INTERVAL_MS
         )
@@ -85,7 +86,7 @@ class Maintenance:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _repeat(self, job: Callable[[], Awaitable[None]], interval_ms: int) -> None:
-        # A broker that runs for minutes at a time must come to its retention, too.
+        # A broker that runs only minutes at a time must reach its retention too.
         delay_ms = min(interval_ms, self._initial_delay_ms)
         while True:
             await asyncio.sleep(delay_ms / 1000)
@@ -95,9 +96,9 @@ class Maintenance:
             except LogDirFailure as problem:
                 self._partitions.fail_folder_of(problem)
             except (StorageError, OSError) as problem:
-                logger.error("%s failed and will be tried again: %s", job.__name__, problem)
+                logger.error("%s failed and will be retried: %s", job.__name__, problem)
             except Exception:
-                logger.exception("%s has a defect; it will be tried again", job.__name__)
+                logger.exception("bug in %s; it will be retried", job.__name__)
 
     async def flush_and_reopen(self) -> None:
         await self.flush()
@@ -105,8 +106,8 @@ class Maintenance:
             self._coordination.partitions_changed()
 
     async def flush(self) -> None:
-        """Syncs logs whose flush.ms has passed, finished segments, and names before a roll needs
-        them, one after the other."""
+        """Syncs logs whose flush.ms has passed, finished segments, and prepared file names, one by
+        one."""
         now_ms = self._clock.now_ms()
         for replica in self._replicas.replicas:
             with self._durability_of(replica):
@@ -117,11 +118,11 @@ class Maintenance:
 
     @contextmanager
     def _durability_of(self, replica: Replica) -> Iterator[None]:
-        """What cannot be synced may not be acknowledged any longer."""
+        """What cannot be synced must no longer be acknowledged."""
         try:
             yield
         except LogClosed:
-            pass  # deleted in the meantime, and its files with it
+            pass  # deleted in the meantime, with its files
         except StorageError as problem:
             self._replicas.disk_failed(replica, problem)
 
@@ -132,7 +133,7 @@ class Maintenance:
 
     async def _retain_one(self, replica: Replica) -> None:
         if self._replicas.find(replica.key) is not replica or replica.log.is_truncating:
-            return  # deleted since this round began, or cut by another thread now
+            return  # deleted since this round began, or being truncated by another thread
         log, now_ms = replica.log, self._clock.now_ms()
         count = segments_due(log, now_ms, replica.core.high_watermark)
         if count:
@@ -143,15 +144,15 @@ class Maintenance:
 
     @contextmanager
     def _trouble_of(self, replica: Replica) -> Iterator[None]:
-        """The trouble of one log must not keep the others from their turn."""
+        """A failure of one log must not affect the others."""
         try:
             yield
         except LogDirFailure as problem:
             self._partitions.fail_folder_of(problem)
         except LogClosed:
-            pass  # deleted in the meantime, and its files with it
+            pass  # deleted in the meantime, with its files
         except (StorageError, OSError) as problem:
-            logger.error("%s-%d will be tried again: %s", *replica.key, problem)
+            logger.error("%s-%d will be retried: %s", *replica.key, problem)
 
     async def checkpoint_recovery_points(self) -> None:
         await self._in_thread(self._logs.checkpoint_recovery_points)

@@ -1,4 +1,4 @@
-"""Transaction markers into the partitions of this broker: the transactions' `MarkerLog`."""
+"""Writes transaction markers into this broker's partitions: implements `MarkerLog`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from floodmark.coordinators.transactions.ports import Marker
 from floodmark.metadata.image import CONSUMER_OFFSETS_TOPIC
 from floodmark.promise import Promise
 from floodmark.records.control import ControlType, EndTransactionMarker, encode_marker
-from floodmark.replication.replica import ACKS_ALL
+from floodmark.replication.outcomes import ACKS_ALL
 from floodmark.replication.replica_manager import ReplicaManager
 from floodmark.wire.errors import ErrorCode
 
 MARKER_TIMEOUT_MS = 30_000
-"""How long a marker may wait for its followers; the coordinator tries again after that."""
+"""How long a marker may wait for followers. The coordinator retries after that."""
 
 
 class ReplicaMarkerLog:
-    """`offsets_marked` tells the group coordinator of a marker in a partition of its topic."""
+    """`offsets_marked` informs the group coordinator of markers in its topic."""
 
     def __init__(
         self,

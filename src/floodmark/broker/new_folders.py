@@ -1,8 +1,8 @@
-"""A log folder that is empty while others are not: a new disk, or one that is not mounted.
+"""Handles an empty log folder next to non-empty ones: a new disk, or one that is not mounted.
 
-Nothing in the folder tells. So it is taken for a new one only if nothing is missing; to begin anew
-what was in it, in the name of a disk that is merely not there, would hide all its records. Called
-by broker.py at the start.
+The folder itself does not tell. So it counts as new only if no partitions are missing. If the disk
+is merely not mounted, recreating its partitions would hide all its records. Called by broker.py at
+the start.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NAMED_AT_MOST = 5
 
 
 def find_metadata_file(files: Files, log_dirs: Sequence[Path]) -> Path:
-    """In the folder that has it, however they are ordered now; a new one goes to the first."""
+    """The file's current folder, in whatever order they are listed. A new one goes to the first."""
     candidates = [folder / FILE_NAME for folder in log_dirs]
     return next((file for file in candidates if _is_there(files, file)), candidates[0])
 
@@ -32,16 +32,16 @@ def _is_there(files: Files, file: Path) -> bool:
     try:
         return files.exists(file)
     except OSError:
-        # A bad disk costs its own folder: opening the folders will say so.
+        # A bad disk costs only its own folder: opening the folders will report it.
         return False
 
 
 def check_metadata_folder(files: Files, file: Path, logs: LogManager) -> None:
-    """Refuse to start without the folder that has the metadata."""
+    """Refuses to start without the folder that holds the metadata."""
     folder = file.parent
     if folder in logs.offline_dirs:
         raise StorageError(
-            f"{folder} is where the metadata is, and cannot be used: {logs.offline_dirs[folder]}"
+            f"{folder} holds the metadata and is unusable: {logs.offline_dirs[folder]}"
         )
     if _is_there(files, file):
         return
@@ -51,17 +51,16 @@ def check_metadata_folder(files: Files, file: Path, logs: LogManager) -> None:
         missing = ", ".join(map(str, absent))
         raise ConfigError(
             f"the metadata is missing: it is not in {', '.join(map(str, used))}, and {missing} is "
-            "empty or cannot be read",
+            "empty or unreadable",
             name="log.dirs",
-            hint=f"Mount the disk of {missing}, or leave it out of log.dirs to take over the rest",
+            hint=f"Mount the disk of {missing}, or remove it from log.dirs to adopt the rest",
         )
 
 
 def settle_new_folders(
     logs: LogManager, identity: Identity, image: MetadataImage, found: Iterable[FoundPartition]
 ) -> None:
-    """Put our name into empty folders, or take them offline if they may have held what is
-    missing."""
+    """Marks empty folders as ours, or takes them offline if partitions are missing."""
     found = list(found)
     nameless = [path for path, log_dir in logs.dirs.items() if log_dir.meta is None]
     missing = _missing_partitions(identity.node_id, image, found)
@@ -73,7 +72,7 @@ def settle_new_folders(
         logs.fail_dir(
             path,
             f"it is empty, and {len(missing)} partitions are in no other folder ({named}). Mount "
-            "its disk, or leave it out of log.dirs to begin them anew without their records",
+            "its disk, or remove it from log.dirs to recreate them without their records",
         )
 
 

@@ -1,7 +1,7 @@
-"""Brings the partitions of this broker in line with the cluster's image.
+"""Applies the cluster's image to this broker's partitions.
 
-`broker.broker` subscribes `apply` to the controller: a delta is applied before the request that
-caused it is answered, so a client that has created a topic can use it at once.
+Called by `broker.broker`, which subscribes to the metadata cache: a delta is applied before the
+request that caused it is answered, so a client that has created a topic can use it at once.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ from floodmark.storage.errors import DiskFull, LogDirFailure, StorageError, TooM
 from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_config import LogConfig, log_config_from, produce_rules_from
 from floodmark.storage.log_manager import LogManager
+from floodmark.vocabulary import TopicPartition
 
 logger = logging.getLogger(__name__)
 
 HANDLED_TOGETHER = 32
-"""A thread makes or renames the folders of this many partitions at a time."""
+"""How many partition folders a thread creates or renames at a time."""
 
 T = TypeVar("T")
 
@@ -57,11 +58,11 @@ class Partitions:
         self._executor = executor
         self._deferred = deferred
         self._no_folder_left = no_folder_left
-        # Held while partitions are opened in a thread: nothing else may open or remove them then.
+        # Held while a thread opens partitions: nothing else may open or remove them then.
         self._applying = asyncio.Lock()
         self._closed = False
         # With whether they were new: those may be made while a log folder is offline.
-        self._unopened: dict[tuple[str, int], bool] = {}
+        self._unopened: dict[TopicPartition, bool] = {}
         # Topics that are gone from the image and not yet from the disk.
         self._deleted: set[UUID] = set()
 
@@ -69,11 +70,11 @@ class Partitions:
         return log_config_from(self._topic_config(image, topic))
 
     async def apply(self, image: MetadataImage, delta: Delta, *, at_start: bool) -> None:
-        """At the start the delta goes from nothing to the image, and nothing in it is new."""
+        """At the start, the delta goes from nothing to the image, and nothing in it is new."""
         deleted = {topic.topic_id for topic in delta.deleted_topics}
         self._deleted |= deleted
-        # Before anything waits: the name may lead to another topic by now, whose records must not
-        # go into a log that is about to be removed.
+        # Before any wait: the name may already belong to another topic, whose records must not go
+        # into a log that is being removed.
         for topic in delta.deleted_topics:
             for index in range(len(topic.partitions)):
                 self._replicas.remove((topic.name, index))
@@ -83,7 +84,7 @@ class Partitions:
         self._deleted -= deleted
 
     async def close(self) -> None:
-        """Waits for what is being opened; nothing is opened afterwards."""
+        """Waits for logs being opened, and opens no more."""
         async with self._applying:
             self._closed = True
 
@@ -103,9 +104,9 @@ class Partitions:
                 self.reconfigure(image, image.topics[resource.name])
 
     async def reopen(self, image: MetadataImage) -> bool:
-        """Tries again what a full disk, or a lack of file descriptors, kept from opening.
+        """Retries partitions that could not open on a full disk or without file descriptors.
 
-        Says whether anything was opened.
+        Returns whether it opened any.
         """
         async with self._applying:
             return not self._closed and await self._reopen(image)
@@ -122,7 +123,7 @@ class Partitions:
         return len(self._unopened) < waiting
 
     def reconfigure(self, image: MetadataImage, topic: TopicImage) -> None:
-        """A topic's settings changed: they count from the next request on."""
+        """Applies a topic's changed settings from the next request on."""
         settings = self._topic_config(image, topic.name)
         config = log_config_from(settings)
         rules = produce_rules_from(settings, check_records=self._checks_records)
@@ -161,10 +162,10 @@ class Partitions:
         partitions: Sequence[tuple[int, PartitionImage]],
         is_new: bool,
     ) -> dict[int, PartitionLog | StorageError]:
-        """The logs of those that are not open yet, or why one could not be opened.
+        """Opens the logs that are not open yet. Returns each log or the reason it failed.
 
-        In a thread, because a file system may take long to make a folder while it syncs another;
-        what the start has opened already is at hand.
+        Runs in a thread, because a file system may take long to create a folder while it syncs.
+        Logs opened at the start are already available.
         """
         missing = [
             index for index, _ in partitions if self._replicas.find((topic.name, index)) is None
@@ -204,28 +205,21 @@ class Partitions:
         if opened is not None:
             self._unopened.pop(key, None)
             if self._logs.get(*key) is not opened or not self._logs.is_usable(opened):
-                # Its folder has failed since, perhaps with the partition before this one.
+                # Its folder has failed since, perhaps together with the previous partition.
                 self._replicas.mark_offline(key)
                 return
             self._replicas.add(self._replica(topic, settings, opened))
         replica = self._replicas.find(key)
         if replica is None:
             return
-        leadership = Leadership(
-            partition.leader,
-            partition.leader_epoch,
-            partition.partition_epoch,
-            partition.isr,
-            partition.replicas,
-        )
-        self._replicas.lead_or_follow(replica, leadership)
+        self._replicas.lead_or_follow(replica, Leadership.of(partition))
 
     def _replica(self, topic: TopicImage, settings: TopicConfig, log: PartitionLog) -> Replica:
         checkpointed = self._logs.high_watermarks.get((log.topic, log.partition), 0)
         if checkpointed > log.log_end_offset:
             logger.error(
-                "%s-%d ends at offset %d, but %d had been reached: the rest was not on the disk yet"
-                " when the power failed, or its files are lost",
+                "%s-%d ends at offset %d, but had reached %d: the rest was not on disk yet when the"
+                " power failed, or its files are lost",
                 *(log.topic, log.partition, log.log_end_offset, checkpointed),
             )
         core = Partition(
@@ -250,36 +244,48 @@ class Partitions:
         replica.is_throttled_as_leader = is_throttled(as_leader, index, self._broker_id)
         replica.is_throttled_as_follower = is_throttled(as_follower, index, self._broker_id)
 
-    def _not_opened(self, key: tuple[str, int], problem: StorageError, is_new: bool) -> None:
+    def _not_opened(self, key: TopicPartition, problem: StorageError, is_new: bool) -> None:
         self._replicas.mark_offline(key)
         if isinstance(problem, DiskFull):
             self._replicas.found_disk_full(problem)
         if isinstance(problem, DiskFull | TooManyFiles):
             if key not in self._unopened:
-                logger.error("cannot open %s-%d now, will try again: %s", *key, problem)
+                logger.error("could not open %s-%d, will retry: %s", *key, problem)
             self._unopened[key] = is_new
             return
         self._unopened.pop(key, None)
         if isinstance(problem, LogDirFailure):
             self.fail_folder_of(problem)
         else:
-            logger.error("%s-%d is offline, its files are left alone: %s", *key, problem)
+            logger.error("%s-%d is offline, leaving its files alone: %s", *key, problem)
+
+    def disk_failed(self, replica: Replica, problem: StorageError | OSError) -> None:
+        """Takes the partition offline, or the folder that it lies in."""
+        if isinstance(problem, OSError):
+            problem = LogDirFailure(replica.log.directory.parent, str(problem))
+        if isinstance(problem, LogDirFailure):
+            self.fail_folder_of(problem)
+        elif replica.is_here:
+            # A sync may tell of it late, when its topic has been deleted and made again.
+            self.fail_one(replica.key)
 
     def fail_folder_of(self, problem: LogDirFailure) -> None:
-        """One failing log folder takes only its partitions offline (SPEC L8)."""
+        """A failing log folder takes only its own partitions offline (SPEC L8)."""
         lost = self._logs.fail_dir(problem.directory, str(problem))
         self._replicas.take_offline(lost)
         if not self._logs.dirs:
             self._no_folder_left()
 
-    def fail_one(self, key: tuple[str, int]) -> None:
+    def fail_one(self, key: TopicPartition) -> None:
         """Something is wrong with the files of one partition, and not with the disk."""
         self._logs.fail_log(*key)
         self._replicas.take_offline([key])
 
     async def _remove_logs(self, topic: str, indexes: Sequence[int]) -> None:
-        """Of partitions that are not served any more: the folders are renamed at once and removed
-        later, both off the loop."""
+        """Removes partitions that are no longer served: renames folders now and deletes them later.
+
+        Both run off the loop.
+        """
         for some in _portions(indexes):
             logs = [log for index in some if (log := self._logs.get(topic, index)) is not None]
             if logs:
@@ -300,7 +306,7 @@ class Partitions:
             self.fail_folder_of(outcome)
         elif isinstance(outcome, StorageError):
             logger.error(
-                "the folder of %s-%d is left behind: %s", log.topic, log.partition, outcome
+                "could not remove the folder of %s-%d: %s", log.topic, log.partition, outcome
             )
         else:
             delay_ms = log.config.file_delete_delay_ms

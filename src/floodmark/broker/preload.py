@@ -1,7 +1,7 @@
-"""Imports what a broker will need but did not need to start.
+"""Imports modules that a broker needs, but not for starting.
 
-A start imports as little as it can, to serve its first client early. The rest is imported right
-after, in a thread, so that the first request of each kind does not wait for it on the loop.
+A start imports as little as possible, to serve its first client early. A thread imports the rest
+right after, so that the first request of each kind does not wait for it on the loop.
 """
 
 from __future__ import annotations

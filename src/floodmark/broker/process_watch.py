@@ -1,8 +1,8 @@
-"""Proof that a broker's process is gone: its connection ended, and its port refuses a new one.
+"""Detects that a broker's process is gone: its connection closed and its port refuses a new one.
 
-Used by the controller for the brokers it knows, and by the other brokers for the controller. A
-paused process keeps its port, and a partition brings timeouts: neither is proof, so there the
-session with the metadata store decides.
+Used by the controller for the other brokers, and by them for the controller. A paused process keeps
+its port and a network partition causes timeouts. Neither is proof, so there the session with the
+metadata store decides.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import asyncio
 import socket
 
 RETRY_S = 0.1
-"""Between two attempts to connect, so that a peer that hangs up at once costs little."""
+"""The pause between attempts, so that a peer that hangs up immediately costs little."""
 
 CONNECT_TIMEOUT_S = 5.0
 
-# A host that was rebooted answers a probe with a reset; without probes nobody would ask it.
+# A rebooted host answers a probe with a reset. Without probes, we would never notice.
 _KEEPALIVE_S = {"TCP_KEEPIDLE": 2, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 3}
 
 Address = tuple[str, int]
 
 
 async def until_gone(host: str, port: int) -> None:
-    """Returns once the process that listens at this address is known to be gone.
+    """Returns once the process listening at this address is known to be gone.
 
-    A refusal counts only after a connection: a broker may register before it listens. Later
-    attempts go to the very address that was connected, not to whatever the name resolves to then.
+    A refusal counts only after a successful connection, because a broker may register before it
+    listens. Later attempts use the same resolved address.
     """
     address: Address = (host, port)
     was_connected = False
@@ -38,7 +38,7 @@ async def until_gone(host: str, port: int) -> None:
                 return
             await asyncio.sleep(RETRY_S)
         except OSError:
-            # Unreachable, out of time or out of descriptors: nothing is proven.
+            # Unreachable, timed out or out of descriptors: proves nothing.
             await asyncio.sleep(RETRY_S)
         else:
             was_connected = True
@@ -47,7 +47,7 @@ async def until_gone(host: str, port: int) -> None:
 
 
 async def _until_closed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Waits for the end of the connection; one that ends at once is followed by a pause."""
+    """Waits for the connection to close. Pauses if it closes immediately."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     try:

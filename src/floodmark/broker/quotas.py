@@ -1,4 +1,4 @@
-"""Makes the quotas of a broker, and has them follow the image. Made by broker.py."""
+"""Creates a broker's quotas and keeps them up to date with the image. Created by broker.py."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def windows(config: BrokerConfig, prefix: str) -> Windows:
 
 
 def listener_rates(config: BrokerConfig) -> dict[str, float]:
-    """`max.connection.creation.rate` of the broker and of its listeners, where it is set."""
+    """`max.connection.creation.rate` of the broker and its listeners, where set."""
     name = "max.connection.creation.rate"
     rates = {BROKER: config.get_int(name)}
     for listener in config.listeners:

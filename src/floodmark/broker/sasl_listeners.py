@@ -1,29 +1,26 @@
-"""The listeners with SASL: checks their settings at the start and fetches the keys of tokens.
+"""Listeners with SASL: checks their settings at the start and fetches token keys.
 
-Made by `broker.broker`. `apis.authenticator` does the rest, request by request.
+Created by `broker.broker`. `apis.authenticator` handles the requests.
 """
 
 from __future__ import annotations
 
 from floodmark.apis.authenticator import Authenticator, check_listener
+from floodmark.broker.delegation_tokens import DelegationTokens
 from floodmark.broker.token_keys import TokenKeys
 from floodmark.clock import Clock
 from floodmark.config.broker_config import BrokerConfig
 from floodmark.config.errors import ConfigError
 from floodmark.metadata.cache import MetadataCache
 from floodmark.security.errors import SecurityError
-from floodmark.security.sasl import OAUTHBEARER, Identity
-from floodmark.security.scram import Lookup
-
-
-class NoDelegationTokens:
-    def lookup(self, mechanism: str, token_id: str) -> Lookup:
-        return Lookup(None, Identity(token_id))
+from floodmark.security.sasl import OAUTHBEARER
 
 
 class SaslListeners:
-    def __init__(self, metadata: MetadataCache, clock: Clock) -> None:
-        """ConfigError when nobody could ever authenticate on a listener."""
+    def __init__(
+        self, metadata: MetadataCache, clock: Clock, delegation_tokens: DelegationTokens
+    ) -> None:
+        """Raises ConfigError if nobody could ever authenticate on a listener."""
         config = metadata.config
         self._keys: dict[str, TokenKeys] = {}
         for listener in config.listeners:
@@ -32,7 +29,7 @@ class SaslListeners:
                     _check(config, listener.name, mechanism)
                     if mechanism == OAUTHBEARER:
                         self._add_keys(config, listener.name)
-        self.authenticator = Authenticator(metadata, clock, self._find_keys, NoDelegationTokens())
+        self.authenticator = Authenticator(metadata, clock, self._find_keys, delegation_tokens)
 
     def start(self) -> None:
         for keys in self._keys.values():

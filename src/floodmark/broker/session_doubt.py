@@ -1,9 +1,9 @@
-"""Whether this broker may have lost its session without knowing it yet. Made by broker.py.
+"""Whether this broker may have lost its session without knowing it. Created by broker.py.
 
-A process that stood still (SIGSTOP, a machine that slept, a loop blocked for long) finds requests
-in its sockets when it goes on, and would acknowledge them as the leader that it was. Others may
-lead by then. So after a gap it takes no records until the store has confirmed its registration. An
-outage of the store alone raises no doubt: nobody else can be elected meanwhile.
+A process that was paused (SIGSTOP, a sleeping machine, a blocked loop) finds requests in its
+sockets when it resumes, and would acknowledge them as a leader. Others may lead by then. So after a
+gap it accepts no records until the store has confirmed its registration. An outage of the store
+alone is harmless: nobody else can be elected meanwhile.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ RETRY_S = 0.1
 
 
 class SessionDoubt:
-    """Called before each append; cheap, because nearly always nothing has happened."""
+    """Called before each append. Cheap, because there is almost never a gap."""
 
     def __init__(
         self, session_timeout_ms: int, clock: Clock, is_registered: Callable[[], Awaitable[bool]]
     ) -> None:
-        """`is_registered` asks the store; StoreError when it does not answer."""
-        # Its thread renews the session every third of the timeout: a shorter gap cannot end it.
+        """`is_registered` asks the store. It raises StoreError if there is no response."""
+        # The session renews every third of the timeout, so a shorter gap cannot end it.
         self._limit_ms = session_timeout_ms / 2
         self._clock = clock
         self._is_registered = is_registered
@@ -49,7 +49,7 @@ class SessionDoubt:
         now_ms = self._clock.monotonic_ms()
         gap_ms, self._seen_ms = now_ms - self._seen_ms, now_ms
         if gap_ms > self._limit_ms and self._doubting is None:
-            logger.warning("this process stood still for %.1f s", gap_ms / 1000)
+            logger.warning("this process was paused for %.1f s", gap_ms / 1000)
             self._doubting = asyncio.create_task(self._confirm(), name="session-check")
         return self._doubting is not None
 
@@ -64,6 +64,6 @@ class SessionDoubt:
                 if await self._is_registered():
                     break
             except StoreError as problem:
-                logger.info("whether the session goes on is not known yet: %s", problem)
+                logger.info("could not confirm the session yet: %s", problem)
             await asyncio.sleep(RETRY_S)
         self._doubting = None

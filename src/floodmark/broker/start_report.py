@@ -1,4 +1,4 @@
-"""What people are told when a broker has started: what is open, found, missing or without effect.
+"""Logs the result of a start: what is open, found, missing or without effect.
 
 Called by broker.py.
 """
@@ -14,6 +14,7 @@ from floodmark.config.listeners import Listener
 from floodmark.metadata.cache import MetadataCache
 from floodmark.metadata.image import MetadataImage
 from floodmark.storage.log_dir import FoundPartition
+from floodmark.vocabulary import TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -24,12 +25,12 @@ def tell_of_start(
     found: Iterable[FoundPartition],
     address: str,
 ) -> None:
-    """`found` are the folders of partitions, and `address` is where this broker listens."""
+    """`found` holds the partition folders, `address` is this broker's address."""
     _tell_of_listeners(metadata)
     _tell_of_adopted(report.adopted_topics, metadata, address)
     _tell_of_strays(report.stray_partitions, found)
     for name in report.ignored_settings:
-        logger.warning("the stored setting %s is not taken and has no effect: delete it", name)
+        logger.warning("the stored setting %s is invalid and has no effect: delete it", name)
     if not _is_in_cluster(metadata.config):
         _tell_of_others(metadata.image, metadata.config.node_id)
 
@@ -41,13 +42,13 @@ def _tell_of_listeners(metadata: MetadataCache) -> None:
             continue
         if not _authenticates(listener, metadata.config):
             logger.warning(
-                "listener %s is open to other machines, and nobody has to authenticate",
+                "listener %s is open to other machines without authentication",
                 listener.name,
             )
         if listener.name in endpoints:
             told = endpoints[listener.name]
             logger.info(
-                "clients are told to come to %s:%d; advertised.listeners changes that",
+                "clients will connect to %s:%d; set advertised.listeners to change that",
                 told.host,
                 told.port,
             )
@@ -68,12 +69,12 @@ def _tell_of_adopted(topics: list[str], metadata: MetadataCache, address: str) -
         logger.warning("%s", text)
 
 
-def _tell_of_strays(strays: list[tuple[str, int]], found: Iterable[FoundPartition]) -> None:
+def _tell_of_strays(strays: list[TopicPartition], found: Iterable[FoundPartition]) -> None:
     there = {(item.topic, item.partition) for item in found}
     for topic, partition in strays:
         if (topic, partition) in there:
             logger.warning(
-                "the folder of %s-%d belongs to no topic of this cluster; it is left alone",
+                "the folder of %s-%d belongs to no topic of this cluster; leaving it alone",
                 topic,
                 partition,
             )
@@ -95,8 +96,8 @@ def _tell_of_others(image: MetadataImage, broker_id: int) -> None:
     }
     if others:
         logger.error(
-            "there are partitions of broker %s, and this is broker %d, which does not serve them. "
-            "If it is the same broker, put its old id into node.id and meta.properties",
+            "found partitions of broker %s, but this is broker %d, which does not serve them. If "
+            "it is the same broker, set node.id and meta.properties to its old id",
             " and ".join(map(str, sorted(others))),
             broker_id,
         )

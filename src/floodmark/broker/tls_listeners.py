@@ -1,8 +1,8 @@
-"""The keys and certificates of the listeners with TLS, and how they change while the broker runs.
+"""Keys and certificates of the TLS listeners, and how they change at runtime.
 
-Made by `broker.broker`. Each acceptor asks its `TlsListener` for the newest context, so a change
-concerns the connections that come after it. Keys change with dynamic settings
-(`listener.name.NAME.ssl.*`) and when the files that they were read from change.
+Created by `broker.broker`. Each acceptor asks its `TlsListener` for the newest context, so a change
+applies to later connections. Keys change through dynamic settings (`listener.name.NAME.ssl.*`) and
+when their files change.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from floodmark.security.tls_settings import TlsSettings, tls_settings
 logger = logging.getLogger(__name__)
 
 LOOK_INTERVAL_MS = 10_000
-"""How often the files are looked at; nobody replaces a certificate more often."""
+"""How often to check the files. Nobody replaces certificates more often."""
 
 EXPIRY_WARNING_DAYS = 30
 DAY_MS = 24 * 3600 * 1000
@@ -52,7 +52,7 @@ class TlsListener:
         return self._tls.context
 
     def days_left(self, now_ms: int) -> float:
-        """Until the certificate expires; negative when it has."""
+        """Days until the certificate expires; negative once it has."""
         return (self._tls.certificate.not_after.timestamp() * 1000 - now_ms) / DAY_MS
 
     def principal_of(self, certificate: bytes | None) -> Principal:
@@ -80,21 +80,29 @@ class TlsListener:
     def has_changed_files(self) -> bool:
         return _marks(self.settings) != self._marks
 
+    def check(self, settings: TlsSettings, config: BrokerConfig) -> None:
+        """Raises SecurityError if `replace` could not use these."""
+        if settings != self.settings:
+            _check_replacement(config, self._tls, server_tls(settings))
+
     def replace(self, settings: TlsSettings, config: BrokerConfig) -> None:
-        """Switches to other keys. SecurityError when they cannot be used; the old ones stay."""
+        """Switches to other keys.
+
+        Raises SecurityError and keeps the old ones if they are unusable.
+        """
         marks = _marks(settings)
         try:
             tls = server_tls(settings)
             _check_replacement(config, self._tls, tls)
         finally:
-            # Tried once: the next change of the files is a reason to try again.
+            # Tried once: retry only when the files change again.
             self._marks = marks
         self.settings, self._tls = settings, tls
 
 
 class TlsListeners:
     def __init__(self, config: BrokerConfig, clock: Clock) -> None:
-        """ConfigError when a listener asks for TLS and its keys cannot be used."""
+        """Raises ConfigError if a TLS listener's keys are unusable."""
         self._config = config
         self._clock = clock
         self._timer: PatientTimer | None = None
@@ -116,12 +124,21 @@ class TlsListeners:
             self._timer.cancel()
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Dynamic settings may have changed."""
+        """Applies dynamic settings."""
         self._config = config
         for listener in self.listeners.values():
             settings = listener_settings(config, listener.name)
             if settings != listener.settings:
                 self._replace(listener, settings)
+
+    def why_unusable(self, config: BrokerConfig) -> str | None:
+        """The reason why a listener cannot use these settings, or None."""
+        for listener in self.listeners.values():
+            try:
+                listener.check(listener_settings(config, listener.name), config)
+            except SecurityError as problem:
+                return f"listener {listener.name}: {problem}. {problem.hint}".rstrip(" .") + "."
+        return None
 
     def _look(self, _fired_ms: float) -> None:
         for listener in self.listeners.values():
@@ -135,7 +152,7 @@ class TlsListeners:
             listener.replace(settings, self._config)
         except SecurityError as problem:
             logger.error(
-                "listener %s keeps its certificate, because the new one cannot be used: %s. %s",
+                "listener %s keeps its certificate, because the new one is unusable: %s. %s",
                 listener.name,
                 problem,
                 problem.hint,
@@ -178,18 +195,18 @@ def _make(config: BrokerConfig, name: str) -> TlsListener:
 
 
 def _check_replacement(config: BrokerConfig, old: ServerTls, new: ServerTls) -> None:
-    """As in Kafka: a slip of the hand must not make clients and brokers turn away."""
+    """As in Kafka: a mistake must not make clients and brokers reject the certificate."""
     before, after = old.certificate, new.certificate
     if before.subject != after.subject and not config.get_bool("ssl.allow.dn.changes"):
         raise SecurityError(
             f"its subject is {after.subject} and not {before.subject}",
-            "Set ssl.allow.dn.changes=true if that is meant",
+            "Set ssl.allow.dn.changes=true if that is intended",
         )
     lost = before.alternative_names - after.alternative_names
     if lost and not config.get_bool("ssl.allow.san.changes"):
         raise SecurityError(
-            "it lacks subject alternative names that the old one has",
-            "Set ssl.allow.san.changes=true if that is meant",
+            "it lacks some of the old certificate's subject alternative names",
+            "Set ssl.allow.san.changes=true if that is intended",
         )
 
 

@@ -1,7 +1,7 @@
-"""The public keys that sign OAUTHBEARER tokens (a JSON web key set), from a file or over HTTP.
+"""The public keys (JSON web key set) that verify OAUTHBEARER tokens, from a file or over HTTP.
 
-Made by `broker.sasl_listeners`, one per URL. Read at the start and then by the clock; a failure
-keeps the keys that are known and is tried again, each time after a longer wait.
+Created by `broker.sasl_listeners`, one per URL. Reads the keys at the start and then periodically.
+On failure it keeps the known keys and retries with increasing delays.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class TokenKeys:
                 times = self._failures.worth_telling(str(problem))
                 if times:
                     logger.error(
-                        "the keys of tokens cannot be read from %s (%d times by now): %s",
+                        "could not read the token keys from %s (%d times by now): %s",
                         self._url,
                         times,
                         problem,
@@ -62,16 +62,16 @@ class TokenKeys:
 
 
 def read_keys(url: str) -> Any:
-    """OSError when there is no answer, ValueError when it is not a set of keys."""
+    """Raises OSError if there is no response, ValueError if it is not a key set."""
     from joserfc.jwk import KeySet
 
     if not url.lower().startswith(SCHEMES):
-        raise ValueError(f"a URL begins with one of {', '.join(SCHEMES)}")
+        raise ValueError(f"the URL must start with one of {', '.join(SCHEMES)}")
     with urlopen(url, timeout=FETCH_TIMEOUT_S) as answer:
         document = answer.read(MAX_DOCUMENT_BYTES + 1)
     if len(document) > MAX_DOCUMENT_BYTES:
-        raise ValueError(f"the answer is larger than {MAX_DOCUMENT_BYTES} bytes")
+        raise ValueError(f"the response is larger than {MAX_DOCUMENT_BYTES} bytes")
     try:
         return KeySet.import_key_set(json.loads(document))
     except (KeyError, TypeError, AttributeError) as problem:
-        raise ValueError(f"the answer is not a JSON web key set: {problem!r}") from problem
+        raise ValueError(f"the response is not a JSON web key set: {problem!r}") from problem

@@ -1,6 +1,6 @@
-"""What a broker whose cluster stands on ZooKeeper does before it knows who it is. For broker.py.
+"""Steps of a ZooKeeper cluster's broker before it knows its identity. For broker.py.
 
-The cluster's id is in ZooKeeper, and a broker without a number gets one from there.
+The cluster id is in ZooKeeper, and a broker without a node id gets one from there.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ logger = logging.getLogger(__name__)
 
 
 def zookeeper_store(config: BrokerConfig, folder: Path) -> Store:
-    """kazoo is imported here: one broker needs nothing but Python."""
+    """Imports kazoo late: a single broker needs nothing but Python."""
     if config.get_str("floodmark.cluster.dir"):
         raise ConfigError(
-            "zookeeper.connect and floodmark.cluster.dir name two stores for one cluster",
+            "zookeeper.connect and floodmark.cluster.dir set two metadata stores for one cluster",
             name="zookeeper.connect",
-            hint="Leave out one of them: ZooKeeper is for several machines, the folder for one",
+            hint="Remove one: ZooKeeper is for several machines, the folder for one",
         )
     try:
+        from floodmark.broker.zookeeper_security import zookeeper_security
         from floodmark.metadata.session_handle import SessionHandleFile
         from floodmark.metadata.zookeeper_store import ZooKeeperSettings, ZooKeeperStore
     except ModuleNotFoundError as missing:
@@ -46,21 +47,25 @@ def zookeeper_store(config: BrokerConfig, folder: Path) -> Store:
         if config.get(connection_timeout) is None
         else config.get_int(connection_timeout),
         config.get_int("zookeeper.max.in.flight.requests"),
+        zookeeper_security(config),
     )
     return ZooKeeperStore(settings, SessionHandleFile(folder))
 
 
 def no_zookeeper(error: StoreUnavailable) -> ConfigError:
     return ConfigError(
-        f"the cluster's metadata cannot be read: {error.message}",
+        f"could not read the cluster's metadata: {error.message}",
         name="zookeeper.connect",
-        hint="Start ZooKeeper, or leave out zookeeper.connect to run one broker without it",
+        hint="Start ZooKeeper and check that its port and zookeeper.ssl.* match, or remove "
+        "zookeeper.connect to run a single broker",
     )
 
 
 async def founded_id(logs: LogManager, store: Store) -> str | None:
-    """The cluster's id. A new cluster gets it now, so that brokers that start together agree; but
-    not where the log folders know one: then they are taken over (`controller/founding.py`)."""
+    """The cluster id. Creates it for a new cluster, so that brokers that start together agree.
+
+    If the log folders have an id, they are adopted instead (`controller/founding.py`).
+    """
     known = (await load_identity(store)).cluster_id
     if known is not None or any(log_dir.meta is not None for log_dir in logs.dirs.values()):
         return known
@@ -72,8 +77,10 @@ async def founded_id(logs: LogManager, store: Store) -> str | None:
 
 
 async def with_generated_id(config: BrokerConfig, logs: LogManager, store: Store) -> BrokerConfig:
-    """As in Kafka: without a number of its own a broker gets one above reserved.broker.max.id,
-    counted by the version of a node."""
+    """As in Kafka, a broker without a node id gets one above reserved.broker.max.id.
+
+    The version of a node counts them.
+    """
     metas = [log_dir.meta for log_dir in logs.dirs.values() if log_dir.meta is not None]
     has_id = config.node_id_is_set or any((meta.node_id or -1) >= 0 for meta in metas)
     if has_id or not config.get_bool("broker.id.generation.enable"):
@@ -82,7 +89,7 @@ async def with_generated_id(config: BrokerConfig, logs: LogManager, store: Store
     await _ensure(store, paths.BROKER_SEQUENCE)
     (outcome,) = await store.multi([SetData(paths.BROKER_SEQUENCE, b"")])
     node_id = config.get_int("reserved.broker.max.id") + outcome.version
-    logger.info("this broker has no node.id: it is %d from now on", node_id)
+    logger.info("node.id is not set: using the generated id %d", node_id)
     return config.with_static({"node.id": str(node_id)})
 
 

@@ -1,6 +1,6 @@
-"""Settings: what there is, what it means, and what it is set to. Pure: no IO, no clock.
+"""Settings: their definitions, meaning and values. Pure: no IO, no clock.
 
-Everybody reads settings through this package; `settings/` holds the definitions by area.
+All code reads settings through this package; `settings/` holds the definitions by area.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from floodmark.config.broker_config import BrokerConfig
 from floodmark.config.checks import connection_limits
 from floodmark.config.describe import (
     ConfigEntry,
-    ConfigSource,
     ConfigSynonym,
     describe_broker,
     describe_cluster_default,
@@ -39,7 +38,6 @@ __all__ = [
     "BrokerConfig",
     "ConfigEntry",
     "ConfigError",
-    "ConfigSource",
     "ConfigSynonym",
     "Listener",
     "Setting",

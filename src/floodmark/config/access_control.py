@@ -1,4 +1,4 @@
-"""The settings of the authorizer: what may be asked for, and what is meant by it."""
+"""The authorizer's settings: what is supported, and what it means."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ AUTHORIZERS = (
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "kafka.security.authorizer.AclAuthorizer",
 )
-"""Kafka's own, which decide alike. Others are Java classes that cannot run here."""
+"""Kafka's own authorizers, which decide alike. Others are Java classes that cannot run here."""
 
 
 def check_authorizer(config: BrokerConfig) -> None:
-    """Raise ConfigError where the settings ask for what this broker cannot decide."""
+    """Raises ConfigError if the settings ask for an unsupported authorizer."""
     name = config.get_str("authorizer.class.name")
     if name and name not in AUTHORIZERS:
         raise ConfigError(
-            f"authorizer.class.name is {name}, a Java class that cannot be asked here",
+            f"authorizer.class.name is {name}, a Java class that cannot run here",
             name="authorizer.class.name",
             hint=f"Use {AUTHORIZERS[0]}, which decides by ACLs",
         )
@@ -34,6 +34,6 @@ def super_users(config: BrokerConfig) -> frozenset[str]:
             raise ConfigError(
                 f"super.users names {user}, which is not a principal",
                 name="super.users",
-                hint=f"Write User:{user}; several are separated by semicolons",
+                hint=f"Use User:{user}; separate several with semicolons",
             )
     return users

@@ -1,8 +1,7 @@
-"""The settings of one broker with their values: what it was started with, and what was changed
-since.
+"""One broker's settings with their values: from the start and from later dynamic changes.
 
-Built by `cli` (from `loaders.py`) and by `broker`; read by everybody who is handed it. Immutable: a
-dynamic change makes a new one through `with_dynamic`.
+Built by `cli` (from `loaders.py`) and by `broker`, and read everywhere. Immutable: a dynamic change
+creates a new one through `with_dynamic`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from floodmark.config.settings import BROKER_SETTINGS_BY_NAME, TOPIC_SETTINGS_BY
 from floodmark.config.values import Value
 
 LISTENER_PREFIX = re.compile(r"listener\.name\.([^.]*)\.(.*)")
-# With SASL the mechanism stands between listener and setting:
+# With SASL, the mechanism is between listener and setting:
 # listener.name.l.plain.sasl.jaas.config
 _MECHANISM_PREFIXES = ("plain.", "scram-sha-256.", "scram-sha-512.", "oauthbearer.", "gssapi.")
 _NEVER_ZERO = ("max.connections", "max.connection.creation.rate")
@@ -41,8 +40,10 @@ def base_name(name: str) -> str:
 
 
 def parse_dynamic(name: str, setting: Setting, text: str) -> Value:
-    """As in Kafka, a running broker is not told to accept nobody: there would be no connection left
-    to take it back."""
+    """As in Kafka, a running broker cannot be told to accept no connections.
+
+    There would be none left to undo it.
+    """
     value = setting.parse(text)
     if setting.name in _NEVER_ZERO and value == 0:
         raise ConfigError(f"Invalid {setting.name} {value}", name=name)
@@ -50,8 +51,9 @@ def parse_dynamic(name: str, setting: Setting, text: str) -> Value:
 
 
 class BrokerConfig:
-    """Typed access by Kafka's names. Precedence: dynamic per broker, dynamic default, static,
-    default.
+    """Typed access by Kafka's names.
+
+    Precedence: dynamic per broker, dynamic default, static, default.
     """
 
     def __init__(
@@ -74,15 +76,15 @@ class BrokerConfig:
 
     @classmethod
     def load(cls, properties: Mapping[str, str]) -> BrokerConfig:
-        """From the properties a broker is started with. Unknown names end in `unknown_names`."""
+        """From the properties a broker starts with. Unknown names go to `unknown_names`."""
         return cls(properties)
 
     def with_static(self, overrides: Mapping[str, str]) -> BrokerConfig:
-        """The same with other start properties, such as the ports that the system chose."""
+        """A copy with other start properties, such as the ports that the system chose."""
         return BrokerConfig({**self.static, **overrides}, self.dynamic_default, self.dynamic_broker)
 
     def with_dynamic(self, default: Mapping[str, str], broker: Mapping[str, str]) -> BrokerConfig:
-        """The same with other dynamic values, of the cluster's default and of this broker."""
+        """A copy with other dynamic values, for the cluster default and this broker."""
         return BrokerConfig(self.static, default, broker)
 
     # -- values -------------------------------------------------------------------------------
@@ -109,17 +111,17 @@ class BrokerConfig:
         return _expect(name, self._values[name], tuple)
 
     def for_listener(self, listener: str, name: str) -> Value:
-        """The value of `listener.name.{listener}.{name}`, or of `name` where that is not set."""
+        """The value of `listener.name.{listener}.{name}`, or of `name` if that is not set."""
         prefixed = f"listener.name.{listener.lower()}.{name}"
         return self._values[prefixed if prefixed in self._values else name]
 
     def for_mechanism(self, listener: str, mechanism: str, name: str) -> Value:
-        """`listener.name.{listener}.{mechanism}.{name}`, or what the listener has, or all have."""
+        """`listener.name.{listener}.{mechanism}.{name}`, or the listener's or the general value."""
         exact = f"listener.name.{listener.lower()}.{mechanism.lower()}.{name}"
         return self._values[exact] if exact in self._values else self.for_listener(listener, name)
 
     def jaas_of(self, listener: str, mechanism: str) -> str | None:
-        """The JAAS lines for one mechanism: as in Kafka they are given with both prefixes."""
+        """The JAAS config for one mechanism. As in Kafka, it needs both prefixes."""
         name = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
         text = self._values.get(name)
         return text if isinstance(text, str) else None
@@ -130,12 +132,12 @@ class BrokerConfig:
         )
 
     def is_set(self, name: str) -> bool:
-        """Whether anybody gave it a value."""
+        """Whether it was given a value."""
         return any(name in layer for layer in self.layers)
 
     @property
     def layers(self) -> tuple[Mapping[str, str], ...]:
-        """Where values come from, the strongest first."""
+        """The sources of values, strongest first."""
         return self.dynamic_broker, self.dynamic_default, self.static
 
     # -- what several settings say together -----------------------------------------------------
@@ -161,7 +163,7 @@ class BrokerConfig:
 
     @property
     def advertised_listeners(self) -> tuple[Listener, ...]:
-        """As configured: a host may be empty and a port 0, until the sockets are bound."""
+        """As configured: a host may be empty and a port 0 until the sockets are bound."""
         return self._listeners.advertised
 
     def max_connections_of(self, listener: str) -> int:
@@ -169,7 +171,7 @@ class BrokerConfig:
 
     @property
     def ignored_listeners(self) -> tuple[str, ...]:
-        """Those of a KRaft controller (`controller.listener.names`), as configured."""
+        """The listeners of a KRaft controller (`controller.listener.names`), as configured."""
         return self._listeners.ignored
 
     @property
@@ -178,7 +180,7 @@ class BrokerConfig:
 
     @property
     def inter_broker_protocol(self) -> str:
-        """The security protocol of that listener."""
+        """The security protocol of the inter-broker listener."""
         name = self._listeners.inter_broker_name
         return next(x.security_protocol for x in self._listeners.advertised if x.name == name)
 
@@ -195,7 +197,7 @@ class BrokerConfig:
         return values
 
     def _take_dynamic(self, values: dict[str, Value], layer: Mapping[str, str]) -> None:
-        """A stored value that this version does not take must not keep the broker from starting."""
+        """A stored value that this version does not accept must not prevent the start."""
         for name, text in layer.items():
             setting: Setting | None = BROKER_SETTINGS_BY_NAME.get(base_name(name))
             try:
@@ -231,11 +233,11 @@ class BrokerConfig:
 def _in_ms(value: Value, factor: int) -> Value:
     if factor == 1 or not isinstance(value, int):
         return value
-    # A negative number of hours means "for ever", which is -1 in milliseconds.
+    # A negative number of hours means "forever", which is -1 in milliseconds.
     return -1 if value < 0 else value * factor
 
 
 def _expect(name: str, value: Value, kind: type[T] | tuple[type[T], ...]) -> T:
     if not isinstance(value, kind):
-        raise TypeError(f"{name} is {value!r}, which is not of the kind its reader expects")
+        raise TypeError(f"{name} is {value!r}, which is not of the expected type")
     return value

@@ -1,4 +1,4 @@
-"""Rules that concern more than one setting; run whenever a BrokerConfig is made."""
+"""Rules that involve several settings. Checked whenever a BrokerConfig is created."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MIN_DEDUPE_BYTES_PER_THREAD = 1024 * 1024
 
 
 def check_together(config: BrokerConfig) -> None:
-    """Raise ConfigError for the first rule that the values break."""
+    """Raises ConfigError for the first broken rule."""
     _check_node_id(config)
     _check_roles(config)
     _check_log(config)
@@ -45,9 +45,9 @@ def _check_roles(config: BrokerConfig) -> None:
     roles = config.get_list("process.roles")
     if roles and "broker" not in roles:
         raise ConfigError(
-            "process.roles asks for a controller without a broker, which does not exist here",
+            "process.roles asks for a controller without a broker, which is not supported",
             name="process.roles",
-            hint="Leave this process out: the broker is its own controller",
+            hint="Do not start this process: the broker is its own controller",
         )
 
 
@@ -133,12 +133,12 @@ _LIMIT = re.compile(r"[0-9]{1,10}")
 
 
 def connection_limits(text: str) -> dict[str, int]:
-    """`max.connections.per.ip.overrides`, host:limit pairs, as a dictionary; for network/ too."""
+    """Parses `max.connections.per.ip.overrides`, host:limit pairs. Also used by network/."""
     setting = "max.connections.per.ip.overrides"
     limits: dict[str, int] = {}
     for pair in filter(None, (item.strip() for item in text.split(","))):
         host, colon, limit = pair.rpartition(":")
-        # Ten digits hold every limit; Python refuses to read thousands of them.
+        # Ten digits hold every limit. Python refuses to parse thousands of them.
         if not colon or not _LIMIT.fullmatch(limit.strip()) or int(limit) > INT_MAX:
             raise ConfigError.bad_value(setting, text, f"'{pair}' is not of the form host:limit")
         limits[host.strip()] = int(limit)

@@ -1,15 +1,14 @@
-"""Settings as DescribeConfigs shows them: value, where it comes from, and everything it hides.
+"""Settings for DescribeConfigs: value, source, and synonyms.
 
 Called by apis/handlers/describe_configs.py. The numbers of ConfigSource and ValueType are Kafka's.
-The order of synonyms follows Kafka 4.3, because tools print them; so do the lists that stay empty
-(retention.ms when only log.retention.hours has a value).
+The order of synonyms follows Kafka 4.3, because tools print them. So do the lists that stay empty
+(retention.ms if only log.retention.hours is set).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 
 from floodmark.config.broker_config import BrokerConfig, base_name
 from floodmark.config.group_config import GROUP_SETTINGS_BY_NAME, broker_setting
@@ -17,15 +16,7 @@ from floodmark.config.setting import Setting
 from floodmark.config.settings import BROKER_SETTINGS_BY_NAME, TOPIC_SETTINGS_BY_NAME
 from floodmark.config.topic_config import topic_config
 from floodmark.config.values import ValueType, format_value
-
-
-class ConfigSource(IntEnum):
-    DYNAMIC_TOPIC_CONFIG = 1
-    DYNAMIC_BROKER_CONFIG = 2
-    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
-    STATIC_BROKER_CONFIG = 4
-    DEFAULT_CONFIG = 5
-    DYNAMIC_GROUP_CONFIG = 8
+from floodmark.wire.numbers import ConfigSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +38,7 @@ class ConfigEntry:
     synonyms: tuple[ConfigSynonym, ...]
 
 
-# Settings that mean the same thing in other units, the strongest first.
+# Settings with the same meaning in other units, strongest first.
 _FAMILIES = (
     ("log.roll.ms", "log.roll.hours"),
     ("log.roll.jitter.ms", "log.roll.jitter.hours"),
@@ -78,7 +69,7 @@ def describe_topic(
 def describe_group(
     broker: BrokerConfig, overrides: Mapping[str, str], names: Iterable[str] | None = None
 ) -> list[ConfigEntry]:
-    """All settings of a consumer group, or those in `names`; no group need exist for them."""
+    """All settings of a consumer group, or those in `names`. The group need not exist."""
     entries = []
     for setting in GROUP_SETTINGS_BY_NAME.values():
         if names is not None and setting.name not in names:
@@ -96,7 +87,7 @@ def describe_group(
 def _override_entry(
     setting: Setting, value: str | None, synonyms: Sequence[ConfigSynonym]
 ) -> ConfigEntry:
-    """A setting that may be given for one topic or group and falls back to the broker's."""
+    """A setting of one topic or group that falls back to the broker's."""
     return ConfigEntry(
         name=setting.name,
         value=value,
@@ -110,9 +101,7 @@ def _override_entry(
 
 
 def describe_broker(broker: BrokerConfig, names: Iterable[str] | None = None) -> list[ConfigEntry]:
-    """All settings of a broker, also those it was given and does not know (their values are not
-    shown).
-    """
+    """All settings of a broker, including unknown ones, whose values are not shown."""
     listed = [s.name for s in BROKER_SETTINGS_BY_NAME.values() if not s.is_internal]
     given = {name: None for layer in broker.layers for name in layer if name not in listed}
     return [
@@ -123,7 +112,7 @@ def describe_broker(broker: BrokerConfig, names: Iterable[str] | None = None) ->
 def describe_cluster_default(
     broker: BrokerConfig, names: Iterable[str] | None = None
 ) -> list[ConfigEntry]:
-    """What was set for all brokers at once, and nothing else."""
+    """Only the settings for all brokers."""
     only = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     return [
         _broker_entry(broker, name, only=only)
@@ -134,7 +123,7 @@ def describe_cluster_default(
 
 def _broker_entry(broker: BrokerConfig, name: str, only: ConfigSource | None = None) -> ConfigEntry:
     setting = BROKER_SETTINGS_BY_NAME.get(base_name(name))
-    # Nobody knows whether an unknown setting is a secret, so it is treated as one.
+    # An unknown setting may be a secret, so it is treated as one.
     is_sensitive = setting is None or setting.is_sensitive
     synonyms = _broker_synonyms(broker, name, is_sensitive=is_sensitive)
     if only is not None:
@@ -176,7 +165,7 @@ def _broker_synonyms(broker: BrokerConfig, name: str, *, is_sensitive: bool) -> 
         if default is not None:
             shown = None if is_sensitive else default
             found.append(ConfigSynonym(member, shown, ConfigSource.DEFAULT_CONFIG))
-    # Kafka drops what comes before the first synonym of the very name that was asked for.
+    # Kafka drops synonyms before the first one with the requested name.
     for position, synonym in enumerate(found):
         if synonym.name == name:
             return found[position:]

@@ -1,4 +1,4 @@
-"""Which broker settings may change while it runs; the controller asks before it stores one."""
+"""Defines which broker settings may change at runtime. The controller checks before storing one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from floodmark.config.errors import ConfigError
 from floodmark.config.setting import PER_BROKER
 from floodmark.config.settings import BROKER_SETTINGS_BY_NAME
 
-# Of the settings of a listener, these may also be set for all brokers at once.
+# These listener settings may also be set for all brokers at once.
 _CLUSTER_LEVEL_OF_LISTENERS = (
     "max.connections",
     "max.connection.creation.rate",
@@ -32,8 +32,9 @@ _THREAD_COUNTS = (
 
 
 def validate_thread_counts(current: BrokerConfig, changed: BrokerConfig) -> None:
-    """Kafka lets one change at most halve or double a number of threads, so that a slip of the
-    finger does not choke a running broker. Raise ConfigError for more.
+    """Raises ConfigError if a change more than halves or doubles a number of threads.
+
+    Kafka has the same rule, so that a typo does not cripple a running broker.
     """
     for name in _THREAD_COUNTS:
         before, after = current.get_int(name), changed.get_int(name)
@@ -50,9 +51,10 @@ def validate_thread_counts(current: BrokerConfig, changed: BrokerConfig) -> None
 
 
 def validate_dynamic_overrides(overrides: Mapping[str, str], *, per_broker: bool) -> None:
-    """Raise ConfigError in Kafka's words. `overrides` is the whole new set of one broker, or of the
-    cluster default when `per_broker` is false. Names unknown to us are stored and ignored, as Kafka
-    does.
+    """Raises ConfigError with Kafka's wording.
+
+    `overrides` is the complete new set of one broker, or of the cluster default if `per_broker` is
+    false. As in Kafka, unknown names are stored and ignored.
     """
     known = {name: BROKER_SETTINGS_BY_NAME.get(base_name(name)) for name in overrides}
     fixed = [name for name, setting in known.items() if setting and not setting.is_dynamic]

@@ -1,7 +1,7 @@
 """The settings of one consumer group (KIP-848): its own overrides over the broker's defaults.
 
-`validate_group_overrides` is the controller's check before it accepts a change; describe.py shows
-them, and the group coordinator looks for them in the metadata image.
+`validate_group_overrides` is the controller's check before it accepts a change. describe.py shows
+them, and the group coordinator reads them from the metadata image.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
 
 
 def broker_setting(name: str) -> str:
-    """The broker setting that stands in while the group has no value of its own."""
+    """The broker setting that applies while the group has no value of its own."""
     return f"group.{name}"
 
 
@@ -36,8 +36,9 @@ GROUP_SETTINGS_BY_NAME: Mapping[str, Setting] = MappingProxyType(
 
 
 def validate_group_overrides(overrides: Mapping[str, str], broker: BrokerConfig) -> None:
-    """Raise ConfigError in Kafka's words for an unknown name or a value that the broker's bounds,
-    or the group's other values, do not allow.
+    """Raises ConfigError with Kafka's wording for an unknown name or a conflicting value.
+
+    A value may conflict with the broker's limits or the group's other values.
     """
     values: dict[str, int] = {}
     for name in overrides:

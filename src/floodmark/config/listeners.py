@@ -1,6 +1,4 @@
-"""Listeners: which names listen where, speak what, and what is told to clients. Read by broker/ and
-network/.
-"""
+"""Listeners: names, addresses, protocols, advertised addresses. Read by broker/ and network/."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ WILDCARD_HOSTS = ("", "0.0.0.0", "::")
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """An address under a name. An empty host binds all addresses; port 0 lets the system choose."""
+    """An address with a name. An empty host binds all addresses; port 0 lets the system choose."""
 
     name: str
     security_protocol: str
@@ -40,7 +38,7 @@ class Listeners:
 
 
 def parse_protocol_map(text: str) -> dict[str, str]:
-    """`INTERNAL:PLAINTEXT,EXTERNAL:SSL` as a dictionary."""
+    """Parses `INTERNAL:PLAINTEXT,EXTERNAL:SSL`."""
     name_of_setting = "listener.security.protocol.map"
     protocols: dict[str, str] = {}
     for pair in filter(None, (item.strip() for item in text.split(","))):
@@ -63,14 +61,14 @@ def parse_protocol_map(text: str) -> dict[str, str]:
 
 
 def parse_listener(setting: str, text: str, protocols: Mapping[str, str]) -> Listener:
-    """`NAME://host:port` as a Listener; IPv6 hosts stand in brackets."""
+    """Parses `NAME://host:port`. IPv6 hosts need brackets."""
     match = _LISTENER.fullmatch(text)
     if match is None or not 0 <= int(match[3]) <= MAX_PORT:
         raise ConfigError.bad_value(
             setting,
             text,
             "it is not of the form NAME://host:port",
-            "Write for example PLAINTEXT://127.0.0.1:9092",
+            "For example PLAINTEXT://127.0.0.1:9092",
         )
     name = match[1].upper()
     if name not in protocols:
@@ -90,13 +88,13 @@ def resolve_listeners(
     inter_broker_protocol: str,
     controller_names: tuple[str, ...] = (),
 ) -> Listeners:
-    """Put the six settings together and check that they agree with each other.
+    """Combines the six settings and checks that they are consistent.
 
-    Listeners for a KRaft controller are left out: as client ports they would be open doors.
+    Omits listeners for a KRaft controller: as client ports they would be security holes.
     """
     protocols = parse_protocol_map(protocol_map)
     ignored = tuple(text for text in listeners if _is_named(text, controller_names))
-    # Kafka opens its default listener, too, when only the controller's is configured.
+    # Like Kafka, opens the default listener if only the controller's is configured.
     listeners = tuple(text for text in listeners if text not in ignored) or DEFAULT_LISTENERS
     if advertised:
         advertised = tuple(text for text in advertised if not _is_named(text, controller_names))
@@ -158,11 +156,11 @@ def _inter_broker_name(configured: str | None, protocol: str, told: tuple[Listen
     if protocol in names:
         return protocol
     if len(names) == 1:
-        # Kafka refuses this; with one listener there is nothing to confuse it with.
+        # Kafka refuses this, but with one listener there is no ambiguity.
         return names[0]
     raise ConfigError(
-        f"no listener is named {protocol}, so brokers do not know which listener to use among "
-        "themselves",
+        f"no listener is named {protocol}, so it is unclear which listener brokers should use "
+        "to reach each other",
         name="inter.broker.listener.name",
         hint=f"Set inter.broker.listener.name to one of {', '.join(names)}",
     )

@@ -1,7 +1,8 @@
-"""Where properties come from: a server.properties or TOML file, the environment, `--set key=value`.
+"""Sources of properties: a server.properties or TOML file, the environment, `--set key=value`.
 
-Called by cli/ and by the pytest plugin, who read files and environment and pass texts in (this room
-does no IO). The result is a flat mapping of Kafka's dotted names to texts for `BrokerConfig.load`.
+Called by cli/ and the pytest plugin, which read files and environment and pass texts in (this
+package does no IO). The result is a flat mapping of Kafka's dotted names to texts for
+`BrokerConfig.load`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from floodmark.config.errors import ConfigError
 from floodmark.config.settings import BROKER_SETTINGS_BY_NAME
 
 ENVIRONMENT_PREFIX = "FLOODMARK_"
-# Variables of the command line and of the test suite, which are no settings of a broker.
+# Variables of the command line and the test suite, which are not broker settings.
 _NOT_SETTINGS = (
     "FLOODMARK_CONFIG",
     "FLOODMARK_BOOTSTRAP_SERVER",
@@ -30,8 +31,9 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Java's properties syntax: `key=value`, `key: value` or `key value`; comments, escapes,
-    continuation.
+    """Parses Java's properties.
+
+    `key=value`, `key: value` or `key value`, with comments, escapes and continuation lines.
     """
     properties: dict[str, str] = {}
     for line in _logical_lines(text):
@@ -41,10 +43,10 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def parse_toml(text: str) -> dict[str, str]:
-    """TOML whose nested tables are joined by dots: `[log.retention]` with `ms = 60000` is
+    """Parses TOML. Nested tables are joined with dots: `[log.retention]` with `ms = 60000` is
     log.retention.ms.
     """
-    import tomllib  # Not at the top: it costs 10 ms, which `floodmark --help` need not spend
+    import tomllib  # Imported late: it costs 10 ms, which `--help` should not spend
 
     try:
         document = tomllib.loads(text)
@@ -59,8 +61,9 @@ def parse_toml(text: str) -> dict[str, str]:
 
 
 def parse_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """`FLOODMARK_LOG_RETENTION_MS=60000` is log.retention.ms; `___` stands for a dash and `__` for
-    `_`.
+    """`FLOODMARK_LOG_RETENTION_MS=60000` is log.retention.ms.
+
+    `___` stands for a dash, `__` for `_`.
     """
     properties: dict[str, str] = {}
     known = {_variable(name): name for name in BROKER_SETTINGS_BY_NAME}
@@ -72,14 +75,14 @@ def parse_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
-    """The `key=value` texts of repeated `--set` options."""
+    """Parses the `key=value` texts of repeated `--set` options."""
     properties: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
             raise ConfigError(
                 f"'{pair}' is not of the form key=value",
-                hint="Write for example --set log.retention.hours=24",
+                hint="For example --set log.retention.hours=24",
             )
         properties[key.strip()] = value.strip()
     return properties
@@ -91,12 +94,12 @@ def merge_sources(
     environment: Mapping[str, str] | None = None,
     pairs: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Pairs win over the environment, which wins over the file."""
+    """Pairs override the environment, which overrides the file."""
     return {**(file or {}), **(environment or {}), **(pairs or {})}
 
 
 def _variable(name: str) -> str:
-    """Our own settings carry the prefix already: floodmark.produce.full.check has no second one."""
+    """Our own settings already have the prefix: floodmark.produce.full.check gets no second one."""
     upper = name.upper().replace("-", "___").replace(".", "_")
     return upper if upper.startswith(ENVIRONMENT_PREFIX) else ENVIRONMENT_PREFIX + upper
 
@@ -108,7 +111,7 @@ def _dotted(variable: str) -> str:
 
 
 def _logical_lines(text: str) -> Iterable[str]:
-    """Lines without comments; one that ends in an odd number of backslashes goes on."""
+    """Lines without comments. A line that ends in an odd number of backslashes continues."""
     continued = ""
     going_on = False
     for raw in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
@@ -126,7 +129,7 @@ def _logical_lines(text: str) -> Iterable[str]:
 
 
 def _split_line(line: str) -> tuple[str, str]:
-    """The key ends at the first `=`, `:` or blank that is not escaped."""
+    """The key ends at the first unescaped `=`, `:` or blank."""
     position = 0
     while position < len(line) and line[position] not in "=: \t\f":
         position += 2 if line[position] == "\\" else 1
@@ -166,7 +169,7 @@ def _unicode(digits: str) -> str:
     except ValueError as error:
         raise ConfigError(
             f"'\\u{digits}' is not a character: four hexadecimal digits must follow \\u",
-            hint="Write a single backslash as two",
+            hint="Write a backslash as two backslashes",
         ) from error
 
 

@@ -1,7 +1,7 @@
-"""Settings that ask for what this broker cannot do yet. Asked by `broker.main` before the start.
+"""Settings for features this broker does not support yet. Checked by `broker.main` at the start.
 
-What would leave a door open that its owner has closed is refused. The rest is only named, because
-the server.properties of a Kafka has to start as it is.
+Settings whose absence would leave a security hole are refused. The others are only listed, because
+a Kafka server.properties must start unchanged.
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ from floodmark.config.errors import ConfigError
 from floodmark.config.settings.kraft import KRAFT_SETTINGS
 
 WITHOUT_EFFECT = (
-    # OpenSSL offers what ssl.enabled.protocols names.
+    # OpenSSL offers the versions in ssl.enabled.protocols.
     "ssl.protocol",
-    # Nothing is decided by a token's scope, as in Kafka.
+    # As in Kafka, a token's scope has no effect.
     "sasl.oauthbearer.scope.claim.name",
-    # Until there are delegation tokens.
-    "delegation.token.*",
     # Until clusters are complete.
     *("replica.socket.*", "num.replica.fetchers"),
     # Until somebody needs them.
@@ -28,8 +26,11 @@ WITHOUT_EFFECT = (
     *("log.cleaner.io.buffer.load.factor", "transaction.two.phase.commit.enable"),
     *("telemetry.max.bytes", "metrics.*", "log.local.retention.*"),
 )
-"""Known settings that do nothing yet; `*` stands for the rest of a name. Those that tune what works
-differently here are not among them: nobody misses anything without them."""
+"""Known settings without effect so far.
+
+`*` stands for the rest of a name. Excludes those that tune what works differently here, because
+nobody misses them.
+"""
 
 _JAVA_SECURITY = (
     "callback.handler.class",
@@ -38,14 +39,14 @@ _JAVA_SECURITY = (
     "security.providers",
     "ssl.engine.factory.class",
 )
-"""How a Kafka is told to run somebody's Java code to find out who a client is."""
+"""Settings that make Kafka run custom Java code to authenticate clients."""
 
 _BUILT_IN = (
     "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
     "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerValidatorCallbackHandler",
 )
-"""What Kafka brings along, and this broker does without being told."""
+"""Kafka's built-in classes, whose job this broker does anyway."""
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
@@ -53,7 +54,7 @@ _POLICIES = ("create.topic.policy.class.name", "alter.config.policy.class.name")
 
 
 def refuse_open_doors(config: BrokerConfig) -> None:
-    """Raise ConfigError where security is asked for that this broker cannot give."""
+    """Raises ConfigError for security settings that this broker cannot honour."""
     for listener in config.listeners:
         if listener.security_protocol.startswith("SASL"):
             for mechanism in config.sasl_mechanisms(listener.name):
@@ -61,30 +62,48 @@ def refuse_open_doors(config: BrokerConfig) -> None:
     for name, value in config.static.items():
         if name.endswith(_JAVA_SECURITY) and value and value not in _BUILT_IN:
             raise ConfigError(
-                f"{name} asks for a Java class, which cannot be asked here who a client is",
+                f"{name} names a Java class, which cannot authenticate clients here",
                 name=name,
-                hint="Take it out, if the built-in mechanisms do",
+                hint="Remove it, if the built-in mechanisms suffice",
             )
     check_authorizer(config)
-    if config.get_bool("zookeeper.set.acl"):
-        raise ConfigError(
-            "zookeeper.set.acl asks for nodes that only this broker's user may write, which needs "
-            "SASL with ZooKeeper: that is not there yet",
-            name="zookeeper.set.acl",
-            hint="Take it out, and keep ZooKeeper where nobody else can reach it",
-        )
-    if config.static.get("zookeeper.ssl.client.enable", "").lower() == "true":
-        raise ConfigError(
-            "zookeeper.ssl.client.enable asks for TLS to ZooKeeper, which is not there yet",
-            name="zookeeper.ssl.client.enable",
-            hint="Take it out, and reach ZooKeeper through a network where everybody is trusted",
-        )
+    _check_zookeeper(config)
     for name in _POLICIES:
         if config.static.get(name):
             raise ConfigError(
-                f"{name} asks for a policy in Java, which cannot be asked here",
+                f"{name} names a Java policy, which cannot run here",
                 name=name,
-                hint="Take it out, if everybody may do what it would have refused",
+                hint="Remove it, if everybody may do what it would have refused",
+            )
+
+
+def _check_zookeeper(config: BrokerConfig) -> None:
+    username, password = (
+        config.get_optional_str(f"floodmark.zookeeper.digest.{part}")
+        for part in ("username", "password")
+    )
+    if bool(username) != bool(password) or ":" in (username or ""):
+        raise ConfigError(
+            "ZooKeeper's digest authentication needs a name without colons and a password",
+            name="floodmark.zookeeper.digest.username",
+            hint="Set floodmark.zookeeper.digest.username and floodmark.zookeeper.digest.password",
+        )
+    has_tls = config.get_bool("zookeeper.ssl.client.enable")
+    has_certificate = has_tls and config.get_optional_str("zookeeper.ssl.keystore.location")
+    if config.get_bool("zookeeper.set.acl") and not (username or has_certificate):
+        raise ConfigError(
+            "zookeeper.set.acl asks for nodes that only the brokers may write, and ZooKeeper "
+            "cannot tell who they are; SASL with ZooKeeper is not served",
+            name="zookeeper.set.acl",
+            hint="Set floodmark.zookeeper.digest.username and password, or use TLS with "
+            "zookeeper.ssl.keystore.location",
+        )
+    for name in ("zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable"):
+        if config.get_bool(name):
+            raise ConfigError(
+                f"{name} asks for a check of revoked certificates, which is not served",
+                name=name,
+                hint="Take it out, and let certificates expire soon",
             )
 
 
@@ -93,19 +112,19 @@ def _refuse_mechanism(listener: str, mechanism: str) -> None:
         return
     raise ConfigError(
         f"listener {listener} asks for the SASL mechanism {mechanism}, which is not served"
-        + (": Kerberos needs libraries that this broker does without" * (mechanism == "GSSAPI")),
+        + (": Kerberos needs libraries that this broker lacks" * (mechanism == "GSSAPI")),
         name="sasl.enabled.mechanisms",
         hint=f"Set sasl.enabled.mechanisms to one or more of {', '.join(MECHANISMS)}",
     )
 
 
 def without_effect(config: BrokerConfig) -> list[str]:
-    """The names among the start properties that are known and do nothing yet."""
+    """The start properties that are known but have no effect yet."""
     return sorted(name for name in config.static if _is_without_effect(base_name(name)))
 
 
 def kraft_settings(config: BrokerConfig) -> list[str]:
-    """What the start properties say to a KRaft controller, which does not exist here."""
+    """The start properties for a KRaft controller, which does not exist here."""
     named = sorted(setting.name for setting in KRAFT_SETTINGS if setting.name in config.static)
     return [*named, *(f"the listener {text}" for text in config.ignored_listeners)]
 

@@ -1,7 +1,6 @@
-"""What a setting is: a name, a type, a default, bounds, and who may change it while the broker
-runs.
+"""A setting's definition: name, type, default, bounds, and who may change it at runtime.
 
-The files in `settings/` are lists of these; `broker_config.py` and `topic_config.py` give them
+The files in `settings/` are lists of these. `broker_config.py` and `topic_config.py` give them
 values.
 """
 
@@ -21,7 +20,7 @@ class Importance(Enum):
 
 
 class UpdateMode(Enum):
-    """Whether a running broker takes a new value, and for whom it can be set."""
+    """Whether a running broker accepts a new value, and at which level it can be set."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -37,7 +36,7 @@ class Setting:
     documentation: str
     validator: Validator | None = None
     update_mode: UpdateMode = UpdateMode.READ_ONLY
-    # Taken from a file but not listed by DescribeConfigs, as Kafka does with its knobs for tests.
+    # Accepted from a file but not listed by DescribeConfigs, like Kafka's internal test settings.
     is_internal: bool = False
 
     @property
@@ -50,7 +49,7 @@ class Setting:
         return self.update_mode is not UpdateMode.READ_ONLY
 
     def parse(self, text: str) -> Value:
-        """The typed value; ConfigError when it is not of the type or out of bounds."""
+        """Parses a value. Raises ConfigError if it has the wrong type or is out of bounds."""
         value = parse_value(self.name, self.type, text)
         if isinstance(self.validator, ListOf) and isinstance(value, tuple):
             value = tuple(dict.fromkeys(value))
@@ -61,7 +60,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """A broker setting that a topic setting falls back to; hours become milliseconds."""
+    """A broker setting that a topic setting falls back to. Hours become milliseconds."""
 
     name: str
     to_ms: int = 1
@@ -69,7 +68,7 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True)
 class TopicSetting(Setting):
-    """`synonyms` are in the order in which Kafka looks at them: the first that has a value wins."""
+    """`synonyms` are in Kafka's lookup order: the first with a value wins."""
 
     synonyms: tuple[Synonym, ...] = ()
 

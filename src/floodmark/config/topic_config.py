@@ -1,7 +1,7 @@
 """The settings of one topic: its own overrides over the broker's defaults.
 
-`topic_config` is called by the broker whenever a topic or a broker default changes; storage reads
-the result as a mapping. `validate_topic_overrides` is the controller's check before it accepts a
+The broker calls `topic_config` whenever a topic or a broker default changes; storage reads the
+result as a mapping. `validate_topic_overrides` is the controller's check before it accepts a
 change.
 """
 
@@ -17,7 +17,7 @@ from floodmark.config.values import Value
 
 
 class TopicConfig(Mapping[str, Value]):
-    """Effective typed values by Kafka's names; `overrides` are the topic's own texts."""
+    """Effective typed values by Kafka's names. `overrides` holds the topic's own texts."""
 
     __slots__ = ("_values", "overrides")
 
@@ -62,8 +62,8 @@ class TopicConfig(Mapping[str, Value]):
 def topic_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> TopicConfig:
     """The effective settings of a topic.
 
-    Overrides that cannot be read fall back to the default, so that a store written by a newer
-    version still opens; `validate_topic_overrides` keeps them out.
+    Unreadable overrides fall back to the default, so that a store written by a newer version still
+    opens; `validate_topic_overrides` keeps them out.
     """
     if not overrides:
         return TopicConfig(broker.topic_defaults, MappingProxyType({}))
@@ -82,9 +82,9 @@ def topic_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> TopicCon
 def validate_topic_overrides(
     overrides: Mapping[str, str], defaults: Mapping[str, Value] = MappingProxyType({})
 ) -> None:
-    """Raise ConfigError in Kafka's words for an unknown name, a bad value or values that conflict.
+    """Raises ConfigError with Kafka's wording for an unknown name, a bad value or a conflict.
 
-    `defaults` are the broker's topic defaults, against which conflicts are judged.
+    `defaults` are the broker's topic defaults, used to check for conflicts.
     """
     if not overrides:
         return

@@ -1,4 +1,4 @@
-"""Bounds of settings. Each says why a value is refused in the words of Kafka's tools."""
+"""Bounds of settings. Refusals use the wording of Kafka's tools."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from floodmark.config.values import Value, format_value
 
 class Validator(Protocol):
     def check(self, name: str, value: Value) -> None:
-        """Raise ConfigError when the parsed value is out of bounds."""
+        """Raises ConfigError if the parsed value is out of bounds."""
 
     def describe(self) -> str:
         """The allowed values in a few characters, for documentation."""
@@ -67,7 +67,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """A list, of `choices` only when there are any."""
+    """A list, restricted to `choices` if there are any."""
 
     choices: tuple[str, ...] = ()
     allow_empty: bool = True
@@ -93,7 +93,7 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class RangeOr:
-    """A range and one value outside of it that means "the codec's own default"."""
+    """A range, plus one value outside it that means "the codec's default"."""
 
     low: int
     high: int

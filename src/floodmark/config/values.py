@@ -1,7 +1,6 @@
-"""Texts of settings <-> typed values, with Java's rules, because server.properties files follow
-them.
+"""Converts between texts and typed values with Java's rules, which server.properties files follow.
 
-Used by `setting.py`. The numbers of `ValueType` are those that DescribeConfigs sends.
+Used by `setting.py`. The numbers of `ValueType` are those in DescribeConfigs.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _LIST_SEPARATOR = re.compile(r"\s*,\s*")
 
 
 def parse_value(name: str, value_type: ValueType, text: str) -> Value:
-    """Raises ConfigError with Kafka's words when `text` is not of the type."""
+    """Raises ConfigError with Kafka's wording if `text` is not of the type."""
     trimmed = text.strip()
     if value_type is ValueType.BOOLEAN:
         return _parse_boolean(name, text, trimmed)
@@ -52,7 +51,7 @@ def parse_value(name: str, value_type: ValueType, text: str) -> Value:
 
 
 def format_value(value: Value) -> str | None:
-    """The text that Kafka shows for a value: `true`, `1,2`, `1.7976931348623157E308`."""
+    """Kafka's text for a value: `true`, `1,2`, `1.7976931348623157E308`."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -71,7 +70,7 @@ def _parse_boolean(name: str, text: str, trimmed: str) -> bool:
             name,
             text,
             "Expected value to be either true or false",
-            f"Write {name}=true or {name}=false",
+            f"Use {name}=true or {name}=false",
         )
     return lowered == "true"
 
@@ -86,25 +85,25 @@ def _parse_whole_number(name: str, value_type: ValueType, text: str, trimmed: st
         name,
         text,
         f"Not a number of type {value_type.name}",
-        f"Write {name} as a whole number of at most {bits} bits, without a unit",
+        f"Set {name} to an integer of at most {bits} bits, without a unit",
     )
 
 
 def _parse_double(name: str, text: str, trimmed: str) -> float:
     try:
-        # Python takes 1_000 for a number, Java does not.
+        # Python accepts 1_000 as a number, Java does not.
         number = math.nan if "_" in trimmed else float(trimmed)
     except ValueError:
         number = math.nan
     if math.isnan(number):
         raise ConfigError.bad_value(
-            name, text, "Not a number of type DOUBLE", f"Write {name} as a number such as 0.5"
+            name, text, "Not a number of type DOUBLE", f"Set {name} to a number such as 0.5"
         )
     return number
 
 
 def _java_double(number: float) -> str:
-    """Java writes exponents as E308 where Python writes e+308."""
+    """Java writes exponents as E308, Python as e+308."""
     mantissa, _, exponent = repr(number).partition("e")
     if not exponent:
         return mantissa

@@ -258,6 +258,26 @@ _GROUPS = (
     ),
 )
 
+_QUOTA = ("resource", "user", "clientId")
+_QUOTAS = (
+    _gauge(
+        "kafka_server_quota_byte_rate",
+        "Bytes per second of a user or client id with a quota: resources Produce and Fetch.",
+        _QUOTA,
+    ),
+    _gauge(
+        "kafka_server_quota_request_time",
+        "Percent of the loop's time of a user or client id with a quota: resource Request.",
+        _QUOTA,
+    ),
+    _gauge(
+        "kafka_server_quota_throttle_time",
+        "Milliseconds, the mean of answers that told a client to wait; 0 if none did lately. The "
+        "resource ControllerMutation stands for topic changes.",
+        _QUOTA,
+    ),
+)
+
 _CLUSTER = (
     _gauge("kafka_brokers", "Live brokers."),
     _gauge(
@@ -295,6 +315,7 @@ SECTIONS: dict[str, tuple[Described, ...]] = {
     "Partitions and replicas": _REPLICAS,
     "Logs and disks": _LOGS,
     "Topics and consumer groups": _GROUPS,
+    "Quotas": _QUOTAS,
     "Cluster": _CLUSTER,
     "Process": PROCESS,
 }

@@ -11,12 +11,29 @@ from floodmark.observability.lag import LagReader
 from floodmark.observability.readings import Readings, Turns
 from floodmark.observability.sources import Sources
 from floodmark.replication.replica import Replica
+from floodmark.security.quota_entities import (
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+)
 from floodmark.vocabulary import NO_LEADER
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.errors import ErrorCode
 
 MAX_PARTITION_SERIES = 1_000
 """Partitions with series of their own, however few topics they are of: a scrape must stay short."""
+
+MAX_QUOTA_SERIES = 1_000
+"""Users and client ids with series of their own; clients choose their ids."""
+
+RESOURCES = {
+    PRODUCER_BYTE_RATE: ("Produce", "kafka_server_quota_byte_rate"),
+    CONSUMER_BYTE_RATE: ("Fetch", "kafka_server_quota_byte_rate"),
+    REQUEST_PERCENTAGE: ("Request", "kafka_server_quota_request_time"),
+    CONTROLLER_MUTATION_RATE: ("ControllerMutation", None),
+}
+"""How Kafka names them, and the metric that has the rate."""
 
 RUNNING = 3
 """Kafka's BrokerState of a broker that serves."""
@@ -29,6 +46,7 @@ async def collect(sources: Sources) -> Readings:
     _requests(sources, readings)
     _network(sources, readings)
     _controller(sources, readings)
+    _quotas(sources, readings)
     await turns.pause()
     await _partitions(sources, readings, turns)
     await _groups(sources, readings, turns)
@@ -154,6 +172,18 @@ def _is_under_replicated(replica: Replica) -> int:
         replica.core.is_leader
         and len(leadership.in_sync_replicas) < len(leadership.assigned_replicas)
     )
+
+
+def _quotas(sources: Sources, readings: Readings) -> None:
+    measured = sources.broker.quotas.measured()
+    for one in measured[:MAX_QUOTA_SERIES]:
+        resource, rate = RESOURCES[one.quota]
+        labels = (resource, one.user, one.client_id)
+        if rate is not None:
+            readings.add(rate, one.per_second, *labels)
+        readings.add("kafka_server_quota_throttle_time", one.throttle_ms, *labels)
+    if len(measured) > MAX_QUOTA_SERIES:
+        readings.add("floodmark_metrics_left_out", len(measured) - MAX_QUOTA_SERIES, "quotas")
 
 
 def _replica_manager(sources: Sources, replicas: list[Replica], readings: Readings) -> None:

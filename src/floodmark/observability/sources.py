@@ -6,7 +6,7 @@ anyway. How many records came in, for example, is how far the logs have grown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from floodmark.observability.timings import RequestTimings
@@ -48,6 +48,23 @@ class ObservedCoordination(Protocol):
     def groups_if_any(self) -> ObservedGroups | None: ...
 
 
+class MeasuredQuota(Protocol):
+    @property
+    def quota(self) -> str: ...
+    @property
+    def user(self) -> str: ...
+    @property
+    def client_id(self) -> str: ...
+    @property
+    def per_second(self) -> float: ...
+    @property
+    def throttle_ms(self) -> float: ...
+
+
+class ObservedQuotas(Protocol):
+    def measured(self) -> Sequence[MeasuredQuota]: ...
+
+
 class ObservedBroker(Protocol):
     """The parts of `broker.broker.Broker` that are looked at here."""
 
@@ -73,6 +90,8 @@ class ObservedBroker(Protocol):
     def coordination(self) -> ObservedCoordination: ...
     @property
     def fetch_sessions(self) -> FetchSessions: ...
+    @property
+    def quotas(self) -> ObservedQuotas: ...
 
 
 class Sources:

@@ -5,19 +5,32 @@ On the file that brokers of one machine share, and on ZooKeeper.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import UUID
 
 import pytest
+from kazoo.client import KazooClient
 
 from floodmark.client.admin.admin import Admin
-from floodmark.client.admin.admin_types import ConfigResource, NewTopic, ResourceType
+from floodmark.client.admin.admin_types import ConfigResource, NewTopic
+from floodmark.metadata import paths
+from floodmark.metadata.image import PartitionImage, TopicImage
 from floodmark.metadata.quota_nodes import quotas_in
 from floodmark.security.quota_entities import QuotaEntity
 from floodmark.security.resources import Operation, ResourceKind
+from floodmark.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from floodmark.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from floodmark.wire.numbers import ResourceType
+from fuzz_kit.raw_client import RawClient
 from kit.acls import acl, give, take_all
 from kit.thread_cluster import IDS, Cluster
-from kit.waiting import wait_for
+from kit.waiting import eventually, wait_for
 from kit.zookeeper import ZooKeeper
 
 
@@ -132,3 +145,65 @@ async def test_a_setting_of_one_broker_is_changed_at_that_broker_whoever_is_the_
     slots = {i: cluster.brokers[i].broker.config for i in IDS}
     wait_for(lambda: cluster.brokers[other].broker.config.get_int("num.io.threads") == 9)
     assert all(slots[i].get_int("num.io.threads") != 9 for i in IDS if i != other)
+
+
+async def test_levels_of_loggers_are_those_of_the_broker_that_is_asked(cluster: Cluster) -> None:
+    other = next(i for i in IDS if i != cluster.controller)
+    await create(cluster.brokers[1].bootstrap_servers, NewTopic("t", 1, 3))
+    level = AlterableConfig(name="floodmark.broker.broker", value=None, config_operation=1)
+    setting = AlterableConfig(name="retention.ms", value="7777")
+    resources = [
+        AlterConfigsResource(resource_type=8, resource_name=str(other), configs=[level]),
+        AlterConfigsResource(resource_type=2, resource_name="t", configs=[setting]),
+    ]
+    request = IncrementalAlterConfigsRequest(resources=resources)
+    with RawClient(cluster.brokers[other].bootstrap_servers) as client:
+        answer = await asyncio.to_thread(client.ask, request, 1)
+    told = {(one.resource_type, one.resource_name): one.error_code for one in answer.responses}
+    assert told == {(8, str(other)): 0, (2, "t"): 0}
+    await eventually(
+        lambda: cluster.image(other).config("topic", "t").get("retention.ms") == "7777"
+    )
+
+
+async def test_every_broker_tells_which_replicas_are_eligible_to_lead(cluster: Cluster) -> None:
+    topic = NewTopic("t", 1, 3, configs={"min.insync.replicas": "3"})
+    await create(cluster.brokers[1].bootstrap_servers, topic)
+    cluster.wait_until_agreed()
+    gone = next(i for i in IDS if i != cluster.controller)
+    await asyncio.to_thread(cluster.brokers[gone].stop)
+    await eventually(
+        lambda: gone not in cluster.image(cluster.controller).topics["t"].partitions[0].isr
+    )
+    for broker_id in cluster.running:
+        with RawClient(cluster.brokers[broker_id].bootstrap_servers) as client:
+            answer = await asyncio.to_thread(client.ask, DescribeTopicPartitionsRequest(), 0)
+        (partition,) = next(one for one in answer.topics if one.name == "t").partitions
+        assert partition.eligible_leader_replicas == [gone], f"broker {broker_id}"
+
+
+async def test_a_topic_that_kafkas_broker_has_made_in_zookeeper_gets_leaders(
+    zookeeper: ZooKeeper, tmp_path: Path
+) -> None:
+    connect = f"{zookeeper.hosts}/{tmp_path.name}"
+    cluster = Cluster(tmp_path, {"zookeeper.connect": connect})
+    try:
+        cluster.wait_until_agreed()
+        topic = TopicImage("__made", UUID(int=7), (PartitionImage(-1, -1, -1, (1, 2), ()),) * 2)
+        client = KazooClient(connect)
+        client.start()
+        client.create("/config/topics/__made", b'{"version":1,"config":{"retention.ms":"5"}}')
+        client.create("/brokers/topics/__made", paths.encode_topic(topic))
+        client.stop()
+        client.close()
+        wait_for(lambda: all("__made" in cluster.image(i).topics for i in IDS))
+        wait_for(
+            lambda: all(
+                partition.leader == 1 and partition.isr == (1, 2)
+                for i in IDS
+                for partition in cluster.image(i).topics["__made"].partitions
+            )
+        )
+        wait_for(lambda: all(cluster.image(i).config("topic", "__made") for i in IDS))
+    finally:
+        cluster.close()

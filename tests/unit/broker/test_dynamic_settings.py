@@ -11,18 +11,14 @@ import pytest
 
 from floodmark.broker.broker import Broker
 from floodmark.client.admin.admin import Admin
-from floodmark.client.admin.admin_types import (
-    ConfigChange,
-    ConfigOperation,
-    ConfigResource,
-    ResourceOutcome,
-)
+from floodmark.client.admin.admin_types import ConfigChange, ConfigResource, ResourceOutcome
 from floodmark.config.not_served import WITHOUT_EFFECT
 from floodmark.config.settings import BROKER_SETTINGS_BY_NAME
 from floodmark.records.batch import TimestampType
 from floodmark.records.compression import Compression
 from floodmark.replication.replica import Replica
 from floodmark.testing.broker_thread import BrokerThread
+from floodmark.wire.numbers import ConfigOperation
 from kit.waiting import wait_for
 
 Probe = Callable[[Broker], Any]
@@ -52,8 +48,8 @@ def limit(field: str) -> Probe:
 
 def cleaner(field: str) -> Probe:
     def probe(broker: Broker) -> Any:
-        assert broker._cleaner is not None
-        return getattr(broker._cleaner.settings, field)
+        assert broker.cleaning.cleaner is not None
+        return getattr(broker.cleaning.cleaner.settings, field)
 
     return probe
 
@@ -157,7 +153,7 @@ async def alter(floodmark: BrokerThread, settings: Mapping[str, str | None]) -> 
 
 def seen(floodmark: BrokerThread, table: Mapping[str, tuple[str, Probe, Any]]) -> dict[str, Any]:
     broker = floodmark.broker
-    wait_for(lambda: broker._cleaner is not None)
+    wait_for(lambda: broker.cleaning.cleaner is not None)
 
     async def probe_all() -> dict[str, Any]:
         return {name: probe(broker) for name, (_, probe, _) in table.items()}

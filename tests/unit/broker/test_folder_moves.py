@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -22,13 +22,14 @@ from kit.waiting import eventually, wait_for
 
 TOPIC = "t"
 RECORD = b"x" * 1000
+MOVES_AT_ONCE = "num.replica.alter.log.dirs.threads"
 
 
 class TwoFolders:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
         self.folders = [folder / "a", folder / "b"]
         dirs = ",".join(map(str, self.folders))
-        self.server = Broker(folder / "data", {"log.dirs": dirs}).start()
+        self.server = Broker(folder / "data", {"log.dirs": dirs, **(settings or {})}).start()
 
     @property
     def here(self) -> Path:
@@ -77,10 +78,10 @@ def two(tmp_path: Path) -> Iterator[TwoFolders]:
     two.server.close()
 
 
-async def write(two: TwoFolders, count: int, first: int = 0) -> None:
+async def write(two: TwoFolders, count: int, first: int = 0, topic: str = TOPIC) -> None:
     async with Producer(two.server.bootstrap_servers) as producer:
         for number in range(first, first + count):
-            await producer.send(TOPIC, b"%d " % number + RECORD, partition=0)
+            await producer.send(topic, b"%d " % number + RECORD, partition=0)
 
 
 async def numbers(two: TwoFolders, count: int) -> list[int]:
@@ -169,3 +170,25 @@ async def test_what_cannot_move_is_refused(two: TwoFolders, tmp_path: Path) -> N
     assert await asyncio.to_thread(two.move, tmp_path / "c") == ErrorCode.LOG_DIR_NOT_FOUND
     answer = await asyncio.to_thread(two.move, two.elsewhere, "unknown")
     assert answer == ErrorCode.REPLICA_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize(("setting", "moving"), [({}, 2), ({MOVES_AT_ONCE: "1"}, 1)])
+def test_as_many_partitions_move_at_a_time_as_the_setting_says(
+    tmp_path: Path, setting: dict[str, str], moving: int
+) -> None:
+    two = TwoFolders(tmp_path, setting)
+    try:
+        for topic in ("t", "u", "v"):
+            two.server.create_topic(topic, partitions=1)
+            asyncio.run(write(two, 50, topic=topic))
+        two.throttle(0)
+        logs = two.server.broker.logs
+        for topic in ("t", "u", "v"):
+            here = logs.get(topic, 0).directory.parent
+            target = next(folder for folder in two.folders if folder != here)
+            assert two.move(target, topic) == ErrorCode.NONE
+        wait_for(lambda: len(logs.moves.futures) == moving)
+        two.throttle(1 << 40)
+        wait_for(lambda: not logs.moves.futures and len(logs.logs()) >= 3)
+    finally:
+        two.server.close()

@@ -15,7 +15,7 @@ from floodmark.client.admin.admin import Admin
 from floodmark.client.admin.admin_types import NewTopic
 from floodmark.clock import SystemClock
 from floodmark.config import BrokerConfig
-from floodmark.controller.controller import ControllerUnavailable
+from floodmark.controller.decision import ControllerUnavailable
 from floodmark.metadata.cache import MetadataCache
 from floodmark.metadata.image import BrokerInfo, ImageChange, MetadataImage
 from floodmark.network.server import NetworkServer

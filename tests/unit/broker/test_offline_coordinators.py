@@ -56,7 +56,7 @@ def test_the_log_says_why_there_is_no_coordinator(
         for _ in range(3):
             with pytest.raises(CoordinatorError):
                 floodmark.call(make_topic(floodmark.broker))
-    told = [line for line in caplog.messages if "__consumer_offsets cannot be created" in line]
+    told = [line for line in caplog.messages if "__consumer_offsets could not be created" in line]
     assert len(told) == 2
     assert "segment.bytes" in told[0]
 

@@ -82,5 +82,5 @@ def test_a_cluster_without_a_name_for_its_brokers_does_not_start(tmp_path):
         "sasl.enabled.mechanisms": "SCRAM-SHA-256",
         "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256",
     }
-    with pytest.raises(ConfigError, match="cannot authenticate with each other"):
+    with pytest.raises(ConfigError, match="cannot authenticate to each other"):
         Broker(tmp_path / "data", settings).start()

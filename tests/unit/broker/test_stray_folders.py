@@ -6,7 +6,7 @@ from pathlib import Path
 from uuid import UUID
 
 from floodmark.records.record import Record, encode_batch
-from floodmark.replication.replica import ACKS_ALL
+from floodmark.replication.outcomes import ACKS_ALL
 from floodmark.storage.checkpoints import read_topic_id, write_topic_id
 from floodmark.storage.files import RealFiles
 from floodmark.testing.broker_thread import BrokerThread

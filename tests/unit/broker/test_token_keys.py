@@ -130,7 +130,7 @@ async def test_a_client_gets_its_token_from_an_endpoint_or_a_file(secure, tmp_pa
         sasl_oauthbearer_token_endpoint_url=endpoint,
         sasl_jaas_config=credentials("my-secret"),
     )
-    with pytest.raises(AuthenticationError, match="there is no token") as caught:
+    with pytest.raises(AuthenticationError, match="could not get a token") as caught:
         await enter(
             secure,
             sasl_oauthbearer_token_endpoint_url=endpoint,

@@ -11,7 +11,6 @@ from floodmark.config import (
     TOPIC_SETTINGS_BY_NAME,
     BrokerConfig,
     ConfigError,
-    ConfigSource,
     describe_broker,
     describe_cluster_default,
     describe_group,
@@ -23,6 +22,7 @@ from floodmark.config import (
     validate_topic_overrides,
 )
 from floodmark.config.values import ValueType, format_value, parse_value
+from floodmark.wire.numbers import ConfigSource
 
 
 def entry(entries, name):

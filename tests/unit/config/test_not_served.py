@@ -35,11 +35,24 @@ from floodmark.config.not_served import WITHOUT_EFFECT, refuse_open_doors, witho
         ),
         (
             {"authorizer.class.name": "org.example.Authorizer"},
-            "a Java class that cannot be asked here",
+            "a Java class that cannot run here",
         ),
-        ({"zookeeper.set.acl": "true"}, "only this broker's user may write"),
-        ({"zookeeper.ssl.client.enable": "true"}, "TLS to ZooKeeper"),
-        ({"create.topic.policy.class.name": "org.example.Policy"}, "a policy in Java"),
+        ({"zookeeper.set.acl": "true"}, "only the brokers may write"),
+        (
+            {"zookeeper.set.acl": "true", "zookeeper.ssl.client.enable": "true"},
+            "cannot tell who they are",
+        ),
+        ({"floodmark.zookeeper.digest.username": "x"}, "a name without colons and a password"),
+        (
+            {
+                "floodmark.zookeeper.digest.username": "x:y",
+                "floodmark.zookeeper.digest.password": "z",
+            },
+            "a name without colons and a password",
+        ),
+        ({"zookeeper.ssl.crl.enable": "true"}, "revoked certificates"),
+        ({"zookeeper.ssl.ocsp.enable": "true"}, "revoked certificates"),
+        ({"create.topic.policy.class.name": "org.example.Policy"}, "a Java policy"),
     ],
 )
 def test_a_door_that_was_meant_to_be_closed_is_not_left_open(properties, why):

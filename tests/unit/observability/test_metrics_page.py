@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from floodmark.client.admin.admin import Admin
 from floodmark.observability.catalog import CATALOG
+from floodmark.security.quota_entities import QuotaEntity
 from floodmark.testing.broker_thread import BrokerThread
 from fuzz_kit.raw_client import RawClient
 from kit.plain_requests import commit, fetch_request, produce, produce_request
@@ -46,7 +48,10 @@ def test_a_page_without_its_marks_is_refused(tool: ModuleType) -> None:
 
 
 async def use(floodmark: BrokerThread) -> None:
-    """All that makes a series appear: records, a fetch, an error, a group."""
+    """All that makes a series appear: a quota, records, a fetch, an error, a group."""
+    async with Admin(floodmark.bootstrap_servers) as admin:
+        quotas = {"producer_byte_rate": 1e9, "request_percentage": 1e9}
+        await admin.alter_client_quotas(QuotaEntity(user="ANONYMOUS"), quotas)
     topic = floodmark.create_topic("t")
     produce(floodmark, topic, 3)
     with RawClient(floodmark.bootstrap_servers) as client:

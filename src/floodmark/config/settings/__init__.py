@@ -1,5 +1,6 @@
-"""All settings by name, put together from the files of their areas. Read by config/ itself and by
-docs.
+"""All settings by name, collected from the files of their areas.
+
+Read by config/ itself and by docs.
 """
 
 from __future__ import annotations

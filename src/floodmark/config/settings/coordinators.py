@@ -17,7 +17,7 @@ GROUP_SETTINGS = (
         LIST,
         ("classic", "consumer"),
         MEDIUM,
-        "The group protocols that are served.",
+        "The supported group protocols.",
         ListOf(("consumer", "classic")),
     ),
     Setting(
@@ -25,7 +25,7 @@ GROUP_SETTINGS = (
         INT,
         -1,
         MEDIUM,
-        "How long the coordinator collects changes before it writes them; -1 writes what is there.",
+        "How long the coordinator collects changes before it writes them; -1 writes them at once.",
         at_least(-1),
     ),
     Setting(
@@ -50,7 +50,7 @@ GROUP_SETTINGS = (
         INT,
         5242880,
         HIGH,
-        "How many bytes at a time are read when groups are loaded from the offsets topic.",
+        "How many bytes to read at a time when loading groups from the offsets topic.",
         at_least(1),
     ),
     Setting(
@@ -83,14 +83,14 @@ GROUP_SETTINGS = (
         INT,
         0,
         HIGH,
-        "The compression of what the group coordinator writes, by Kafka's number; 0 for none.",
+        "The compression of the group coordinator's records, by Kafka's number; 0 for none.",
     ),
     Setting(
         "offset.metadata.max.bytes",
         INT,
         4096,
         HIGH,
-        "The longest text that a commit may carry.",
+        "The maximum length of a commit's metadata.",
     ),
     Setting(
         "offsets.retention.minutes",
@@ -106,7 +106,7 @@ GROUP_SETTINGS = (
         LONG,
         600000,
         HIGH,
-        "How often the coordinator looks for offsets that have expired.",
+        "How often the coordinator checks for expired offsets.",
         at_least(1),
     ),
     Setting(
@@ -114,14 +114,14 @@ GROUP_SETTINGS = (
         INT,
         6000,
         MEDIUM,
-        "The shortest session timeout that a member may ask for.",
+        "The minimum session timeout that a member may request.",
     ),
     Setting(
         "group.max.session.timeout.ms",
         INT,
         1800000,
         MEDIUM,
-        "The longest session timeout that a member may ask for.",
+        "The maximum session timeout that a member may request.",
     ),
     Setting(
         "group.initial.rebalance.delay.ms",
@@ -130,13 +130,20 @@ GROUP_SETTINGS = (
         MEDIUM,
         "How long a new group waits for further members before its first rebalance.",
     ),
-    Setting("group.max.size", INT, INT_MAX, MEDIUM, "The most members of a group.", at_least(1)),
+    Setting(
+        "group.max.size",
+        INT,
+        INT_MAX,
+        MEDIUM,
+        "The maximum number of members in a group.",
+        at_least(1),
+    ),
     Setting(
         "group.consumer.session.timeout.ms",
         INT,
         45000,
         MEDIUM,
-        "After how long a silent member of the consumer protocol is expelled.",
+        "How long a member of the consumer protocol may be silent before it is expelled.",
         at_least(1),
     ),
     Setting(
@@ -144,7 +151,7 @@ GROUP_SETTINGS = (
         INT,
         45000,
         MEDIUM,
-        "The shortest session timeout that a consumer group may be given.",
+        "The minimum session timeout of a consumer group.",
         at_least(1),
     ),
     Setting(
@@ -152,7 +159,7 @@ GROUP_SETTINGS = (
         INT,
         60000,
         MEDIUM,
-        "The longest session timeout that a consumer group may be given.",
+        "The maximum session timeout of a consumer group.",
         at_least(1),
     ),
     Setting(
@@ -160,7 +167,7 @@ GROUP_SETTINGS = (
         INT,
         5000,
         MEDIUM,
-        "How often members of the consumer protocol are told to send heartbeats.",
+        "How often members of the consumer protocol should send heartbeats.",
         at_least(1),
     ),
     Setting(
@@ -168,7 +175,7 @@ GROUP_SETTINGS = (
         INT,
         5000,
         MEDIUM,
-        "The shortest heartbeat interval that a consumer group may be given.",
+        "The minimum heartbeat interval of a consumer group.",
         at_least(1),
     ),
     Setting(
@@ -176,7 +183,7 @@ GROUP_SETTINGS = (
         INT,
         15000,
         MEDIUM,
-        "The longest heartbeat interval that a consumer group may be given.",
+        "The maximum heartbeat interval of a consumer group.",
         at_least(1),
     ),
     Setting(
@@ -184,7 +191,7 @@ GROUP_SETTINGS = (
         INT,
         INT_MAX,
         MEDIUM,
-        "The most members of a group of the consumer protocol.",
+        "The maximum number of members in a group of the consumer protocol.",
         at_least(1),
     ),
     Setting(
@@ -209,7 +216,7 @@ GROUP_SETTINGS = (
         INT,
         1000,
         MEDIUM,
-        "The shortest time between two assignments of a consumer group.",
+        "The minimum time between two assignments of a consumer group.",
         at_least(0),
         CLUSTER_WIDE,
     ),
@@ -218,7 +225,7 @@ GROUP_SETTINGS = (
         INT,
         0,
         MEDIUM,
-        "The shortest assignment interval that a consumer group may be given.",
+        "The minimum assignment interval of a consumer group.",
         at_least(0),
     ),
     Setting(
@@ -226,7 +233,7 @@ GROUP_SETTINGS = (
         INT,
         15000,
         MEDIUM,
-        "The longest assignment interval that a consumer group may be given.",
+        "The maximum assignment interval of a consumer group.",
         at_least(0),
     ),
     Setting(
@@ -280,7 +287,7 @@ TRANSACTION_SETTINGS = (
         INT,
         5242880,
         HIGH,
-        "How many bytes at a time are read when transactions are loaded from their topic.",
+        "How many bytes to read at a time when loading transactions from their topic.",
         at_least(1),
     ),
     Setting(
@@ -288,7 +295,7 @@ TRANSACTION_SETTINGS = (
         INT,
         604800000,
         HIGH,
-        "After how long without use a transactional id is forgotten.",
+        "How long a transactional id may be unused before it expires.",
         at_least(1),
     ),
     Setting(
@@ -296,7 +303,7 @@ TRANSACTION_SETTINGS = (
         INT,
         900000,
         HIGH,
-        "The longest transaction timeout that a producer may ask for.",
+        "The maximum transaction timeout that a producer may request.",
         at_least(1),
     ),
     Setting(
@@ -304,7 +311,7 @@ TRANSACTION_SETTINGS = (
         INT,
         10000,
         LOW,
-        "How often transactions that have run out of time are aborted.",
+        "How often to abort transactions that have timed out.",
         at_least(1),
     ),
     Setting(
@@ -312,7 +319,7 @@ TRANSACTION_SETTINGS = (
         INT,
         3600000,
         LOW,
-        "How often transactional ids that have expired are removed.",
+        "How often to remove expired transactional ids.",
         at_least(1),
     ),
     Setting(
@@ -320,8 +327,8 @@ TRANSACTION_SETTINGS = (
         BOOLEAN,
         True,
         LOW,
-        "Whether a partition asks the coordinator if it belongs to a transaction before it takes "
-        "its records.",
+        "Whether a partition asks the coordinator if it belongs to a transaction before it "
+        "accepts its records.",
         None,
         CLUSTER_WIDE,
     ),
@@ -337,7 +344,7 @@ TRANSACTION_SETTINGS = (
         INT,
         86400000,
         LOW,
-        "After how long without records a partition forgets a producer and its sequence numbers.",
+        "How long a producer may be idle before a partition forgets it and its sequence numbers.",
         at_least(1),
         CLUSTER_WIDE,
     ),
@@ -346,7 +353,7 @@ TRANSACTION_SETTINGS = (
         INT,
         600000,
         LOW,
-        "How often partitions look for producers to forget.",
+        "How often partitions check for expired producers.",
         at_least(1),
         is_internal=True,
     ),
@@ -355,7 +362,7 @@ TRANSACTION_SETTINGS = (
         INT,
         20,
         HIGH,
-        "How long the broker waits before it tries again to add a partition to a transaction.",
+        "How long the broker waits before it retries adding a partition to a transaction.",
         at_least(1),
     ),
     Setting(
@@ -363,7 +370,7 @@ TRANSACTION_SETTINGS = (
         INT,
         100,
         HIGH,
-        "How long the broker tries to add a partition to a transaction before the producer must.",
+        "How long the broker retries adding a partition to a transaction before the producer must.",
         at_least(0),
     ),
 )

@@ -1,5 +1,7 @@
-"""Settings of Kafka's KRaft mode. This broker is its own controller and reads them for one reason:
-to start with the server.properties of Apache Kafka 4 as it is.
+"""Settings of Kafka's KRaft mode.
+
+This broker is its own controller and reads them only to start with an unchanged server.properties
+of Apache Kafka 4.
 """
 
 from __future__ import annotations
@@ -31,13 +33,13 @@ KRAFT_SETTINGS = (
         LIST,
         (),
         HIGH,
-        "Where a KRaft controller is found. It is not asked.",
+        "The addresses of the KRaft controllers. They are not used.",
     ),
     Setting(
         "controller.quorum.voters",
         LIST,
         (),
         HIGH,
-        "The KRaft controllers as id@host:port. They are not asked.",
+        "The KRaft controllers as id@host:port. They are not used.",
     ),
 )

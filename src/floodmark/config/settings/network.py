@@ -1,6 +1,4 @@
-"""Settings of the sockets: listeners, limits, queues. Read by network/ and by
-`config/listeners.py`.
-"""
+"""Socket settings: listeners, limits, queues. Read by network/ and `config/listeners.py`."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from floodmark.config.values import INT_MAX, ValueType
 INT, LONG, STRING, LIST = ValueType.INT, ValueType.LONG, ValueType.STRING, ValueType.LIST
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-# Apache Kafka listens on all addresses; we do so only when told, because there is no
+# Apache Kafka listens on all addresses. We do so only on request, because there is no
 # authentication by default.
 DEFAULT_LISTENERS = ("PLAINTEXT://127.0.0.1:9092",)
 
@@ -29,7 +27,7 @@ NETWORK_SETTINGS = (
         LIST,
         None,
         HIGH,
-        "The addresses told to clients, where they differ from `listeners`, one for each listener "
+        "The addresses given to clients, if they differ from `listeners`, one for each listener "
         "name.",
     ),
     Setting(
@@ -37,14 +35,14 @@ NETWORK_SETTINGS = (
         STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         LOW,
-        "Which security protocol each listener name speaks, as NAME:PROTOCOL pairs.",
+        "The security protocol of each listener name, as NAME:PROTOCOL pairs.",
     ),
     Setting(
         "inter.broker.listener.name",
         STRING,
         None,
         MEDIUM,
-        "The listener that brokers use among themselves; by default the one named like "
+        "The listener for connections between brokers; by default the one named like "
         "security.inter.broker.protocol.",
     ),
     Setting(
@@ -60,7 +58,7 @@ NETWORK_SETTINGS = (
         INT,
         3,
         HIGH,
-        "Among how many processors the connections of a listener are shared out.",
+        "How many processors share the connections of a listener.",
         at_least(1),
         CLUSTER_WIDE,
     ),
@@ -84,7 +82,7 @@ NETWORK_SETTINGS = (
         INT,
         104857600,
         HIGH,
-        "The largest request; a connection that announces a larger one is closed.",
+        "The maximum request size; a connection that announces a larger one is closed.",
         at_least(1),
     ),
     Setting(
@@ -114,7 +112,7 @@ NETWORK_SETTINGS = (
         INT,
         INT_MAX,
         MEDIUM,
-        "The most connections at a time, over all clients.",
+        "The maximum number of connections, over all clients.",
         at_least(0),
         CLUSTER_WIDE,
     ),
@@ -123,7 +121,7 @@ NETWORK_SETTINGS = (
         INT,
         INT_MAX,
         MEDIUM,
-        "The most connections at a time from one address; 0 only together with overrides.",
+        "The maximum number of connections from one address; 0 only together with overrides.",
         at_least(0),
         CLUSTER_WIDE,
     ),
@@ -132,7 +130,7 @@ NETWORK_SETTINGS = (
         STRING,
         "",
         MEDIUM,
-        "Limits for single addresses or host names, as host:limit pairs.",
+        "Limits for individual addresses or host names, as host:limit pairs.",
         None,
         CLUSTER_WIDE,
     ),
@@ -141,7 +139,7 @@ NETWORK_SETTINGS = (
         INT,
         INT_MAX,
         MEDIUM,
-        "How many new connections a second are accepted.",
+        "The maximum number of new connections per second.",
         at_least(0),
         CLUSTER_WIDE,
     ),
@@ -150,14 +148,14 @@ NETWORK_SETTINGS = (
         LONG,
         600000,
         MEDIUM,
-        "A connection on which nothing moved for this long is closed.",
+        "How long a connection may be idle before it is closed.",
     ),
     Setting(
         "connection.failed.authentication.delay.ms",
         INT,
         100,
         LOW,
-        "How long a connection whose authentication failed is kept before it is closed.",
+        "How long to delay closing a connection after failed authentication.",
         at_least(0),
     ),
     Setting(
@@ -172,6 +170,6 @@ NETWORK_SETTINGS = (
         LONG,
         30000,
         MEDIUM,
-        "The longest that an attempt to connect to another broker may take.",
+        "The maximum time for an attempt to connect to another broker.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Settings of replication, leader election and the controller's part in them."""
+"""Settings of replication, leader election and the controller."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ REPLICATION_SETTINGS = (
         INT,
         1,
         MEDIUM,
-        "The number of replicas of a topic whose creator does not say.",
+        "The default number of replicas of a topic.",
     ),
     Setting(
         "min.insync.replicas",
         INT,
         1,
         HIGH,
-        "How many replicas must be in sync for a write with acks=all to be taken.",
+        "How many replicas must be in sync for a write with acks=all to be accepted.",
         at_least(1),
         CLUSTER_WIDE,
     ),
@@ -31,8 +31,8 @@ REPLICATION_SETTINGS = (
         BOOLEAN,
         False,
         HIGH,
-        "Whether a replica that is not in sync may become leader when no other is left. Records "
-        "are then lost.",
+        "Whether an out-of-sync replica may become leader when no other is left. Records are "
+        "then lost.",
         None,
         CLUSTER_WIDE,
     ),
@@ -48,7 +48,7 @@ REPLICATION_SETTINGS = (
         INT,
         30000,
         HIGH,
-        "How long a follower waits for its leader's answer; at least replica.fetch.wait.max.ms.",
+        "How long a follower waits for its leader's response; at least replica.fetch.wait.max.ms.",
     ),
     Setting(
         "replica.socket.receive.buffer.bytes",
@@ -77,7 +77,7 @@ REPLICATION_SETTINGS = (
         INT,
         1000,
         MEDIUM,
-        "How long a follower leaves a partition alone after an error.",
+        "How long a follower pauses a partition after an error.",
         at_least(0),
     ),
     Setting(
@@ -85,7 +85,7 @@ REPLICATION_SETTINGS = (
         INT,
         1,
         HIGH,
-        "How many bytes a follower wants at least before its fetch is answered early.",
+        "The minimum number of bytes that ends the wait of a follower's fetch.",
     ),
     Setting(
         "replica.fetch.response.max.bytes",
@@ -116,45 +116,44 @@ REPLICATION_SETTINGS = (
         STRING,
         None,
         MEDIUM,
-        "How the replica that a consumer should read from is chosen. The name of Kafka's "
-        "rack-aware selector lets consumers read from a replica in their own rack; not set, "
-        "everybody reads from the leader.",
+        "How consumers choose a replica to read from. With the name of Kafka's rack-aware "
+        "selector, they may read from a replica in their own rack. By default everybody reads "
+        "from the leader.",
     ),
     Setting(
         "fetch.purgatory.purge.interval.requests",
         INT,
         1000,
         MEDIUM,
-        "After how many finished fetches the list of waiting ones is swept.",
+        "How many completed fetches trigger a purge of the waiting list.",
     ),
     Setting(
         "producer.purgatory.purge.interval.requests",
         INT,
         1000,
         MEDIUM,
-        "After how many finished produces the list of waiting ones is swept.",
+        "How many completed produces trigger a purge of the waiting list.",
     ),
     Setting(
         "delete.records.purgatory.purge.interval.requests",
         INT,
         1,
         MEDIUM,
-        "After how many finished DeleteRecords the list of waiting ones is swept.",
+        "How many completed DeleteRecords trigger a purge of the waiting list.",
     ),
     Setting(
         "auto.leader.rebalance.enable",
         BOOLEAN,
         True,
         HIGH,
-        "Whether the controller gives leadership back to preferred replicas by itself.",
+        "Whether the controller returns leadership to preferred replicas automatically.",
     ),
     Setting(
         "leader.imbalance.check.interval.seconds",
         LONG,
         300,
         HIGH,
-        "How often the controller looks whether leaders have drifted from their preferred "
-        "replicas.",
+        "How often the controller checks whether partitions are led by their preferred replicas.",
         at_least(1),
     ),
     Setting(
@@ -162,23 +161,23 @@ REPLICATION_SETTINGS = (
         INT,
         10,
         HIGH,
-        "The share of misplaced leaders of a broker, in percent, above which the controller moves "
-        "them.",
+        "The percentage of a broker's partitions led by others above which the controller moves "
+        "them back.",
     ),
     Setting(
         "controller.socket.timeout.ms",
         INT,
         30000,
         MEDIUM,
-        "How long the controller waits for a broker's answer.",
+        "How long the controller waits for a broker's response.",
     ),
     Setting(
         "controlled.shutdown.max.retries",
         INT,
         3,
         MEDIUM,
-        "How often a stopping broker asks the controller to take its leaderships before it stops "
-        "anyway.",
+        "How often a stopping broker asks the controller to take over its partitions before it "
+        "stops anyway.",
     ),
     Setting(
         "controlled.shutdown.retry.backoff.ms",
@@ -192,7 +191,7 @@ REPLICATION_SETTINGS = (
         LONG,
         LONG_MAX,
         MEDIUM,
-        "Bytes a second that this broker sends to the followers of throttled replicas.",
+        "Bytes per second that this broker sends to the followers of throttled replicas.",
         at_least(0),
         CLUSTER_WIDE,
     ),
@@ -201,7 +200,7 @@ REPLICATION_SETTINGS = (
         LONG,
         LONG_MAX,
         MEDIUM,
-        "Bytes a second that this broker fetches for throttled replicas.",
+        "Bytes per second that this broker fetches for throttled replicas.",
         at_least(0),
         CLUSTER_WIDE,
     ),
@@ -210,7 +209,7 @@ REPLICATION_SETTINGS = (
         LONG,
         LONG_MAX,
         MEDIUM,
-        "Bytes a second that are copied when replicas move between log folders.",
+        "Bytes per second that are copied when replicas move between log folders.",
         at_least(0),
         CLUSTER_WIDE,
     ),

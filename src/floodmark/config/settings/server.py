@@ -1,6 +1,6 @@
-"""Settings of the broker as a whole: identity, threads, topics that appear by themselves, metrics.
+"""Settings of the broker as a whole: identity, threads, automatic topics, metrics.
 
-Names, types, defaults and bounds are those of Apache Kafka 4.3; the descriptions are ours.
+Names, types, defaults and bounds are those of Apache Kafka 4.3. The descriptions are our own.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ SERVER_SETTINGS = (
         INT,
         DEFAULT_NODE_ID,
         HIGH,
-        "The number of this broker, unique in its cluster. When it is not set, the number found "
-        "in the data folder is used.",
+        "The id of this broker, unique in its cluster. When it is not set, the id in the data "
+        "folder is used.",
         at_least(0),
     ),
     Setting(
@@ -37,15 +37,15 @@ SERVER_SETTINGS = (
         STRING,
         None,
         MEDIUM,
-        "The rack or zone this broker stands in; replicas of a partition are spread over racks.",
+        "The rack or zone of this broker; replicas of a partition are spread over racks.",
     ),
     Setting(
         "num.io.threads",
         INT,
         8,
         HIGH,
-        "How many requests are worked on at a time. A request that waits for data or replicas "
-        "does not count.",
+        "How many requests to process at a time. A request that waits for data or replicas does "
+        "not count.",
         at_least(1),
         CLUSTER_WIDE,
     ),
@@ -54,7 +54,7 @@ SERVER_SETTINGS = (
         INT,
         10,
         HIGH,
-        "Upper bound of the threads for slow work in the background, such as deleting files.",
+        "The maximum number of threads for slow background work, such as deleting files.",
         at_least(1),
         CLUSTER_WIDE,
     ),
@@ -64,21 +64,22 @@ SERVER_SETTINGS = (
         None,
         HIGH,
         "How many replicas move between log folders at a time; one per log folder when not set.",
+        at_least(1),
     ),
     Setting(
         "request.timeout.ms",
         INT,
         30000,
         HIGH,
-        "How long this broker waits for the answer to a request that it sent to another broker.",
+        "How long this broker waits for the response to a request it sent to another broker.",
     ),
     Setting(
         "message.max.bytes",
         INT,
         1048588,
         HIGH,
-        "The largest record batch that is accepted, as it arrives (compressed). A topic may set "
-        "its own limit as max.message.bytes.",
+        "The maximum size of a record batch, as it arrives (compressed). A topic may set its own "
+        "limit as max.message.bytes.",
         at_least(0),
         CLUSTER_WIDE,
     ),
@@ -87,7 +88,7 @@ SERVER_SETTINGS = (
         BOOLEAN,
         True,
         HIGH,
-        "Whether asking for the metadata of a missing topic creates it.",
+        "Whether requesting metadata of a missing topic creates it.",
     ),
     Setting(
         "delete.topic.enable",
@@ -101,7 +102,7 @@ SERVER_SETTINGS = (
         INT,
         1,
         MEDIUM,
-        "The number of partitions of a topic whose creator does not say.",
+        "The default number of partitions of a topic.",
         at_least(1),
     ),
     Setting(
@@ -109,7 +110,7 @@ SERVER_SETTINGS = (
         STRING,
         "producer",
         HIGH,
-        "The compression in which batches are stored; `producer` keeps what the producer chose.",
+        "The compression of stored batches; `producer` keeps the producer's choice.",
         OneOf(COMPRESSION_TYPES),
         CLUSTER_WIDE,
     ),
@@ -154,7 +155,7 @@ SERVER_SETTINGS = (
         INT,
         57671680,
         MEDIUM,
-        "The most bytes that one fetch answer carries, whatever the consumer asks for.",
+        "The maximum size of a fetch response, whatever the consumer asks for.",
         at_least(1024),
     ),
     Setting(
@@ -162,7 +163,7 @@ SERVER_SETTINGS = (
         INT,
         2000,
         MEDIUM,
-        "The most partitions that one DescribeTopicPartitions answer lists.",
+        "The maximum number of partitions in a DescribeTopicPartitions response.",
         at_least(1),
     ),
     Setting(
@@ -170,14 +171,14 @@ SERVER_SETTINGS = (
         BOOLEAN,
         True,
         MEDIUM,
-        "Whether a stopping broker first hands its leaderships over.",
+        "Whether a stopping broker first hands over its partitions.",
     ),
     Setting(
         "telemetry.max.bytes",
         INT,
         1048576,
         LOW,
-        "The largest metrics report accepted from a client.",
+        "The maximum size of a metrics report from a client.",
         at_least(1),
     ),
     Setting(
@@ -208,16 +209,16 @@ SERVER_SETTINGS = (
         BOOLEAN,
         False,
         MEDIUM,
-        "Walk the records of every produced batch as Apache Kafka does. Off by default: the "
-        "header and the checksum of a batch are always checked, its records only where a rule "
-        "needs them.",
+        "Check the records of every produced batch, as Apache Kafka does. Off by default: a "
+        "batch's header and checksum are always checked, its records only where a rule needs "
+        "it.",
     ),
     Setting(
         "floodmark.metrics.max.topics",
         INT,
         200,
         LOW,
-        "How many topics get series of their own at /metrics; all others are summed up as one.",
+        "How many topics get their own series at /metrics; the others are summed into one.",
         at_least(0),
     ),
     Setting(
@@ -225,7 +226,7 @@ SERVER_SETTINGS = (
         INT,
         200,
         LOW,
-        "How many consumer groups get series of their own at /metrics; the others are counted.",
+        "How many consumer groups get their own series at /metrics; the others are only counted.",
         at_least(0),
     ),
     Setting(
@@ -233,17 +234,17 @@ SERVER_SETTINGS = (
         STRING,
         "",
         MEDIUM,
-        "The folder in which several brokers on one machine keep the metadata of their cluster. "
-        "Empty for a broker that is a cluster by itself.",
+        "The folder in which several brokers on one machine keep their cluster's metadata. Empty "
+        "for a single broker.",
     ),
     Setting(
         "floodmark.request.max.entries",
         INT,
         20_000,
         LOW,
-        "How many topics, partitions, groups and the like one request may name; two plain numbers "
-        "count as one. Everybody waits while a request is worked on, ten milliseconds per thousand "
-        "in the worst case.",
+        "How many topics, partitions, groups and similar items one request may name; two plain "
+        "numbers count as one. A request blocks all others while it is processed, for up to ten "
+        "milliseconds per thousand items.",
         at_least(1),
     ),
 )

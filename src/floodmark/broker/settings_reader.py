@@ -1,0 +1,90 @@
+"""Settings, features, ACLs, tokens and who is the controller, as the store has them now.
+
+Used by cluster_membership.py for a broker that is not the controller. On ZooKeeper, where every
+node is a request, only those settings are read that a notice below `/config/changes` names, and
+those of new topics; all of them at first, and when notices may have been missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from floodmark.metadata import acl_nodes, paths, token_nodes
+from floodmark.metadata.image import ConfigResource, MetadataImage
+from floodmark.metadata.loader import load_acls, load_settings, load_state, load_tokens
+from floodmark.metadata.store import Store
+
+_FOLDERS = (paths.CONFIG_CHANGES, *acl_nodes.CHANGE_FOLDERS, token_nodes.CHANGES)
+_Notices = Mapping[str, list[str]]
+
+
+class SettingsReader:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        # The last notice in each folder; None before everything was read.
+        self._seen: Mapping[str, str] | None = None
+
+    def forget(self) -> None:
+        """The session was lost: anything may have changed since."""
+        self._seen = None
+
+    async def read(self, known: MetadataImage, new_topics: Collection[str]) -> MetadataImage:
+        """The image but for brokers and topics; `known` is what it was, with all topics."""
+        if self._store.watches_below:
+            return await load_settings(self._store)
+        # First: what changes while the rest is read, is read again the next time.
+        notices = {folder: await self._store.children(folder) for folder in _FOLDERS}
+        changed = None if self._seen is None else await self._changed(self._seen, notices)
+        if changed is None:
+            image = await load_settings(self._store)
+        else:
+            topics = {ConfigResource("topic", name) for name in new_topics}
+            image = await self._updated(known, changed | topics, notices)
+        self._seen = {folder: names[-1] if names else "" for folder, names in notices.items()}
+        return image
+
+    async def _changed(
+        self, seen: Mapping[str, str], notices: _Notices
+    ) -> set[ConfigResource] | None:
+        """Whose settings the new notices name; None when that is not certain."""
+        if any(_may_be_missing(seen[folder], names) for folder, names in notices.items()):
+            return None
+        changed: set[ConfigResource] = set()
+        for name in _new(seen, notices, paths.CONFIG_CHANGES):
+            node = await self._store.get(f"{paths.CONFIG_CHANGES}/{name}")
+            resource = None if node is None else paths.decode_config_change(node.data)
+            if resource is None:
+                return None
+            changed.add(resource)
+        return changed
+
+    async def _updated(
+        self, known: MetadataImage, changed: Collection[ConfigResource], notices: _Notices
+    ) -> MetadataImage:
+        configs = {
+            resource: settings
+            for resource, settings in known.configs.items()
+            if resource not in changed
+            and (resource.kind != "topic" or resource.name in known.topics)
+        }
+        for resource in changed:
+            node = await self._store.get(paths.config_path(resource))
+            if node is not None:
+                configs[resource] = paths.decode_config(node.data)
+        seen = self._seen or {}
+        has_new_acls = any(_new(seen, notices, folder) for folder in acl_nodes.CHANGE_FOLDERS)
+        acls = await load_acls(self._store) if has_new_acls else known.acls
+        has_new_tokens = _new(seen, notices, token_nodes.CHANGES)
+        tokens = await load_tokens(self._store) if has_new_tokens else known.tokens
+        state = await load_state(self._store)
+        return replace(state, configs=configs, acls=acls, tokens=tokens)
+
+
+def _may_be_missing(seen: str, names: list[str]) -> bool:
+    """Old notices are removed. As long as the last one that was read is there, the new ones are."""
+    return seen not in names if seen else len(names) >= paths.NOTICES_KEPT
+
+
+def _new(seen: Mapping[str, str], notices: _Notices, folder: str) -> list[str]:
+    return [name for name in notices[folder] if name > seen.get(folder, "")]
