@@ -1,4 +1,4 @@
-"""What is there and what is missing in a cluster, counted from one view of it. PURE.
+"""Summarises a cluster's health from one snapshot of its metadata. PURE.
 
 Used by `floodmark cluster status` and `floodmark broker list`.
 """
@@ -18,7 +18,7 @@ def is_under_replicated(partition: PartitionView) -> bool:
 
 
 def broker_rows(cluster: ClusterDescription, topics: Iterable[TopicView]) -> list[dict[str, Any]]:
-    """Of each broker that runs: what it leads and holds, and where it is behind."""
+    """One row per running broker: partitions led, replicas held, replicas out of sync."""
     partitions = [one for _, one in _partitions(topics)]
     return [
         {
@@ -42,7 +42,7 @@ def summary(
     topics: Iterable[TopicView],
     moves: Mapping[TopicPartition, PartitionReassignment],
 ) -> dict[str, Any]:
-    """`missing_brokers` hold replicas and do not run."""
+    """`missing_brokers` lists brokers that hold replicas but are not running."""
     topics = list(topics)
     partitions = dict(_partitions(topics))
     running = {broker.node_id for broker in cluster.brokers}

@@ -1,5 +1,6 @@
-"""The `--property NAME=VALUE` of Kafka's console producer and consumer: how lines are read and how
-records are written. Used by `produce` and `consume`.
+"""The `--property NAME=VALUE` options of Kafka's console producer and consumer.
+
+They define how `produce` parses lines and how `consume` formats records.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _OF_RECORDS = {
 
 @dataclass(frozen=True, slots=True)
 class ConsoleReader:
-    """Turns a line into a record: headers, key and value, each with the mark that ends it."""
+    """Turns a line into a record by splitting off headers and key at their separators."""
 
     key_separator: bytes | None
     headers_delimiter: bytes | None
@@ -106,8 +107,9 @@ class ConsoleReader:
 
 
 def console_formatter(texts: Iterable[str]) -> Formatter:
-    """Writes a record as Kafka's console consumer does. Of times only those that the producer set
-    are told apart from none: a record does not say whose clock it was.
+    """Formats a record as Kafka's console consumer does.
+
+    Cannot tell CreateTime from LogAppendTime: a record does not carry its timestamp type.
     """
     values = _parse(texts, _OF_RECORDS, "--formatter-property")
     null, between_headers = values["null.literal"].encode(), unescape(values["headers.separator"])
@@ -151,21 +153,21 @@ def _parse(texts: Iterable[str], known: dict[str, str], option: str) -> dict[str
             raise click.UsageError(f"'{text}' is not of the form name=value")
         if name not in known:
             raise click.UsageError(
-                f"{name} is not known to {option}: there are {', '.join(sorted(known))}"
+                f"{name} is not a known {option}; known are {', '.join(sorted(known))}"
             )
         values[name] = value
     return values
 
 
 def _refuse_equal_marks(values: dict[str, str]) -> None:
-    """Of two that are the same, one would never be found."""
+    """With two equal marks, one would never be found."""
     of_headers = ("headers.delimiter", "headers.separator", "headers.key.separator")
     pairs = list(combinations(of_headers, 2))
     if values["null.marker"]:
         pairs += [("null.marker", name) for name in ("key.separator", *of_headers)]
     for first, second in pairs:
         if values[first] == values[second]:
-            raise click.UsageError(f"{first} and {second} may not be equal")
+            raise click.UsageError(f"{first} and {second} must differ")
 
 
 def _is_true(text: str) -> bool:

@@ -1,7 +1,7 @@
-"""The demo's table, called by a real Java consumer: a Maven project in a folder of its own.
+"""Calls the demo's table from a real Java consumer, built as a temporary Maven project.
 
-Called by demo.py where Maven and a JDK are there. The first time, Maven fetches Dubbo, which may
-take longer than the demo lasts; then the demo says so and ends without it.
+Called by demo.py if Maven and a JDK are installed. On the first run Maven downloads Dubbo, which
+may take longer than the demo. The demo then reports that and finishes without it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MAVEN_SECONDS: Final = 60.0
 CALL_SECONDS: Final = 30.0
 
-# What docs/services.md tells a Java team to write.
+# The dependencies docs/services.md gives Java teams.
 _DEPENDENCIES: Final = (
     ("org.apache.dubbo", "dubbo", "3.3.6"),
     ("org.apache.curator", "curator-x-discovery", "5.1.0"),
@@ -62,7 +62,7 @@ public class Demo {{
 
 
 class NotShown(Exception):
-    """Why no Java consumer was run."""
+    """The reason the Java consumer did not run."""
 
 
 def missing_tools() -> list[str]:
@@ -70,7 +70,7 @@ def missing_tools() -> list[str]:
 
 
 def java_rows(interface: Interface, fields: list[str], url: str) -> list[list[str]]:
-    """What a Java consumer gets from `scan(null, 10)`: the fields of each row, as texts."""
+    """The rows a Java consumer gets from `scan(null, 10)`, each as a list of texts."""
     with tempfile.TemporaryDirectory(prefix="floodmark-demo-java-") as name:
         project = Path(name)
         _write_project(project, interface, fields)
@@ -109,7 +109,7 @@ def _run(command: list[str], folder: Path, seconds: float) -> str:
             command, cwd=folder, capture_output=True, text=True, timeout=seconds, check=False
         )
     except subprocess.TimeoutExpired:
-        raise NotShown(f"{command[0]} did not end within {seconds:.0f} s") from None
+        raise NotShown(f"{command[0]} did not finish within {seconds:.0f} s") from None
     if outcome.returncode != 0:
         lines = (outcome.stdout + outcome.stderr).strip().splitlines()
         raise NotShown(f"{command[0]} failed: {' '.join(lines[:2]) or outcome.returncode}")

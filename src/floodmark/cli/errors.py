@@ -1,4 +1,4 @@
-"""Errors as people see them: what happened, why, and what to do next."""
+"""Errors for people: what happened, why, and what to do next."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class CliError(click.ClickException):
-    """Ends the command with exit code 1 and these lines on stderr."""
+    """Exits the command with code 1 and prints these lines on stderr."""
 
     exit_code = 1
 
@@ -31,7 +31,7 @@ class CliError(click.ClickException):
 
 
 def fail_with(failures: Sequence[CliError]) -> None:
-    """End with all of them, if there are any: the last is raised, the others are shown first."""
+    """Fails the command if there are failures: prints all but the last, then raises it."""
     for failed in failures[:-1]:
         failed.show()
     if failures:

@@ -1,6 +1,6 @@
 """Format strings in kcat's style: `%t [%p] at %o: key %k value %s\\n`.
 
-Used by `consume` and `cat`; a format is compiled once and then called per record.
+Used by `consume` and `cat`. A format is compiled once and called per record.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FORMAT_HELP = (
 
 
 def compile_format(text: str, *, null: bytes = b"") -> Formatter:
-    """A function from a record to its bytes; `null` stands for a missing key or value."""
+    """Returns a function from a record to its bytes. `null` replaces a missing key or value."""
     parts: list[bytes | Formatter] = []
     position = 0
     while position < len(text):
@@ -51,9 +51,9 @@ def compile_format(text: str, *, null: bytes = b"") -> Formatter:
 
 
 def unescape(text: str) -> bytes:
-    """A delimiter as given on the command line: `\\t` and `\\x01` mean one byte."""
+    """Decodes a delimiter from the command line: `\\t` and `\\x01` each mean one byte."""
     if not text:
-        raise click.UsageError("an empty delimiter separates nothing: give at least one character")
+        raise click.UsageError("the delimiter must have at least one character")
     result = b""
     position = 0
     while position < len(text):
@@ -68,7 +68,7 @@ def unescape(text: str) -> bytes:
 
 
 def _escape(text: str, position: int) -> tuple[bytes, int]:
-    """The bytes of the escape behind a backslash, and how many characters it took."""
+    """Decodes the escape after a backslash. Returns its bytes and its length in characters."""
     character = text[position : position + 1]
     if character == "x":
         digits = text[position + 1 : position + 3]
@@ -76,7 +76,7 @@ def _escape(text: str, position: int) -> tuple[bytes, int]:
             return bytes.fromhex(digits), 3
         except ValueError:
             raise click.UsageError(
-                f"\\x{digits} is not a byte: two hexadecimal digits are"
+                f"\\x{digits} is not a byte: use two hexadecimal digits"
             ) from None
     if character in _ESCAPES:
         return _ESCAPES[character], 1
@@ -98,7 +98,7 @@ def _field(letter: str, null: bytes) -> bytes | Formatter:
         "h": lambda _, record: _headers(record.headers, null),
     }
     if letter not in fields:
-        raise click.UsageError(f"%{letter} is not a format field: {FORMAT_HELP}")
+        raise click.UsageError(f"%{letter} is not a format field; use {FORMAT_HELP}")
     return fields[letter]
 
 

@@ -1,6 +1,6 @@
-"""Commands whose help ends with examples, and groups that suggest a command for a mistyped one.
+"""Commands with examples in their help, and groups that suggest a command after a typo.
 
-Every command and group of `floodmark` is made of these two classes; a test runs all the examples.
+All `floodmark` commands and groups use these two classes. A test runs every example.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Command(click.Command):
         write_examples(self.examples, formatter)
 
     def get_short_help_str(self, limit: int = WHOLE_SENTENCE) -> str:
-        """Its line in the list of commands, which may wrap but not end in the middle."""
+        """The line in the command list. It may wrap, but is never cut off."""
         return super().get_short_help_str(WHOLE_SENTENCE)
 
 
@@ -49,7 +49,7 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
-# What people type for want of a better guess, and what they find it under.
+# Common guesses, mapped to the actual command.
 _MEANT = {
     "start": "up",
     "serve": "up",
@@ -73,8 +73,8 @@ _MEANT = {
 
 
 def suggestion(name: str, known: Sequence[str]) -> str:
-    """With a blank in front; empty if nothing is like it."""
-    # Not at the top: only mistakes need it.
+    """Starts with a space. Empty if no known name is similar."""
+    # Imported late: only typos need it.
     from floodmark.config.suggestions import closest
 
     meant = _MEANT.get(name.lower())
@@ -83,7 +83,7 @@ def suggestion(name: str, known: Sequence[str]) -> str:
 
 
 def write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> None:
-    """As they are: a line that was wrapped could not be pasted."""
+    """Printed without wrapping, so they can be pasted."""
     with formatter.section("Examples"):
         for line in examples:
             formatter.write(f"{'':>{formatter.current_indent}}{line}\n")

@@ -1,7 +1,7 @@
-"""The command group that imports a command's module only when it runs.
+"""A command group that imports a command's module only when the command runs.
 
-The short helps stand here beside the module names, so that `floodmark --help` imports nothing else
-and answers in well under 150 ms.
+The short help texts stand next to the module names, so `floodmark --help` imports nothing else and
+responds in well under 150 ms.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Lazy(NamedTuple):
-    """Where a command lives, as `module:attribute`, and its line in the list of commands."""
+    """A command's location, as `module:attribute`, and its line in the command list."""
 
     target: str
     short_help: str
@@ -48,7 +48,7 @@ class LazyGroup(Group):
             )
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """click's own would import every command for its line of help."""
+        """click's own version would import every command to get its help line."""
         from click.shell_completion import CompletionItem
 
         return [

@@ -1,4 +1,4 @@
-"""Records from stdin or a file, cut at a delimiter, without blocking the event loop."""
+"""Reads records from stdin or a file, split at a delimiter, without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ CHUNK_BYTES = 256 * 1024
 
 
 async def read_pieces(descriptor: int, delimiter: bytes = b"\n") -> AsyncIterator[list[bytes]]:
-    """Lists of pieces as they come; a last piece without delimiter counts, an empty one does
-    not."""
+    """Yields lists of pieces as they arrive. Keeps a last piece without delimiter unless empty."""
     rest = b""
     async for chunk in _read_chunks(descriptor):
         *pieces, rest = (rest + chunk).split(delimiter)
@@ -28,8 +27,9 @@ async def read_whole(descriptor: int) -> bytes:
 
 
 async def _read_chunks(descriptor: int) -> AsyncIterator[bytes]:
-    """Files are always readable; pipes and terminals are waited for by the loop itself, because a
-    thread that blocks in read would keep Ctrl-C from ending the command.
+    """Reads files directly, and lets the event loop wait for pipes and terminals.
+
+    A thread blocked in read would keep Ctrl-C from stopping the command.
     """
     waits = not stat.S_ISREG(os.fstat(descriptor).st_mode)
     while True:
@@ -42,7 +42,7 @@ async def _read_chunks(descriptor: int) -> AsyncIterator[bytes]:
 
 
 async def _readable(descriptor: int) -> bool:
-    """Wait for input; False when the loop cannot watch this kind of file (such as /dev/null)."""
+    """Waits for input. Returns False if the loop cannot watch this kind of file, like /dev/null."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     try:

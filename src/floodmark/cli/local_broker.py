@@ -1,6 +1,6 @@
-"""The process of a broker on this machine, found by the lock of its log folder.
+"""Finds a local broker's process through the lock on its log folder.
 
-Used by `floodmark broker stop`: Kafka's protocol has no request that ends a broker.
+Used by `floodmark broker stop`, because Kafka's protocol has no shutdown request.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ POLL_S = 0.05
 
 
 class LocalBroker:
-    """A running process that holds the lock of a folder."""
+    """A running process that holds a folder's lock."""
 
     def __init__(self, folder: Path, pid: int) -> None:
         self._folder = folder
         self.pid = pid
 
     def terminate(self) -> None:
-        """As systemd or Ctrl-C would: it hands its leaderships over and syncs its logs."""
+        """Stops it cleanly, as systemd would: it hands over leadership and syncs its logs."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGTERM)
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether it has ended in time."""
+        """Returns whether the process exited in time."""
         clock, pause = SystemClock(), threading.Event()
         deadline_ms = clock.monotonic_ms() + timeout_s * 1000
         while _lock_holder(self._folder) == self.pid:
@@ -46,7 +46,7 @@ class LocalBroker:
 def find_local_broker(
     folders: Iterable[str], cluster_id: str, broker_id: int
 ) -> LocalBroker | None:
-    """None when its folders are not here: then it runs on another machine."""
+    """Returns None if its folders are not here, so it runs on another machine."""
     for name in folders:
         folder = Path(name)
         if _owner(folder) == (cluster_id, broker_id):
@@ -57,7 +57,7 @@ def find_local_broker(
 
 
 def _owner(folder: Path) -> tuple[str, int] | None:
-    """Whose folder it is: another machine may have one of the same name."""
+    """Reads which broker owns the folder: another machine may use the same path."""
     try:
         lines = (folder / META).read_text().splitlines()
     except OSError:
@@ -68,7 +68,7 @@ def _owner(folder: Path) -> tuple[str, int] | None:
 
 
 def _lock_holder(folder: Path) -> int | None:
-    """The process that has the lock, which it has noted in the file; None when it is free."""
+    """The pid of the lock holder, read from the lock file. None if the lock is free."""
     try:
         with (folder / LOCK).open() as file:
             try:

@@ -1,7 +1,7 @@
-"""The command `floodmark`: finds the subcommand, and turns what goes wrong into an exit code.
+"""The `floodmark` command: finds the subcommand and turns errors into exit codes.
 
-Exit codes: 0 done, 1 it failed, 2 it was called wrongly, 130 interrupted. Never a traceback for
-what a user can do something about.
+Exit codes: 0 success, 1 failure, 2 usage error, 130 interrupted. Users never see a traceback for
+an error they can fix.
 """
 
 from __future__ import annotations
@@ -16,28 +16,29 @@ INTERRUPTED = 130
 
 SHORT_HELPS = {
     "up": "Run a broker.",
-    "zookeeper": "Run a real ZooKeeper, to try a cluster.",
+    "zookeeper": "Run a real ZooKeeper to try out a cluster.",
     "topic": "Create, list, describe, alter, delete topics.",
     "config": "Describe and alter settings.",
     "group": "List, describe, reset and delete groups.",
     "transaction": "List, describe and abort transactions.",
-    "cluster": "Show how a cluster does: brokers, controller, disks.",
-    "broker": "List brokers, stop one in order.",
-    "partition": "Move partitions, elect their leaders.",
+    "cluster": "Show a cluster's health, brokers and disks.",
+    "broker": "List brokers, shut one down cleanly.",
+    "partition": "Move partitions, elect leaders.",
     "acl": "List, add and remove ACLs.",
-    "quota": "Describe and alter quotas of clients.",
+    "quota": "Describe and alter client quotas.",
     "records": "Delete records up to an offset.",
     "feature": "Describe, upgrade and downgrade features.",
+    "token": "Create, renew, expire and list delegation tokens.",
     "user": "Create, list and delete SCRAM users.",
     "produce": "Send records from stdin or a file.",
     "consume": "Print the records of a topic.",
-    "cat": "Produce, consume and list with kcat's letters.",
-    "log": "Look into the files of a partition.",
-    "pipeline": "Make, check and run pipelines on Spark.",
+    "cat": "Produce, consume and list with kcat's options.",
+    "log": "Inspect a partition's files.",
+    "pipeline": "Create, check and run Spark pipelines.",
     "service": "Serve Python objects to Dubbo consumers.",
-    "demo": "See a broker and a pipeline at work.",
-    "bench": "Measure a broker with our own client.",
-    "profile": "Keep client settings under a name.",
+    "demo": "Watch a broker and a pipeline work.",
+    "bench": "Measure a broker's throughput and latency.",
+    "profile": "Store client settings under a name.",
     "completion": "Print a completion script.",
 }
 
@@ -76,10 +77,10 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
     help="Print the version.",
 )
 def cli() -> None:
-    """A Kafka that you pip install: run a broker, and work with any Kafka cluster.
+    """Kafka you can pip install: run a broker, and work with any Kafka cluster.
 
-    Commands that talk to a cluster find it by -b HOST:PORT, FLOODMARK_BOOTSTRAP_SERVER or a
-    profile; without any of them at 127.0.0.1:9092.
+    Commands connect to the cluster given by -b HOST:PORT, FLOODMARK_BOOTSTRAP_SERVER or a
+    profile. The default is 127.0.0.1:9092.
     """
 
 
@@ -88,9 +89,9 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line and give its exit code; tests call it too.
+    """Runs one command line and returns its exit code. Tests call it too.
 
-    click itself ends quietly with 1 when the reader of a pipe has gone.
+    click itself exits quietly with 1 when the reader of a pipe is gone.
     """
     try:
         result = cli.main(arguments, prog_name="floodmark", standalone_mode=False)
@@ -100,13 +101,13 @@ def run(arguments: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except OSError as error:
-        # A full disk behind stdout, for example: the system knows best what is wrong.
+        # For example a full disk behind stdout: show the system's own message.
         from floodmark.cli.errors import CliError
 
         CliError(
             "the command could not finish",
             why=str(error),
-            hint="look at the files and the disk that it reads from and writes to",
+            hint="check the files and the disk it reads from and writes to",
         ).show()
         return 1
     return result if isinstance(result, int) else 0

@@ -27,7 +27,7 @@ def _bootstrap_option(function: F) -> F:
         default=DEFAULT_BOOTSTRAP_SERVER,
         show_default=True,
         show_envvar=True,
-        help="Brokers to ask first, as host:port,host:port.",
+        help="Bootstrap servers, as host:port,host:port.",
     )(function)
 
 
@@ -38,7 +38,7 @@ def _profile_option(function: F) -> F:
         envvar="FLOODMARK_PROFILE",
         show_envvar=True,
         shell_complete=_complete_profiles,
-        help="Settings kept under a name; see `floodmark profile --help`.",
+        help="Named client settings; see `floodmark profile --help`.",
     )(function)
 
 
@@ -49,7 +49,7 @@ def _complete_profiles(_ctx: click.Context, _param: click.Parameter, begun: str)
 
 
 def bootstrap_option(function: F) -> F:
-    """Only where the cluster is: the command gets `bootstrap_server`."""
+    """Only the cluster's address: the command gets `bootstrap_server`."""
 
     @_bootstrap_option
     @_profile_option
@@ -63,12 +63,12 @@ def bootstrap_option(function: F) -> F:
 
 
 def client_options(function: F) -> F:
-    """How to reach the cluster: the command gets a `target`."""
+    """Connection options: the command gets a `target`."""
     return _client_options("--command-config")(function)
 
 
 def kcat_client_options(function: F) -> F:
-    """The same with kcat's letter for the file."""
+    """The same, with kcat's short option for the file."""
     return _client_options("--command-config", "-F")(function)
 
 
@@ -106,12 +106,12 @@ def output_option(function: F) -> F:
         "output",
         type=click.Choice([TABLE, JSON]),
         default=TABLE,
-        help="A table for people or one JSON document for machines.",
+        help="A table, or one JSON document.",
     )(short(function))
 
 
 def pairs(values: tuple[str, ...]) -> dict[str, str]:
-    """`key=value` texts of a repeated option."""
+    """Parses the `key=value` texts of a repeated option."""
     parsed: dict[str, str] = {}
     for value in values:
         name, equals, text = value.partition("=")
@@ -122,13 +122,16 @@ def pairs(values: tuple[str, ...]) -> dict[str, str]:
 
 
 def names_option(noun: str, option: str, *, separator: str | None = None) -> Callable[[F], F]:
-    """Things are named as arguments or, as with Kafka's tools, by an option: the command gets the
-    list `names`. With a separator one option may name several.
+    """Takes names as arguments or, like Kafka's tools, from an option: the command gets `names`.
+
+    With a separator, one option can hold several names.
     """
 
     def decorate(function: F) -> F:
         @click.argument("arguments", metavar=f"{noun}...", nargs=-1)
-        @click.option(option, "named", multiple=True, metavar=noun, help="The same by an option.")
+        @click.option(
+            option, "named", multiple=True, metavar=noun, help="Name, as in Kafka's tools."
+        )
         @wraps(function)
         def command(*, arguments: tuple[str, ...], named: tuple[str, ...], **rest: Any) -> Any:
             listed = [name for text in named for name in _parts(text, separator) if name]
@@ -149,7 +152,7 @@ def require(names: list[str], noun: str) -> None:
 
 
 def parse_topics(values: tuple[str, ...]) -> dict[str, list[int] | None]:
-    """`topic` for all its partitions, `topic:0,2` for some."""
+    """Parses `topic` (all partitions) and `topic:0,2` (some)."""
     topics: dict[str, list[int] | None] = {}
     for value in values:
         name, colon, indexes = value.partition(":")

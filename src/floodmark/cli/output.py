@@ -1,4 +1,4 @@
-"""What commands print: aligned tables for people, one JSON document for machines."""
+"""Prints aligned tables for people or one JSON document for machines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def print_json(document: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Columns as wide as their widest cell; numbers to the right."""
+    """Sizes columns to their widest cell and right-aligns numbers."""
     cells = [[_text(cell) for cell in row] for row in rows]
     widths = [
         max(len(column), *(len(row[i]) for row in cells)) if cells else len(column)
@@ -37,7 +37,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
 def output_columns(
     entries: Sequence[dict[str, Any]],
 ) -> tuple[list[str], list[list[object]]]:
-    """A table from documents that all have the same keys."""
+    """Builds a table from documents that share the same keys."""
     names = list(entries[0])
     return [name.upper() for name in names], [list(entry.values()) for entry in entries]
 

@@ -1,6 +1,6 @@
-"""Profiles: client settings under a name, kept in `~/.config/floodmark/profiles/NAME.properties`.
+"""Profiles: named client settings in `~/.config/floodmark/profiles/NAME.properties`.
 
-`target.py` reads the one that counts for a command; `profile.py` lists and writes them.
+`target.py` reads a command's profile; `profile.py` lists and writes profiles.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def config_folder() -> Path:
-    """XDG's rule: a relative path in the variable does not count."""
+    """Follows the XDG rule of ignoring a relative path in the variable."""
     given = Path(os.environ.get("XDG_CONFIG_HOME", ""))
     return (given if given.is_absolute() else Path.home() / ".config") / "floodmark"
 
@@ -44,27 +44,27 @@ def read_profile(name: str) -> dict[str, str]:
     path = profile_path(name)
     if not path.exists():
         raise CliError(
-            f"there is no profile {name}{did_you_mean(name, profile_names())}",
+            f"profile {name}{did_you_mean(name, profile_names())} does not exist",
             why=f"{path} does not exist",
-            hint="see `floodmark profile list`; `floodmark profile use --none` goes without",
+            hint="see `floodmark profile list`, or use none with `floodmark profile use --none`",
         )
     return read_properties(path)
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """A file of client settings, a profile or another."""
+    """Reads a file of client settings, such as a profile."""
     try:
         return parse_properties(path.read_text(encoding="utf-8"))
     except (ConfigError, OSError, UnicodeDecodeError) as error:
         raise CliError(
-            f"{path} cannot be used",
+            f"{path} is not a valid settings file",
             why=str(error),
             hint="write name=value lines in UTF-8, as in Java's properties files",
         ) from error
 
 
 def write_profile(name: str, properties: Mapping[str, str]) -> Path:
-    """For its owner's eyes only: settings may become secret."""
+    """Only the owner can read the file, because settings may include secrets."""
     path = profile_path(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(f"{key}={_escaped(value)}\n" for key, value in sorted(properties.items()))
@@ -78,7 +78,7 @@ def _escaped(value: str) -> str:
 
 
 def current_profile() -> str | None:
-    """The one that `floodmark profile use` has chosen."""
+    """The profile chosen with `floodmark profile use`."""
     path = _current_path()
     return (path.read_text(encoding="utf-8").strip() or None) if path.exists() else None
 

@@ -1,4 +1,4 @@
-"""One line on stderr for what takes longer than two seconds."""
+"""A progress line on stderr for work that takes longer than two seconds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ INTERVAL_MS = 500
 
 
 class Progress:
-    """Silent at first, and always when stderr is not a terminal; the line is wiped at the end."""
+    """Silent at first, and always if stderr is not a terminal. Clears the line at the end."""
 
     def __init__(
         self, noun: str, *, enabled: bool | None = None, clock: Clock | None = None
@@ -34,7 +34,7 @@ class Progress:
         self._shown = True
         of_total = f" of {total:,}" if total else ""
         rate = done / (elapsed_ms / 1000)
-        sys.stderr.write(f"\r\x1b[K{done:,}{of_total} {self._noun}, {rate:,.0f} a second")
+        sys.stderr.write(f"\r\x1b[K{done:,}{of_total} {self._noun}, {rate:,.0f} per second")
         sys.stderr.flush()
 
     def finish(self) -> None:

@@ -1,4 +1,4 @@
-"""A topic to stdout: the work behind `consume` and `cat -C`."""
+"""Prints a topic to stdout, for `consume` and `cat -C`."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ Found = tuple[TopicPartition, Record]
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
     topics: Sequence[str]
-    # None goes on where the consumer's group stands, together with its other members.
+    # None resumes from the group's offsets, shared with its other members.
     start: StartAt | None
     partitions: Sequence[int] = ()
     follow: bool = False
     max_records: int | None = None
-    # Give up when nothing came for so long; None waits for ever.
+    # Give up after this long without records; None waits forever.
     idle_timeout_ms: float | None = None
-    # Only the last so many over all partitions, by time.
+    # Only the last N records over all partitions, by time.
     last: int | None = None
-    # Whether to say on stderr what the records alone do not show.
+    # Suppresses notes on stderr.
     quiet: bool = False
 
     def tell(self, text: str) -> None:
@@ -43,7 +43,7 @@ class ReadPlan:
 async def print_records(
     consumer: Consumer, plan: ReadPlan, formatter: Formatter, write: Callable[[bytes], None]
 ) -> int:
-    """Format and write until the plan is fulfilled; gives the number of records."""
+    """Formats and writes records until the plan is complete. Returns the number of records."""
     progress = Progress("records read")
     count = 0
     async for found in read(consumer, plan):
@@ -55,7 +55,7 @@ async def print_records(
 
 
 async def read(consumer: Consumer, plan: ReadPlan) -> AsyncIterator[list[Found]]:
-    """What the plan asks for, in portions as they arrive."""
+    """Yields the records the plan asks for, in batches as they arrive."""
     if plan.start is None:
         await consumer.subscribe(plan.topics)
         async for found in _until(
@@ -74,7 +74,7 @@ async def read(consumer: Consumer, plan: ReadPlan) -> AsyncIterator[list[Found]]
             return
         left = None if left is None else left - len(found)
         for partition, offset in end.items():
-            # What has come since was read with the others, and passed over.
+            # `_last` has read and skipped newer records: rewind to them.
             consumer.seek(partition, offset)
     async for found in _until(consumer, None if plan.follow else end, plan.idle_timeout_ms, left):
         yield found
@@ -94,7 +94,7 @@ async def _assign(consumer: Consumer, plan: ReadPlan) -> list[TopicPartition]:
 
 
 async def _last(consumer: Consumer, end: dict[TopicPartition, int], count: int) -> list[Found]:
-    """Every partition was sought to `count` before its end: merge by time, keep the youngest."""
+    """Merges the last `count` records of every partition by time and keeps the newest."""
     gathered: list[Found] = []
     async for found in _until(consumer, end, None, None):
         gathered += found
@@ -110,7 +110,7 @@ async def _until(
     *,
     follow: bool = True,
 ) -> AsyncIterator[list[Found]]:
-    """Up to these ends; without them for ever or, unless it is to `follow`, until all that is
+    """Reads up to these ends. Without ends it reads forever, or without `follow` until everything
     assigned has been read.
     """
     idle_ms = 0.0

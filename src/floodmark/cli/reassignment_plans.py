@@ -1,4 +1,4 @@
-"""Which partitions are to move where, from the command line or a file of Kafka's tool. PURE.
+"""Parses reassignment plans from the command line or a file of Kafka's tool. PURE.
 
 Used by `floodmark partition reassign`.
 """
@@ -14,7 +14,7 @@ Plan = dict[TopicPartition, list[int]]
 
 
 def parse_moves(texts: Iterable[str]) -> Plan:
-    """`orders:0=2,3`: partition 0 of orders to brokers 2 and 3, with 2 as its preferred leader."""
+    """Parses `orders:0=2,3`: move partition 0 of orders to brokers 2 and 3, preferred leader 2."""
     plan: Plan = {}
     for text in texts:
         partition, equals, brokers = text.partition("=")
@@ -39,7 +39,7 @@ def parse_brokers(text: str) -> list[int]:
 
 
 def parse_file(text: str) -> Plan:
-    """The JSON that kafka-reassign-partitions takes; its log folders are not moved by this."""
+    """Parses the JSON of kafka-reassign-partitions. Ignores its log directories."""
     try:
         moves = json.loads(text)["partitions"]
         return {
@@ -50,14 +50,16 @@ def parse_file(text: str) -> Plan:
         }
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
-            'not a plan as {"version": 1, "partitions": [{"topic": "t", "partition": 0, '
+            'not a plan like {"version": 1, "partitions": [{"topic": "t", "partition": 0, '
             f'"replicas": [1, 2]}}]}}: {error!r}'
         ) from error
 
 
 def spread(topic: TopicView, brokers: Sequence[int]) -> Plan:
-    """All partitions of a topic over these brokers, with as many replicas as now. Replicas that may
-    stay do, and the others go round the brokers."""
+    """Spreads a topic's partitions over these brokers, keeping the number of replicas.
+
+    Replicas on these brokers stay; the others go round-robin over the brokers.
+    """
     return {
         TopicPartition(topic.name, index): _placed(index, partition.replicas, brokers)
         for index, partition in sorted(topic.partitions.items())
@@ -67,7 +69,7 @@ def spread(topic: TopicView, brokers: Sequence[int]) -> Plan:
 def _placed(index: int, replicas: Sequence[int], brokers: Sequence[int]) -> list[int]:
     if len(brokers) < len(replicas):
         raise ValueError(
-            f"{len(replicas)} replicas need as many brokers, and only {len(brokers)} are named"
+            f"{len(replicas)} replicas need as many brokers, but only {len(brokers)} are given"
         )
     kept = [replica for replica in replicas if replica in brokers]
     start = index % len(brokers)

@@ -1,7 +1,6 @@
-"""Records as JSON lines, the same way in both directions: what `consume -o json` prints,
-`produce --json` reads.
+"""Records as JSON lines: `consume -o json` prints them, `produce --json` reads them.
 
-Text stays text; bytes that are not UTF-8 are written as {"base64": "..."}.
+Text stays text. Bytes that are not UTF-8 become {"base64": "..."}.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ NO_TIMESTAMP = -1
 _FIELDS = frozenset(
     {
         *("topic", "partition", "offset", "timestamp", "key", "value", "headers"),
-        # Of kcat's envelope.
+        # Fields of kcat's envelope.
         *("payload", "ts", "tstype", "broker"),
     }
 )
 
 
 class Outgoing(NamedTuple):
-    """A record that is about to be sent; None leaves the choice to producer and broker."""
+    """A record to send. None leaves the choice to the producer or broker."""
 
     key: bytes | None
     value: bytes | None
@@ -52,7 +51,7 @@ def record_to_json(partition: TopicPartition, record: Record) -> bytes:
 
 
 def record_to_kcat_json(partition: TopicPartition, record: Record) -> bytes:
-    """kcat's envelope: headers are a flat list, the value is called payload."""
+    """kcat's envelope: headers are a flat list, and the value is called payload."""
     document: dict[str, Any] = {
         "topic": partition.topic,
         "partition": partition.partition,
@@ -74,7 +73,7 @@ def record_from_json(line: bytes) -> Outgoing:
     try:
         document = json.loads(line)
         if not isinstance(document, dict):
-            raise TypeError("a JSON object is needed")
+            raise TypeError("expected a JSON object")
         _check_fields(document)
         timestamp = _whole_number(document, "timestamp", NO_TIMESTAMP, INT64_MAX)
         if timestamp is None:
@@ -89,14 +88,14 @@ def record_from_json(line: bytes) -> Outgoing:
     except (ValueError, TypeError, binascii.Error) as error:
         shown = line[:60].decode(errors="replace")
         raise CliError(
-            f"not a record in JSON: {shown}",
+            f"not a JSON record: {shown}",
             why=str(error),
             hint='write a line such as {"key": "ann", "value": "2 apples"}',
         ) from error
 
 
 def _check_fields(document: dict[str, Any]) -> None:
-    """A misspelt field would leave the value out, and that is a tombstone."""
+    """Refuses unknown fields: a misspelt `value` would make the record a tombstone."""
     for name in document.keys() - _FIELDS:
         raise ValueError(f"unknown field {name}{did_you_mean(name, sorted(_FIELDS))}")
     if "value" not in document and "payload" not in document:
@@ -106,7 +105,7 @@ def _check_fields(document: dict[str, Any]) -> None:
 
 
 def shown_name(name: str) -> str:
-    """A header's name in JSON, which has to be text."""
+    """A header name in JSON, which must be text."""
     return header_name_bytes(name).decode(errors="replace")
 
 
@@ -120,7 +119,7 @@ def to_json(data: bytes | None) -> Any:
 
 
 def from_json(item: Any) -> bytes | None:
-    """Text and base64 as they are; any other JSON value in its own JSON form."""
+    """Decodes text and base64. Any other JSON value stays in its JSON form."""
     if item is None:
         return None
     if isinstance(item, str):
@@ -135,13 +134,13 @@ def _whole_number(document: dict[str, Any], name: str, lowest: int, highest: int
     if number is None:
         return None
     if not isinstance(number, int) or isinstance(number, bool) or not lowest <= number <= highest:
-        raise ValueError(f"{name} is not a whole number from {lowest} to {highest}")
+        raise ValueError(f"{name} is not an integer from {lowest} to {highest}")
     return number
 
 
 def _headers(items: Any) -> list[Header]:
     pairs = items.items() if isinstance(items, dict) else items
     if isinstance(items, list) and items and isinstance(items[0], str):
-        # kcat's are flat: name, value, name, value.
+        # kcat's headers are flat: name, value, name, value.
         pairs = zip(items[::2], items[1::2], strict=True)
     return [(str(name), from_json(value)) for name, value in pairs]

@@ -1,4 +1,4 @@
-"""Lines to records to a topic: the work behind `produce` and `cat -P`."""
+"""Parses lines into records and sends them to a topic, for `produce` and `cat -P`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LineParser:
     key_separator: bytes | None = None
     key: bytes | None = None
     headers: list[Header] = field(default_factory=list)
-    # A value (or key) of exactly these bytes stands for none: a tombstone.
+    # A key or value of exactly these bytes becomes null (a tombstone).
     null_marker: bytes | None = None
     empty_is_null: bool = False
 
@@ -47,8 +47,9 @@ class LineParser:
 
 
 async def _wait_for_topic(producer: Producer, topic: str) -> None:
-    """The first record makes a topic that is not there; where it must not, nobody should wonder
-    for `max.block.ms` what is going on.
+    """Explains the wait if the topic does not exist and the broker does not create it.
+
+    The producer would otherwise wait silently for `max.block.ms`.
     """
     waiting = asyncio.create_task(producer.partitions_for(topic))
     try:
@@ -64,14 +65,14 @@ def _why_missing(producer: Producer, topic: str) -> str:
     code = producer.cluster.view.topic_errors.get(topic)
     if code is None or code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return (
-            "it does not exist, and the broker may not make topics by itself "
-            f"(auto.create.topics.enable): `floodmark topic create {topic}` does"
+            "it does not exist, and the broker does not create topics automatically "
+            f"(auto.create.topics.enable): create it with `floodmark topic create {topic}`"
         )
     return f"the broker says {KafkaError(ErrorCode(code))}"
 
 
 def _not_sent(error: click.ClickException, sent: int) -> CliError:
-    """A line that is no record ends the command; who has to mend it needs to know where it is."""
+    """An invalid line stops the command. The error says which record it was."""
     why = error.why if isinstance(error, CliError) else None
     hint = error.hint if isinstance(error, CliError) else None
     others = {0: "", 1: "; the one before it was sent"}
@@ -88,7 +89,7 @@ async def send_all(
     partition: int | None = None,
     limit: int | None = None,
 ) -> int:
-    """Send until the input ends; raises the first failure. Gives the number of records."""
+    """Sends until the input ends and returns the number of records. Raises the first failure."""
     progress = Progress("records sent")
     failures: list[KafkaError] = []
     sent = 0

@@ -1,4 +1,4 @@
-"""Where reading starts, as people write it, and the seek that it means."""
+"""Parses start positions and seeks to them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class StartAt:
 
 
 def parse_offset(text: str) -> StartAt:
-    """beginning, end, an offset, -N for N before the end, or kcat's s@TIMESTAMP."""
+    """Parses beginning, end, an offset, -N for N before the end, or kcat's s@TIMESTAMP."""
     if text in ("beginning", "earliest"):
         return StartAt(Origin.BEGINNING)
     if text in ("end", "latest"):
@@ -53,7 +53,7 @@ def parse_offset(text: str) -> StartAt:
 
 
 def parse_time(text: str, now_ms: int) -> StartAt:
-    """Milliseconds since 1970, an ISO date and time, or a duration back from now such as 10m."""
+    """Parses milliseconds since 1970, an ISO date and time, or an age such as 10m."""
     if text.isdigit():
         return StartAt(Origin.TIME, int(text))
     duration = _DURATION.fullmatch(text.strip())
@@ -74,7 +74,7 @@ async def seek_to(
     start: StartAt,
     tell: Callable[[str], None],
 ) -> None:
-    """`end` are the ends of all partitions, as they were when the reader looked: they grow."""
+    """`end` holds the partition ends when reading started. They keep growing."""
     if start.origin is Origin.BEGINNING:
         consumer.seek_to_beginning(*end)
     elif start.origin is Origin.TIME:
@@ -94,7 +94,7 @@ async def seek_to(
 def _nearest(
     partition: TopicPartition, wanted: int, first: int, end: int, tell: Callable[[str], None]
 ) -> int:
-    """Go as near as the log allows, and say so."""
+    """The nearest offset in the log. Tells the user when it differs."""
     if wanted < first:
         tell(f"{partition} begins at offset {first}: reading starts there instead of at {wanted}")
         return first

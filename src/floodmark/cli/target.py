@@ -1,7 +1,7 @@
-"""Which cluster a command talks to, and the client settings that it takes along.
+"""Resolves a command's cluster and client settings.
 
-The order of weight: options of the command line, the environment, the profile, the default. A
-profile that is named on the command line counts as an option.
+Precedence: command-line options, environment, profile, default. A profile named on the command
+line counts as an option.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from floodmark.config.suggestions import closest
 S = TypeVar("S", bound=ClientSettings)
 
 BOOTSTRAP = "bootstrap.servers"
-# What librdkafka, and so kcat, calls by another name than Kafka's Java clients.
+# Settings whose librdkafka (and kcat) name differs from the Java clients' name.
 _LIBRDKAFKA_NAMES = {
     "request.required.acks": "acks",
     "compression.codec": "compression.type",
@@ -37,7 +37,7 @@ _LIBRDKAFKA_NAMES = {
     "fetch.wait.max.ms": "fetch.max.wait.ms",
     "fetch.message.max.bytes": "max.partition.fetch.bytes",
 }
-# Values that ask for what this client does anyway.
+# Values that request this client's only behaviour.
 _ALREADY_SO = {"security.protocol": "plaintext", "group.protocol": "classic"}
 _MOOT_IN_PLAINTEXT = ("ssl.", "sasl.")
 _SECURITY = ("security.", "ssl.", "sasl.", "enable.ssl.")
@@ -46,33 +46,32 @@ _CLIENTS = (ClientSettings, ProducerSettings, ConsumerSettings)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What `client_options` hands to a command."""
+    """The connection settings that `client_options` passes to a command."""
 
-    # As given on the command line.
+    # The --bootstrap-server option, if given.
     explicit: str | None
     otherwise: str
-    # Settings of the profile and of the --command-config file, which serve every kind of client.
+    # Settings from the profile and the --command-config file, for every kind of client.
     shared: Mapping[str, str] = field(default_factory=dict)
 
     def resolve(
         self, settings_class: type[S], given: Mapping[str, str] | None = None
     ) -> tuple[str, S]:
-        """The bootstrap servers and the settings; `given` are the name=value pairs of this command
-        line."""
+        """The bootstrap servers and settings. `given` holds the command line's name=value pairs."""
         own = _in_javas_names(given or {})
         named = own.pop(BOOTSTRAP, None)
         settings = client_settings(settings_class, self.shared, own)
         return self.explicit or named or self.otherwise, settings
 
     def sharing(self, given: Mapping[str, str]) -> Target:
-        """The same with name=value pairs that serve clients of several kinds."""
+        """A copy with name=value pairs that apply to several kinds of clients."""
         own = _in_javas_names(given)
         otherwise = own.pop(BOOTSTRAP, self.otherwise)
         return Target(self.explicit, otherwise, {**self.shared, **own})
 
 
 def find_target(bootstrap_server: str, profile: str | None, command_config: str | None) -> Target:
-    """From the options that `options.client_options` adds to the command that runs."""
+    """Builds the target from the options that `options.client_options` adds."""
     ctx = click.get_current_context()
     name = current_profile() if profile is None else profile
     of_profile = _in_javas_names(read_profile(name)) if name else {}
@@ -102,15 +101,15 @@ def _in_javas_names(properties: Mapping[str, str]) -> dict[str, str]:
 def client_settings(
     settings_class: type[S], shared: Mapping[str, str], given: Mapping[str, str]
 ) -> S:
-    """Settings that all count: what this client cannot honour is refused, because a record that
-    was to be sent over TLS must not be sent without.
+    """Builds client settings and refuses those this client cannot honour.
 
-    Shared settings may also be meant for another kind of client, and are left to it.
+    Ignoring a setting could be unsafe: records meant for TLS would go out in plaintext. Shared
+    settings for another kind of client are skipped.
     """
     kept = _without_what_is_so({**shared, **given})
     shared = {name: text for name, text in kept.items() if name not in given}
     given = {name: text for name, text in kept.items() if name in given}
-    # Protocol, mechanism and passwords make sense only together, wherever they come from.
+    # Protocol, mechanism and passwords only make sense together, whatever their source.
     security = {name: text for name, text in kept.items() if name.startswith(_SECURITY)}
     try:
         nobodys = set.intersection(
@@ -121,9 +120,9 @@ def client_settings(
         settings, unknown = settings_class.from_properties({**mine, **given})
     except SettingsError as error:
         raise CliError(
-            "the client settings cannot be used",
+            "invalid client settings",
             why=str(error),
-            hint="correct it in -X, --command-config or the profile, wherever it comes from",
+            hint="correct it in -X, --command-config or the profile",
         ) from error
     refused = sorted(nobodys.union(unknown))
     if refused:
@@ -132,7 +131,10 @@ def client_settings(
 
 
 def _without_what_is_so(properties: Mapping[str, str]) -> dict[str, str]:
-    """Kafka's clients look at ssl.* and sasl.* only under a security.protocol that needs them."""
+    """Drops settings that ask for what this client does anyway.
+
+    Kafka's clients ignore ssl.* and sasl.* under plaintext, so these are dropped there too.
+    """
     so = {
         name for name, text in properties.items() if _ALREADY_SO.get(name) == text.strip().lower()
     }
@@ -145,7 +147,7 @@ def _without_what_is_so(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_shared(properties: Mapping[str, str]) -> None:
-    """Refuse a profile that no client could use."""
+    """Refuses a profile that no client could use."""
     shared = _in_javas_names(properties)
     shared.pop(BOOTSTRAP, None)
     for kind in _CLIENTS:
@@ -155,9 +157,9 @@ def check_shared(properties: Mapping[str, str]) -> None:
 def _refusal(settings_class: type[ClientSettings], names: list[str]) -> CliError:
     texts = [name + _explained(settings_class, name) for name in names]
     return CliError(
-        "the client settings cannot be used",
-        why=f"this client cannot honour {', '.join(texts)}",
-        hint="correct the names, or take them out of -X, --command-config or the profile",
+        "invalid client settings",
+        why=f"this client does not support {', '.join(texts)}",
+        hint="correct the names, or remove them from -X, --command-config or the profile",
     )
 
 

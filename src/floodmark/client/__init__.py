@@ -1,7 +1,7 @@
 """Kafka clients for asyncio: `from floodmark.client import Admin, Consumer, Producer`.
 
-They work against Floodmark and against Apache Kafka. Names are loaded when first used, because
-brokers need only the connection and must start fast.
+They work with Floodmark and Apache Kafka. Names load on first use, because brokers need only the
+connection and must start fast.
 """
 
 from importlib import import_module

@@ -1,15 +1,13 @@
-"""What can go wrong for a client, as exceptions that carry Kafka's error code and a text for
-people.
+"""Client exceptions, each with Kafka's error code and a text for people.
 
-Raised by every module of this room; the CLI prints the text, callers that retry look at
-`retriable`.
+Raised throughout this package. The CLI prints the text; callers that retry check `retriable`.
 """
 
 from __future__ import annotations
 
 from floodmark.wire.errors import ErrorCode
 
-# After these the leader or coordinator that was asked is not (or no longer) the right one.
+# These mean that the leader or coordinator we asked is not, or no longer, the right one.
 STALE_METADATA_CODES = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -42,25 +40,43 @@ class KafkaError(Exception):
 
     @property
     def stale_metadata(self) -> bool:
-        """Whether asking for metadata again may lead to the right broker."""
+        """Whether refreshing metadata may find the right broker."""
         return self.code in STALE_METADATA_CODES
+
+    @property
+    def reason(self) -> KafkaError:
+        """After a timeout, the last refusal; else the error itself."""
+        return self
 
     def __str__(self) -> str:
         return f"{self.text} ({self.code.name})"
 
 
 class ConnectionFailed(KafkaError):
-    """No connection could be made, or it ended before the answer came."""
+    """Connecting failed, or the connection closed before the response arrived."""
 
     def __init__(self, text: str) -> None:
         super().__init__(ErrorCode.NETWORK_EXCEPTION, text)
 
 
 class RequestTimedOut(KafkaError):
-    """No answer, or no success, within the time the caller gave."""
+    """No response, or no success, within the caller's time limit."""
 
     def __init__(self, text: str) -> None:
         super().__init__(ErrorCode.REQUEST_TIMED_OUT, text)
+
+    @property
+    def reason(self) -> KafkaError:
+        return self.__cause__.reason if isinstance(self.__cause__, KafkaError) else self
+
+
+class UnknownTopic(KafkaError):
+    """The cluster has no topic of this name. A new topic is known to all brokers a little later, so
+    this is worth a retry."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} does not exist")
+        self.topic = topic
 
 
 class UnsupportedApi(KafkaError):
@@ -71,7 +87,7 @@ class UnsupportedApi(KafkaError):
 
 
 class AuthenticationError(KafkaError):
-    """The broker does not accept who we are, or is not who it should be. No use in retrying."""
+    """The broker rejected our identity, or could not prove its own. Retrying does not help."""
 
     def __init__(self, text: str, code: int = ErrorCode.SASL_AUTHENTICATION_FAILED) -> None:
         super().__init__(code, text)
@@ -82,7 +98,7 @@ class ClientClosed(RuntimeError):
 
 
 def error_of(code: int, text: str | None = None) -> KafkaError | None:
-    """For answers about many things, of which each has its own code."""
+    """For responses with many items, each with its own error code."""
     return KafkaError(code, text) if code != ErrorCode.NONE else None
 
 

@@ -1,4 +1,4 @@
-"""ListOffsets: the offset at the start, at the end, or at a time of each partition.
+"""ListOffsets: the offset at a partition's start, end, or at a time.
 
 Used by admin, and by the consumer to turn a seek into a position.
 """
@@ -26,20 +26,20 @@ CONSUMER_REPLICA_ID = -1
 
 
 class OffsetSpec(IntEnum):
-    """Timestamps with a meaning of their own."""
+    """Timestamps with a special meaning."""
 
     LATEST = -1
     EARLIEST = -2
     MAX_TIMESTAMP = -3
 
 
-# From which version of ListOffsets on a special timestamp is understood.
+# The first ListOffsets version that supports each special timestamp.
 _NEEDED_VERSION: Mapping[int, int] = {OffsetSpec.MAX_TIMESTAMP: 7}
 
 
 @dataclass(frozen=True, slots=True)
 class ListedOffset:
-    """Offset -1 means that no record is that late."""
+    """Offset -1 means that no record is that recent."""
 
     offset: int
     timestamp: int
@@ -53,7 +53,7 @@ async def list_offsets(
     read_committed: bool = False,
     timeout_ms: float | None = None,
 ) -> dict[TopicPartition, ListedOffset | KafkaError]:
-    """For each partition the offset of a timestamp in ms or of an OffsetSpec."""
+    """The offset for a timestamp in ms or an OffsetSpec, per partition."""
 
     async def ask(
         connection: Connection, share: Mapping[TopicPartition, int]
@@ -63,7 +63,7 @@ async def list_offsets(
             if version < _NEEDED_VERSION.get(timestamp, 0):
                 raise KafkaError(
                     ErrorCode.UNSUPPORTED_VERSION,
-                    f"the broker at {connection.address} cannot look up this kind of offset",
+                    f"the broker at {connection.address} cannot look up this offset",
                 )
         request = _request(cluster, share, read_committed=read_committed)
         response: ListOffsetsResponse = await connection.request(request)
@@ -75,7 +75,7 @@ async def list_offsets(
 async def offsets_or_raise(
     cluster: Cluster, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
 ) -> dict[TopicPartition, ListedOffset]:
-    """The same where one failure makes the rest useless."""
+    """The same, but raises if any partition fails."""
     listed: dict[TopicPartition, ListedOffset] = {}
     results = await list_offsets(cluster, wanted, read_committed=read_committed)
     for partition, result in results.items():

@@ -1,7 +1,7 @@
-"""The settings by which a client proves who it is and checks who the broker is. PURE.
+"""Client settings for authentication and encryption. PURE.
 
-Kafka's names with dots swapped for underscores; librdkafka's names for certificates and passwords
-mean the same. `client.settings` has them in every kind of settings.
+Uses Kafka's names with underscores for dots, and accepts librdkafka's names for certificates and
+passwords. All classes in `client.settings` include them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SecuritySettings:
     sasl_jaas_config: str | None = field(default=None, repr=False)
     sasl_username: str | None = None
     sasl_password: str | None = field(default=None, repr=False)
-    # A token, or a function (plain or async) that returns one for each connection.
+    # A token, or a sync or async function that returns one per connection.
     sasl_oauthbearer_token: str | TokenSource | None = field(default=None, repr=False)
     sasl_oauthbearer_token_endpoint_url: str | None = None
     sasl_oauthbearer_client_credentials_client_id: str | None = None
@@ -62,11 +62,11 @@ class SecuritySettings:
         return self.security_protocol.startswith("SASL")
 
     def check_security(self) -> None:
-        """SettingsError when they cannot be used together."""
+        """Raises SettingsError if the settings are inconsistent."""
         object.__setattr__(self, "security_protocol", self.security_protocol.strip().upper())
         if self.security_protocol not in PROTOCOLS:
             raise SettingsError(
-                f"security.protocol={self.security_protocol} is not possible: use one of "
+                f"security.protocol={self.security_protocol} is invalid: use one of "
                 f"{', '.join(PROTOCOLS)}"
             )
         if not self.uses_sasl:
@@ -75,14 +75,14 @@ class SecuritySettings:
             raise UnsupportedSetting(
                 f"security.protocol={self.security_protocol} with "
                 f"sasl.mechanism={self.sasl_mechanism} is not supported",
-                why="this client does without Kerberos and other mechanisms of Java",
+                why="this client supports neither Kerberos nor Java's other mechanisms",
                 hint=f"use one of {', '.join(MECHANISMS)}",
             )
         if self.sasl_mechanism == OAUTHBEARER:
             self._check_oauth()
         elif not self.login.name or not self.login.password:
             raise SettingsError(
-                f"{self.sasl_mechanism} needs a name and a password: set sasl.jaas.config, or "
+                f"{self.sasl_mechanism} needs a user name and password: set sasl.jaas.config, or "
                 "sasl.username and sasl.password"
             )
 
@@ -94,7 +94,7 @@ class SecuritySettings:
         ):
             raise SettingsError(
                 "OAUTHBEARER needs a token: set sasl.oauthbearer.token.endpoint.url to the URL of "
-                "a token endpoint or of a file, or give a token"
+                "a token endpoint or of a file, or pass a token"
             )
 
     @property
@@ -165,7 +165,7 @@ class SecuritySettings:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Who the client is, from the JAAS line or from settings of their own."""
+    """The client's identity, from the JAAS config or from separate settings."""
 
     name: str
     password: str = field(repr=False)

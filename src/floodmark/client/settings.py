@@ -1,8 +1,7 @@
-"""Settings of the clients: Kafka's names with dots swapped for underscores, Kafka's defaults where
-they make sense.
+"""Client settings: Kafka's names with underscores for dots, and Kafka's defaults where they fit.
 
-Users build them by keyword; the CLI builds them from `--command-config` files and `-X name=value`
-pairs.
+Users create them with keyword arguments. The CLI creates them from `--command-config` files and
+`-X name=value` pairs.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ MIB = 1024 * 1024
 
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
-_WORDS: Mapping[type, str] = {bool: "true or false", int: "a whole number", float: "a number"}
+_WORDS: Mapping[type, str] = {bool: "true or false", int: "an integer", float: "a number"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings(SecuritySettings):
-    """What every client needs to reach a cluster."""
+    """Settings every client needs to reach a cluster."""
 
     client_id: str = "floodmark"
     request_timeout_ms: int = 30_000
@@ -50,10 +49,10 @@ class ClientSettings(SecuritySettings):
     metadata_max_age_ms: int = 300_000
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
-    # Whether asking for a topic may make it: only a producer has a reason to.
+    # Whether requesting a topic may create it: only producers need that.
     allow_auto_create_topics: bool = False
 
-    # Kafka's and librdkafka's spellings that are not the field's name with dots.
+    # Kafka's and librdkafka's names that differ from the field name with dots.
     ALIASES: ClassVar[Mapping[str, str]] = {"sasl.mechanisms": "sasl_mechanism"}
 
     def __post_init__(self) -> None:
@@ -61,12 +60,12 @@ class ClientSettings(SecuritySettings):
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> tuple[Self, list[str]]:
-        """Settings from Kafka's dotted names, and the names that mean nothing to this client.
+        """Builds settings from Kafka's dotted names. Also returns the names it ignored.
 
             settings, ignored = ProducerSettings.from_properties({"acks": "all", "linger.ms": "20"})
 
-        Raises SettingsError for a value that cannot be used, and UnsupportedSetting (which is one)
-        where ignoring the setting would break a promise, as with `partitioner.class`.
+        Raises SettingsError for an invalid value, and its subclass UnsupportedSetting where
+        ignoring the setting would break a promise, as with `partitioner.class`.
         """
         refuse_unsupported(properties)
         types = get_type_hints(cls)
@@ -87,9 +86,9 @@ class ClientSettings(SecuritySettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSettings(ClientSettings):
-    """How records are gathered into batches and how hard the producer tries."""
+    """How the producer batches records and how long it retries."""
 
-    # "all", "0" and "1" are the same as -1, 0 and 1, which they become.
+    # "all", "0" and "1" are accepted and become -1, 0 and 1.
     acks: int | str = -1
     batch_size: int = 16_384
     linger_ms: float = 5
@@ -127,12 +126,12 @@ class ProducerSettings(ClientSettings):
 
     @property
     def idempotent(self) -> bool:
-        """Idempotence needs acks=all and retries; asking for less turns it off, as in Kafka."""
+        """Idempotence needs acks=all and retries. Weaker settings turn it off, as in Kafka."""
         return self.enable_idempotence and self.acks == -1 and self.retries > 0
 
     @property
     def required_acks(self) -> int:
-        """`acks` as requests carry it: -1 for all in-sync replicas, 0 or 1."""
+        """`acks` as sent in requests: -1 for all in-sync replicas, 0 or 1."""
         return int(self.acks)
 
 
@@ -146,7 +145,7 @@ COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSettings(ClientSettings):
-    """How much is fetched ahead, what is visible, and where to start without a position."""
+    """How much to prefetch, what is visible, and where to start without a position."""
 
     fetch_min_bytes: int = 1
     fetch_max_bytes: int = 50 * MIB
@@ -179,7 +178,7 @@ class ConsumerSettings(ClientSettings):
 
     @property
     def assignors(self) -> list[str]:
-        """The names of the assignors in order of preference; Java's class names mean the same."""
+        """Assignor names in order of preference. Accepts Java's class names."""
         names = [name.strip() for name in self.partition_assignment_strategy.split(",")]
         return [ASSIGNMENT_STRATEGIES.get(name, name) for name in names if name]
 
@@ -191,10 +190,10 @@ class ConsumerSettings(ClientSettings):
 def _one_of(
     name: str, value: object, allowed: tuple[object, ...], shown: str | None = None
 ) -> None:
-    # By type as well: True and 1.0 equal 1, but nobody means them.
+    # Compare types too: True and 1.0 equal 1, but are mistakes.
     if value not in allowed or type(value) is not type(allowed[0]):
         choices = shown or ", ".join(str(item) for item in allowed)
-        raise SettingsError(f"{name}={value} is not possible: use one of {choices}")
+        raise SettingsError(f"{name}={value} is invalid: use one of {choices}")
 
 
 def _parse(name: str, text: str, kind: type) -> int | float | bool | str:
@@ -207,7 +206,7 @@ def _parse(name: str, text: str, kind: type) -> int | float | bool | str:
         if kind is float:
             return float(text)
     except ValueError:
-        raise SettingsError(f"{name}={text} is not possible: use {_WORDS[kind]}") from None
+        raise SettingsError(f"{name}={text} is invalid: use {_WORDS[kind]}") from None
     return text
 
 

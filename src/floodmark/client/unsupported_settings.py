@@ -1,8 +1,10 @@
-"""Client settings that we must refuse, because ignoring them would break a promise: a connection
-without the encryption that was asked for, or records in other partitions than configured. PURE.
+"""Client settings that we refuse because ignoring them would break a promise. PURE.
 
-Asked by `settings.py` for every set of properties; the CLI and pipelines show what it raises.
-Settings that only tune are no matter for this module: ignoring those does no harm.
+For example, a connection would lack the requested encryption, or records would go to other
+partitions than configured.
+
+`settings.py` checks all properties with it. The CLI and pipelines show the errors. Settings that
+only tune performance are safe to ignore and not covered here.
 """
 
 from __future__ import annotations
@@ -18,65 +20,64 @@ _JAVA_CLASSES = (
     *("sasl.oauthbearer.jwt.retriever.class", "sasl.oauthbearer.jwt.validator.class"),
 )
 _BUILT_IN = "org.apache.kafka.common.security.oauthbearer."
-"""Kafka's own classes for tokens, which this client does without."""
+"""Kafka's own token classes, which this client does not need."""
 
 _ONLY_TUNING = (
     *("ssl.protocol", "ssl.provider", "ssl.keymanager.", "ssl.trustmanager.", "ssl.secure.random."),
     *("sasl.kerberos.", "sasl.login.", "sasl.oauthbearer.clock.", "sasl.oauthbearer.jwks."),
     *("sasl.oauthbearer.scope.claim.", "sasl.oauthbearer.sub.claim.", "sasl.oauthbearer.header."),
 )
-"""Beginnings of names that choose among Java's libraries, or tune what works differently here."""
+"""Prefixes of names that choose Java libraries, or tune what works differently here."""
 
 HONOURED = frozenset(
     {"enable.ssl.certificate.verification", "security.protocol", *_JAVA_CLASSES[3:]}
 )
-"""Accepted names that are no fields: only one value of each passes, and asks for what is so."""
+"""Accepted names without a field: only the value that matches our behaviour passes."""
 
 _NO_JAVA = "this client is Python and cannot load Java classes"
 _OTHERS: Mapping[str, tuple[str, str, str]] = {
-    # name: the value that means nothing special, why others are refused, and what to do
+    # name: the accepted value, why others are refused, and what to do
     "group.protocol": (
         "classic",
-        "this consumer joins groups by the classic protocol only",
-        "leave it out, or use group.protocol=classic",
+        "this consumer supports only the classic group protocol",
+        "remove it, or use group.protocol=classic",
     ),
     "partitioner.class": (
         "",
         f"{_NO_JAVA}; records would go to other partitions than you expect",
-        "leave it out for Kafka's default, or give each send() its partition",
+        "remove it for Kafka's default, or pass a partition to each send()",
     ),
-    "interceptor.classes": ("", _NO_JAVA, "leave it out, and wrap the client in Python instead"),
+    "interceptor.classes": ("", _NO_JAVA, "remove it, and wrap the client in Python instead"),
     "transaction.two.phase.commit.enable": (
         "false",
-        "this client takes no part in two-phase commits (KIP-939)",
-        "leave it out",
+        "this client does not support two-phase commit (KIP-939)",
+        "remove it",
     ),
 }
 
 
 class SettingsError(ValueError):
-    """A client setting has a value that cannot be used; the text says what is allowed."""
+    """A client setting has an invalid value. The text says what is allowed."""
 
 
 class UnsupportedSetting(SettingsError):
-    """A setting asks for something that this client cannot do, so it refuses to start.
+    """A setting asks for something this client cannot do, so it refuses to start.
 
-    `what`, `why` and `hint` are the parts of the text, for those who print them apart.
+    `what`, `why` and `hint` are the parts of the text, for callers that print them separately.
     """
 
     def __init__(self, what: str, *, why: str, hint: str) -> None:
-        super().__init__(f"{what}: {why}. To go on, {hint}")
+        super().__init__(f"{what}: {why}. To continue, {hint}")
         self.what = what
         self.why = why
         self.hint = hint
 
 
 def refuse_unsupported(properties: Mapping[str, str]) -> None:
-    """Raise UnsupportedSetting for the first of these properties that cannot be honoured.
+    """Raises UnsupportedSetting for the first property that cannot be honoured.
 
-    Settings of TLS and SASL without a `security.protocol` that uses them are refused, too: who
-    gives them does not mean to send everything in the clear. An explicit `PLAINTEXT` makes them
-    harmless, as in Kafka.
+    Also refuses TLS and SASL settings without a `security.protocol` that uses them: the user does
+    not expect plaintext. An explicit `PLAINTEXT` makes them harmless, as in Kafka.
     """
     given = {_dotted(name): text.strip() for name, text in properties.items()}
     _refuse_security(given)
@@ -87,14 +88,14 @@ def refuse_unsupported(properties: Mapping[str, str]) -> None:
 
 
 def refuse_unknown_security(unknown: Iterable[str]) -> None:
-    """Of names that this client does not know, those that may be meant to protect."""
+    """Refuses unknown names that may be security settings."""
     for name in unknown:
         dotted = _dotted(name)
         if dotted.startswith(_SECURITY_PREFIXES) and not dotted.startswith(_ONLY_TUNING):
             raise UnsupportedSetting(
                 f"{name} is not supported",
-                why="this client does not know it, and it may be meant to protect something",
-                hint="leave it out, if the connection is safe enough without",
+                why="this client does not know it, and it may be a security setting",
+                hint="remove it if the connection is secure enough without it",
             )
 
 
@@ -105,20 +106,20 @@ def _refuse_security(given: Mapping[str, str]) -> None:
     for name, text in given.items():
         if not text or not name.startswith(_SECURITY_PREFIXES) or name == "security.protocol":
             continue
-        # Never its value, which may be a password.
+        # Never show the value, which may be a password.
         if not protocol:
             raise UnsupportedSetting(
-                f"{name} is given without security.protocol",
+                f"{name} is set without security.protocol",
                 why="the default is PLAINTEXT, and everything would be sent in the clear",
                 hint="set security.protocol to SSL, SASL_SSL or SASL_PLAINTEXT; or to PLAINTEXT if "
-                "that is meant",
+                "that is intended",
             )
         if name in _JAVA_CLASSES and not text.startswith(_BUILT_IN):
-            raise UnsupportedSetting(f"{name} is not supported", why=_NO_JAVA, hint="leave it out")
+            raise UnsupportedSetting(f"{name} is not supported", why=_NO_JAVA, hint="remove it")
         if name == "enable.ssl.certificate.verification" and text.lower() != "true":
             raise UnsupportedSetting(
                 f"{name}={text} is not supported",
-                why="an unverified certificate protects from nobody",
+                why="an unverified certificate gives no protection",
                 hint="name the authority in ssl.truststore.certificates or ssl.ca.location",
             )
 

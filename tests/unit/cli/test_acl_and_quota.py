@@ -87,10 +87,10 @@ def test_what_applies_to_a_topic_is_found_by_match(cli: Cli) -> None:
     ("arguments", "text"),
     [
         (["add", "--topic", "t"], "--allow-principal"),
-        (["add", *ALICE, "--operation", "read"], "say on what"),
+        (["add", *ALICE, "--operation", "read"], "name a resource"),
         (["add", *ALICE, "--producer"], "--producer needs a --topic"),
         (["add", *ALICE, "--consumer", "--topic", "t"], "--consumer needs"),
-        (["remove", "--yes"], "say which"),
+        (["remove", "--yes"], "name a resource"),
         (
             ["add", *ALICE, "--topic", "t", "--resource-pattern-type", "match"],
             "literal or prefixed",
@@ -139,10 +139,14 @@ def test_quotas_are_set_described_and_deleted(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (["alter", "producer_byte_rate=1"], 2, "say whose"),
-        (["alter", "--user", "a"], 2, "say what"),
+        (["alter", "producer_byte_rate=1"], 2, "name an entity"),
+        (["alter", "--user", "a"], 2, "name a change"),
         (["alter", "--user", "a", "producer_byte_rate=much"], 2, "quota=number"),
-        (["alter", "--user", "a", "--user-default", "request_percentage=1"], 2, "exclude"),
+        (
+            ["alter", "--user", "a", "--user-default", "request_percentage=1"],
+            2,
+            "mutually exclusive",
+        ),
         (["alter", "--user", "a", "bytes=1"], 1, "Invalid configuration key bytes"),
     ],
 )

@@ -11,7 +11,7 @@ from floodmark.testing.broker_thread import BrokerThread
 
 from .conftest import Cli
 
-REFUSED = "the client settings cannot be used"
+REFUSED = "invalid client settings"
 
 
 def end_offset(cli: Cli, topic: str) -> str:

@@ -73,7 +73,7 @@ def test_partitions_are_moved_and_led_by_whom_they_should_be(said: Said) -> None
     moved = said("partition", "reassign", "moving:0=3,2", "--wait")
     assert "partition moving-0 has moved" in moved
     assert describe(said, "moving")[0]["replicas"] == [3, 2]
-    assert "no partition is moving" in said("partition", "reassign", "--list")
+    assert "no partitions are moving" in said("partition", "reassign", "--list")
     outcome = said.json("partition", "reassign", "--topic", "moving", "--brokers", "1,2", "--wait")
     assert [one["error"] for one in outcome] == [None, None]
     assert {tuple(sorted(p["replicas"])) for p in describe(said, "moving")} == {(1, 2)}
@@ -82,15 +82,15 @@ def test_partitions_are_moved_and_led_by_whom_they_should_be(said: Said) -> None
     said("partition", "reassign", "moving:0=2,1", "moving:1=2,1", "--wait")
     said("partition", "elect", "moving")
     wait_for(lambda: {p["leader"] for p in describe(said, "moving")} == {2})
-    assert "every partition has the leader" in said("partition", "elect", "moving:0")
+    assert "already has its preferred leader" in said("partition", "elect", "moving:0")
 
 
 def test_what_is_called_wrongly_says_what_is_missing(said: Said, tmp_path: Path) -> None:
-    assert "say what to move" in said("partition", "reassign", code=2)
-    assert "go together" in said("partition", "reassign", "--topic", "t", code=2)
+    assert "name what to move" in said("partition", "reassign", code=2)
+    assert "must be used together" in said("partition", "reassign", "--topic", "t", code=2)
     assert "may lose records" in said("partition", "elect", "--unclean", code=2)
     assert "topic:partition" in said("partition", "reassign", "moving=1", code=1)
-    assert "cannot be read" in said("partition", "reassign", "--file", "none.json", code=1)
+    assert "could not be read" in said("partition", "reassign", "--file", "none.json", code=1)
     assert "is not part of the cluster" in said("broker", "stop", "9", code=1)
 
 
@@ -100,7 +100,7 @@ def test_a_broker_that_is_gone_is_missed(said: Said, cluster: Cluster) -> None:
     wait_for(lambda: said.json("cluster", "status")["missing_brokers"] == [3])
     status = said("cluster", "status")
     assert "is not healthy" in status
-    assert "brokers that hold replicas and do not run: 1 (3)" in status
+    assert "brokers that hold replicas but are not running: 1 (3)" in status
     behind = said("topic", "describe", "missed", "--under-replicated")
     assert behind.count("under-replicated") == 3
     cluster.brokers[3].start()

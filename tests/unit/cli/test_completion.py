@@ -49,7 +49,7 @@ def test_completing_a_command_imports_none_of_them() -> None:
         "import os, sys\n"
         "from floodmark.cli.main import cli\n"
         "import click\n"
-        "names = [item.value for item in cli.shell_complete(click.Context(cli), 'to')]\n"
+        "names = [item.value for item in cli.shell_complete(click.Context(cli), 'top')]\n"
         "print(names, [n for n in sys.modules if n.startswith('floodmark.client')])\n"
     )
     done = subprocess.run(

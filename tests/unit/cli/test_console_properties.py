@@ -72,7 +72,7 @@ def test_a_header_cannot_have_the_null_marker_as_its_key() -> None:
     ],
 )
 def test_two_marks_that_are_the_same_are_refused(properties: list[str]) -> None:
-    with pytest.raises(click.UsageError, match="may not be equal"):
+    with pytest.raises(click.UsageError, match="must differ"):
         ConsoleReader.from_properties(properties)
 
 

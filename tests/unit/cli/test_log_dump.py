@@ -61,7 +61,7 @@ def test_a_flipped_bit_is_found(folder: Path, capsys: pytest.CaptureFixture[str]
     assert run(["log", "dump", str(folder / SEGMENT)]) == 1
     captured = capsys.readouterr()
     assert "position 0 (offset 100) has a wrong checksum" in captured.out
-    assert "1 of 1 files are broken" in captured.err
+    assert "1 of 1 files are corrupt" in captured.err
 
 
 @pytest.mark.parametrize("kept", [1, 61, 100])
@@ -76,4 +76,4 @@ def test_an_index_that_falls_is_found(folder: Path, capsys: pytest.CaptureFixtur
     path = folder / "00000000000000000100.index"
     path.write_bytes(struct.pack(">iiii", 9, 500, 3, 600))
     assert run(["log", "dump", str(path)]) == 1
-    assert "comes after a larger one" in capsys.readouterr().out
+    assert "follows a larger one" in capsys.readouterr().out

@@ -35,6 +35,6 @@ def test_a_consumer_is_told_what_it_waits_for(
 ) -> None:
     arguments = ["consume", "t", "--from-beginning", "-X", "default.api.timeout.ms=300"]
     assert run([*arguments, "-b", address]) == 1
-    assert "waiting for partitions of t without a leader: 1 " in capsys.readouterr().err
+    assert "waiting for leaderless partitions of t: 1 " in capsys.readouterr().err
     assert run([*arguments, "--partition", "0", "-b", address]) == 0
     assert "waiting" not in capsys.readouterr().err

@@ -33,6 +33,6 @@ def test_progress_is_silent_for_two_seconds_and_wipes_itself(
     assert capsys.readouterr().err == ""
     clock.advance(600)
     progress.update(5_000, 10_000)
-    assert "5,000 of 10,000 records, 2,000 a second" in capsys.readouterr().err
+    assert "5,000 of 10,000 records, 2,000 per second" in capsys.readouterr().err
     progress.finish()
     assert capsys.readouterr().err == "\r\x1b[K"

@@ -95,7 +95,7 @@ def test_a_missing_profile_is_an_error_with_a_suggestion(
 ) -> None:
     create("staging", 1)
     assert run(["topic", "list", "--profile", "stagin"]) == 1
-    assert "there is no profile stagin (did you mean staging?)" in capsys.readouterr().err
+    assert "profile stagin (did you mean staging?) does not exist" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["../up", "", "a/b", ".hidden"])

@@ -90,7 +90,7 @@ def test_json_values_that_are_not_text_are_sent_in_their_json_form() -> None:
     ],
 )
 def test_lines_that_are_no_records_are_refused(line: bytes) -> None:
-    with pytest.raises(click.ClickException, match="not a record"):
+    with pytest.raises(click.ClickException, match="not a JSON record"):
         record_from_json(line)
 
 

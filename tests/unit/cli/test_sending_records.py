@@ -31,7 +31,7 @@ def test_a_json_line_with_a_wrong_field_is_refused_and_not_a_tombstone(
 def test_a_wrong_line_is_named_by_number_and_what_came_before_it_is_sent(cli: Cli) -> None:
     done = cli("produce", "lines", "--json", stdin=b'{"value": 1}\n{"value": 2}\n{"vale": 3}\n')
     assert done.code == 1
-    assert 'record 3: not a record in JSON: {"vale": 3}; the 2 before it were sent' in done.err
+    assert 'record 3: not a JSON record: {"vale": 3}; the 2 before it were sent' in done.err
     assert cli("consume", "lines", "--from-beginning").out == "1\n2\n"
 
 
@@ -64,4 +64,4 @@ def test_a_record_that_needs_a_key_says_so(cli: Cli, broker: BrokerThread) -> No
 def test_options_for_lines_do_not_go_with_json(cli: Cli) -> None:
     done = cli("produce", "t", "--json", "-k", "key", stdin=b'{"value": 1}')
     assert done.code == 2
-    assert "leave out --key" in done.err
+    assert "drop --key" in done.err

@@ -88,7 +88,7 @@ def test_host_and_port_do_not_replace_listeners_in_silence(
     file.write_text("listeners=PLAINTEXT://127.0.0.1:1,INTERNAL://127.0.0.1:2\n")
     assert run(["up", "--config", str(file), *option]) == 1
     said = capsys.readouterr().err
-    assert "contradict listeners=PLAINTEXT://127.0.0.1:1,INTERNAL://127.0.0.1:2" in said
+    assert "conflict with listeners=PLAINTEXT://127.0.0.1:1,INTERNAL://127.0.0.1:2" in said
     assert "--set listeners=" in said
     assert started.properties == {}
 
@@ -165,7 +165,7 @@ def serving(folder: Path, *, before: str = "", closed: str) -> Iterator[subproce
         yield broker
         rest = broker.stderr.read()
         assert broker.wait(30) == 0, rest
-    assert "stopped in order" in rest
+    assert "stopped cleanly" in rest
 
 
 def test_a_broker_with_closed_output_serves_and_stops_in_order(tmp_path: Path) -> None:

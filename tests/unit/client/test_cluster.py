@@ -6,7 +6,13 @@ import pytest
 
 from floodmark.client.cluster.cluster import Cluster, CoordinatorType
 from floodmark.client.cluster.view import TopicPartition
-from floodmark.client.errors import ClientClosed, ConnectionFailed, KafkaError, RequestTimedOut
+from floodmark.client.errors import (
+    ClientClosed,
+    ConnectionFailed,
+    KafkaError,
+    RequestTimedOut,
+    UnknownTopic,
+)
 from floodmark.client.settings import ClientSettings
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.errors import ErrorCode
@@ -52,8 +58,10 @@ async def test_a_topic_that_appears_later_is_waited_for(scripted) -> None:
 
 async def test_a_topic_that_never_appears_ends_with_what_was_wrong(scripted) -> None:
     async with cluster_of(scripted) as cluster:
-        with pytest.raises(RequestTimedOut, match="topic never does not exist"):
+        with pytest.raises(RequestTimedOut, match="topic never does not exist") as raised:
             await cluster.topics_of(["never"], timeout_ms=30)
+        assert isinstance(raised.value.reason, UnknownTopic)
+        assert raised.value.reason.topic == "never"
         asked = scripted.seen[ApiKey.METADATA]
         await cluster.refresh()
         assert asked[-1].topics == []

@@ -252,7 +252,7 @@ async def test_assigning_and_subscribing_exclude_each_other(
 ) -> None:
     partition = TopicPartition(floodmark_topic, 0)
     await consumer.assign([partition])
-    with pytest.raises(ValueError, match="assigned by hand"):
+    with pytest.raises(ValueError, match="assigned manually"):
         await consumer.subscribe([floodmark_topic])
     await consumer.unsubscribe()
     await consumer.subscribe([floodmark_topic])

@@ -20,8 +20,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"headers": ["ab"]}, r"a header must be a \(name, value\) pair"),
     ({"headers": {"a": b"b"}}, r"headers\.items\(\)"),
     ({"headers": "ab"}, r"headers must be \(name, value\) pairs, not str"),
-    ({"partition": "0"}, r"the partition must be a number, not str"),
-    ({"timestamp_ms": 1.5}, r"timestamp_ms must be a whole number.*int\(time\.time\(\) \* 1000\)"),
+    ({"partition": "0"}, r"the partition must be an integer, not str"),
+    ({"timestamp_ms": 1.5}, r"timestamp_ms must be an integer.*int\(time\.time\(\) \* 1000\)"),
 ]
 
 

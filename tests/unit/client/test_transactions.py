@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 import pytest
 
 from floodmark.client.admin.admin import Admin
-from floodmark.client.admin.features import UpgradeType
 from floodmark.client.cluster.view import TopicPartition
 from floodmark.client.consumer.consumer import Consumer
 from floodmark.client.consumer.group_offsets import GroupMetadata, OffsetAndMetadata
@@ -16,6 +15,7 @@ from floodmark.client.settings import ConsumerSettings, ProducerSettings, Settin
 from floodmark.coordinators.transactions.listing import TransactionFilter
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
+from floodmark.wire.numbers import UpgradeType
 
 
 @pytest.fixture(params=[0, 2], ids=["first-protocol", "second-protocol"])

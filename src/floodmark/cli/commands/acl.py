@@ -38,10 +38,10 @@ F = TypeVar("F", bound=Callable[..., Any])
     ],
 )
 def acl() -> None:
-    """List, add and remove ACLs: who may do what.
+    """List, add and remove ACLs.
 
-    A broker obeys them if it has an authorizer.class.name. User:* is everybody, and a denial wins
-    over everything that is allowed.
+    Brokers enforce ACLs only when authorizer.class.name is set. User:* matches every user, and a
+    deny rule always overrides an allow rule.
     """
 
 
@@ -54,11 +54,11 @@ def acl() -> None:
     ],
 )
 @resource_options
-@click.option("--principal", "principals", multiple=True, help="Only ACLs of this principal.")
+@click.option("--principal", "principals", multiple=True, help="Show only this principal's ACLs.")
 @output_option
 @admin_option
 def list_acls(principals: tuple[str, ...], output: str, admin: Admin, **resources: Any) -> None:
-    """Show ACLs, all or those of some resources and principals."""
+    """List ACLs, optionally filtered by resource and principal."""
     filters = [
         one._replace(principal=principal)
         for one in _filters(wanted_resources(resources)) or [AclFilter()]
@@ -90,11 +90,11 @@ def list_acls(principals: tuple[str, ...], output: str, admin: Admin, **resource
 @output_option
 @admin_option
 def add(output: str, admin: Admin, **options: Any) -> None:
-    """Add ACLs. Those that exist already stay."""
+    """Add ACLs. Existing ACLs stay in place."""
     wanted = rules(options)
     if not wanted:
         raise click.UsageError(
-            "say whom it is for: --allow-principal User:NAME or --deny-principal User:NAME"
+            "name a principal: --allow-principal User:NAME or --deny-principal User:NAME"
         )
 
     async def work() -> list[KafkaError | None]:
@@ -128,17 +128,19 @@ def add(output: str, admin: Admin, **options: Any) -> None:
 @resource_options
 @principal_options
 @operation_options
-@click.option("--yes", "--force", "-y", "is_sure", is_flag=True, help="Do not ask.")
+@click.option(
+    "--yes", "--force", "-y", "is_sure", is_flag=True, help="Do not ask for confirmation."
+)
 @output_option
 @admin_option
 def remove(is_sure: bool, output: str, admin: Admin, **options: Any) -> None:
-    """Remove ACLs: some of a resource, or without a principal all of it."""
+    """Remove ACLs from a resource: the matching ones, or all if no principal is given."""
     chosen = rules(options)
     filters = [_exactly(one) for one in chosen] or _filters(wanted_resources(options))
     if not filters:
-        raise click.UsageError("say which: --topic NAME, --group NAME, --cluster ...")
+        raise click.UsageError("name a resource: --topic NAME, --group NAME, --cluster ...")
     if not is_sure:
-        click.confirm(f"Remove the ACLs that {len(filters)} filters find?", abort=True)
+        click.confirm(f"Remove the ACLs that match {len(filters)} filters?", abort=True)
 
     async def work() -> list[list[Acl]]:
         async with admin:
@@ -151,7 +153,7 @@ def remove(is_sure: bool, output: str, admin: Admin, **options: Any) -> None:
         click.echo("removed:")
         _print(gone)
     else:
-        click.echo("no ACL was found")
+        click.echo("no ACL matched")
 
 
 def _exactly(one: Acl) -> AclFilter:

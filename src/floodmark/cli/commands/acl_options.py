@@ -1,4 +1,4 @@
-"""The options of `floodmark acl`, those of kafka-acls, and the ACLs that they stand for."""
+"""The options of `floodmark acl` (the same as kafka-acls) and the ACLs they describe."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def resource_options(function: F) -> F:
             "--resource-pattern-type",
             "pattern_type",
             type=click.Choice(list(_PATTERN_TYPES), case_sensitive=False),
-            help="Whether names are whole or prefixes; `match` finds all that applies.",
+            help="How to match names; `match` finds every ACL that applies.",
         ),
     ):
         function = option(function)
@@ -61,10 +61,14 @@ def resource_options(function: F) -> F:
 
 def principal_options(function: F) -> F:
     for option in (
-        click.option("--allow-principal", "allowed", multiple=True, help="Such as User:alice."),
-        click.option("--deny-principal", "denied", multiple=True, help="Such as User:eve."),
-        click.option("--allow-host", "allowed_hosts", multiple=True, help="Address; all without."),
-        click.option("--deny-host", "denied_hosts", multiple=True, help="Address; all without."),
+        click.option(
+            "--allow-principal", "allowed", multiple=True, help="Principal, such as User:alice."
+        ),
+        click.option(
+            "--deny-principal", "denied", multiple=True, help="Principal, such as User:eve."
+        ),
+        click.option("--allow-host", "allowed_hosts", multiple=True, help="Host; default: all."),
+        click.option("--deny-host", "denied_hosts", multiple=True, help="Host; default: all."),
     ):
         function = option(function)
     return function
@@ -77,10 +81,10 @@ def operation_options(function: F) -> F:
             "operations",
             multiple=True,
             type=click.Choice(list(_OPERATIONS), case_sensitive=False),
-            help="What it is about; all operations without.",
+            help="Operation; default: all operations.",
         ),
-        click.option("--producer", is_flag=True, help="What a producer needs on its topics."),
-        click.option("--consumer", is_flag=True, help="What a consumer needs, with its group."),
+        click.option("--producer", is_flag=True, help="Everything a producer needs."),
+        click.option("--consumer", is_flag=True, help="Everything a consumer needs."),
         click.option("--idempotent", is_flag=True, help="With --producer, for Kafka before 3.0."),
     ):
         function = option(function)
@@ -102,7 +106,7 @@ def wanted_resources(options: Mapping[str, Any]) -> Resources:
 
 
 def rules(options: Mapping[str, Any]) -> list[Acl]:
-    """The ACLs that the options name one by one; none without a principal."""
+    """The ACLs that the options spell out. Empty if no principal is given."""
     principals = [
         *((name, PermissionType.ALLOW) for name in options["allowed"]),
         *((name, PermissionType.DENY) for name in options["denied"]),
@@ -118,7 +122,7 @@ def rules(options: Mapping[str, Any]) -> list[Acl]:
     resources = wanted_resources(options)
     pattern_type = resources.pattern_type or PatternType.LITERAL
     if pattern_type not in _SPECIFIC:
-        raise click.UsageError("an ACL's --resource-pattern-type is literal or prefixed")
+        raise click.UsageError("--resource-pattern-type must be literal or prefixed here")
     return [
         Acl(
             ResourcePattern(
@@ -135,7 +139,7 @@ def rules(options: Mapping[str, Any]) -> list[Acl]:
 def _operations(
     options: Mapping[str, Any], resources: Resources
 ) -> Iterator[tuple[ResourceKind, str, Operation]]:
-    """Each resource with what may be done to it; --producer and --consumer are Kafka's bundles."""
+    """Each resource with its operations. --producer and --consumer expand to Kafka's bundles."""
     topics, groups = options["topics"], options["groups"]
     if options["producer"]:
         if not topics:
@@ -159,7 +163,7 @@ def _operations(
     if options["producer"] or options["consumer"]:
         return
     if not resources.named:
-        raise click.UsageError("say on what: --topic NAME, --group NAME, --cluster ...")
+        raise click.UsageError("name a resource: --topic NAME, --group NAME, --cluster ...")
     chosen = [_OPERATIONS[name.lower()] for name in options["operations"]] or [Operation.ALL]
     for kind, name in resources.named:
         for operation in chosen:

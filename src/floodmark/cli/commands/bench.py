@@ -1,6 +1,6 @@
-"""`floodmark bench ...`: rate and latency of a broker as our own Python client sees them.
+"""`floodmark bench ...`: throughput and latency of a broker, measured with our Python client.
 
-These numbers contain the cost of the client; bench/ in the source tree measures brokers alone.
+The results include the client's own cost. bench/ in the source tree measures the broker alone.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import click
 
@@ -32,9 +32,9 @@ from floodmark.client.producer.producer import Producer
 from floodmark.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
 from floodmark.clock import Clock, SystemClock
 
-# Delivery times of every record would cost more than the sending itself.
+# Timing every record would cost more than sending it.
 SAMPLE_EVERY = 50
-# After the last send: what takes longer is lost, not late.
+# Counts from the last send. Records that take longer count as lost, not late.
 REST_TIMEOUT_S = 30
 
 
@@ -59,8 +59,17 @@ class BenchOptions:
         return Admin(*self._shared().resolve(ClientSettings))
 
     def _shared(self) -> Target:
-        """The same -X list serves producer and consumer."""
+        """Producer and consumer take the same -X settings."""
         return self.target.sharing(pairs(self.properties))
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+Result: TypeAlias = dict[str, str | int | float | None]
+"""What is printed, by its name."""
+
+Bench: TypeAlias = Callable[..., Awaitable[Result]]
+"""With the options, the topic, and numbers of its own."""
 
 
 @click.group(
@@ -71,10 +80,10 @@ class BenchOptions:
     ],
 )
 def bench() -> None:
-    """Measure a broker with our own client."""
+    """Measure a broker with Floodmark's own client."""
 
 
-def bench_options(function: Any) -> Any:
+def bench_options(function: F) -> F:
     for option in (
         client_options,
         output_option,
@@ -84,7 +93,7 @@ def bench_options(function: Any) -> Any:
             "properties",
             multiple=True,
             metavar="NAME=VALUE",
-            help="A client setting such as linger.ms=20.",
+            help="Client setting, such as linger.ms=20.",
         ),
         click.option(
             "--partitions",
@@ -92,15 +101,15 @@ def bench_options(function: Any) -> Any:
             type=click.IntRange(1),
             default=1,
             show_default=True,
-            help="Of the topic that is made.",
+            help="Partitions of the temporary topic.",
         ),
-        click.option("--topic", help="Topic to use; without it one is made and deleted again."),
+        click.option("--topic", help="Topic to use. Default: a temporary topic."),
         click.option(
             "--record-size",
             type=click.IntRange(1),
             default=100,
             show_default=True,
-            help="Bytes of each value.",
+            help="Value size in bytes.",
         ),
     ):
         function = option(function)
@@ -113,7 +122,7 @@ records_option = click.option(
     type=click.IntRange(1),
     default=200_000,
     show_default=True,
-    help="How many records.",
+    help="Number of records.",
 )
 
 
@@ -126,7 +135,7 @@ records_option = click.option(
 @records_option
 @bench_options
 def produce(records: int, **options: Any) -> None:
-    """Send records as fast as the broker takes them."""
+    """Send records as fast as the broker accepts them."""
     _run(BenchOptions(**options), _bench_produce, records)
 
 
@@ -134,20 +143,22 @@ def produce(records: int, **options: Any) -> None:
 @records_option
 @bench_options
 def consume(records: int, **options: Any) -> None:
-    """Read records as fast as the broker gives them; they are produced first."""
+    """Produce records, then read them as fast as the broker serves them."""
     _run(BenchOptions(**options), _bench_consume, records)
 
 
 @bench.command(examples=["floodmark bench latency --rate 500 --seconds 30 --topic orders"])
-@click.option("--rate", type=click.IntRange(1), default=200, show_default=True, help="A second.")
-@click.option("--seconds", type=click.IntRange(1), default=10, show_default=True, help="How long.")
+@click.option(
+    "--rate", type=click.IntRange(1), default=200, show_default=True, help="Records per second."
+)
+@click.option("--seconds", type=click.IntRange(1), default=10, show_default=True, help="Duration.")
 @bench_options
 def latency(rate: int, seconds: int, **options: Any) -> None:
-    """Time from send to receipt at a steady rate."""
+    """Measure the time from send to receipt at a steady rate."""
     _run(BenchOptions(**options), _bench_latency, rate, seconds)
 
 
-def _run(options: BenchOptions, run: Callable[..., Any], *arguments: int) -> None:
+def _run(options: BenchOptions, run: Bench, *arguments: int) -> None:
     result = run_client(_with_topic(options, run, *arguments))
     if options.output == JSON:
         print_json(result)
@@ -155,17 +166,14 @@ def _run(options: BenchOptions, run: Callable[..., Any], *arguments: int) -> Non
         print_table(*output_columns([result]))
 
 
-async def _with_topic(
-    options: BenchOptions, run: Callable[..., Any], *arguments: int
-) -> dict[str, Any]:
+async def _with_topic(options: BenchOptions, run: Bench, *arguments: int) -> Result:
     async with _topic(options) as topic:
-        result: dict[str, Any] = await run(options, topic, *arguments)
-        return result
+        return await run(options, topic, *arguments)
 
 
 @asynccontextmanager
 async def _topic(options: BenchOptions) -> AsyncIterator[str]:
-    """The topic of the user's choice, or one for this run only."""
+    """The topic the user named, or a temporary one for this run."""
     if options.topic:
         yield options.topic
         return
@@ -178,10 +186,10 @@ async def _topic(options: BenchOptions) -> AsyncIterator[str]:
             await admin.delete_topics([name])
 
 
-async def _bench_produce(options: BenchOptions, topic: str, records: int) -> dict[str, Any]:
+async def _bench_produce(options: BenchOptions, topic: str, records: int) -> Result:
     clock = SystemClock()
     async with options.producer() as producer:
-        # The first record pays for metadata and the producer id.
+        # The first record also pays for fetching metadata and the producer id.
         await producer.send_and_wait(topic, b"warm")
         started_ms = clock.monotonic_ms()
         times_ms = await _send_many(producer, topic, records, options.record_size, clock)
@@ -192,7 +200,7 @@ async def _bench_produce(options: BenchOptions, topic: str, records: int) -> dic
 async def _send_many(
     producer: Producer, topic: str, records: int, record_size: int, clock: Clock
 ) -> list[float]:
-    """Send and wait for all; gives sampled times until acknowledgement."""
+    """Sends all records, waits for them, and returns sampled acknowledgement times."""
     value = random.randbytes(record_size)
     progress = Progress("records sent")
     times_ms: list[float] = []
@@ -217,7 +225,7 @@ async def _send_many(
     return times_ms
 
 
-async def _bench_consume(options: BenchOptions, topic: str, records: int) -> dict[str, Any]:
+async def _bench_consume(options: BenchOptions, topic: str, records: int) -> Result:
     clock = SystemClock()
     async with options.producer() as producer:
         await _send_many(producer, topic, records, options.record_size, clock)
@@ -235,9 +243,7 @@ async def _bench_consume(options: BenchOptions, topic: str, records: int) -> dic
     return _result("consume", count, options.record_size, elapsed_ms, [])
 
 
-async def _bench_latency(
-    options: BenchOptions, topic: str, rate: int, seconds: int
-) -> dict[str, Any]:
+async def _bench_latency(options: BenchOptions, topic: str, rate: int, seconds: int) -> Result:
     clock = SystemClock()
     total = rate * seconds
     sent_ms: dict[bytes, float] = {}
@@ -274,8 +280,8 @@ async def _wait_for_rest(receiving: asyncio.Task[None], missing: dict[bytes, flo
     except TimeoutError:
         raise CliError(
             f"{len(missing)} records did not come back in {REST_TIMEOUT_S} s",
-            why="they were acknowledged, but the consumer was not given them",
-            hint="look at the broker's log, or lower --rate",
+            why="they were acknowledged, but the consumer never received them",
+            hint="check the broker's log, or lower --rate",
         ) from None
 
 
@@ -301,7 +307,7 @@ async def _receive(
 
 def _result(
     case: str, records: int, record_size: int, elapsed_ms: float, times_ms: list[float]
-) -> dict[str, Any]:
+) -> Result:
     if elapsed_ms <= 0:
         raise CliError("the run was too short to measure", hint="raise --records")
     seconds = elapsed_ms / 1000

@@ -1,4 +1,4 @@
-"""`floodmark broker ...`: list the brokers of a cluster, stop one in order."""
+"""`floodmark broker ...`: list the brokers of a cluster, shut one down cleanly."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _COLUMNS = ("BROKER", "ADDRESS", "RACK", "CONTROLLER", "LEADS", "REPLICAS", "OUT
 
 @click.group(cls=Group, examples=["floodmark broker list", "floodmark broker stop 2"])
 def broker() -> None:
-    """List brokers, and stop one in order."""
+    """List brokers and shut one down cleanly."""
 
 
 @broker.command("list", examples=["floodmark broker list", "floodmark broker list --json"])
 @output_option
 @admin_option
 def list_brokers(output: str, admin: Admin) -> None:
-    """List the brokers that run: what they lead and hold, and where they are behind."""
+    """List running brokers with the partitions they lead, hold and lag on."""
 
     async def work() -> list[dict[str, Any]]:
         async with admin:
@@ -50,13 +50,13 @@ def print_brokers(rows: list[dict[str, Any]]) -> None:
     examples=["floodmark broker stop 2", "floodmark broker stop 2 --timeout 120 --json"]
 )
 @click.argument("broker_id", metavar="BROKER", type=int)
-@click.option("--timeout", type=float, default=60, help="Seconds to wait for its end; 60.")
+@click.option("--timeout", type=float, default=60, help="Seconds to wait for it to stop; 60.")
 @output_option
 @admin_option
 def stop(broker_id: int, timeout: float, output: str, admin: Admin) -> None:
-    """Stop a broker on this machine in order.
+    """Shut down a broker that runs on this machine.
 
-    It hands its leaderships over to the other brokers, syncs its logs and leaves the cluster.
+    The broker hands its partitions over to other leaders, syncs its logs and leaves the cluster.
     """
 
     async def find() -> tuple[str, list[str]]:
@@ -65,7 +65,7 @@ def stop(broker_id: int, timeout: float, output: str, admin: Admin) -> None:
             if broker_id not in {one.node_id for one in cluster.brokers}:
                 raise CliError(
                     f"broker {broker_id} is not part of the cluster",
-                    hint="`floodmark broker list` shows who is",
+                    hint="`floodmark broker list` lists the cluster's brokers",
                 )
             folders = await admin.describe_log_dirs([broker_id])
             return cluster.cluster_id, [folder.path for folder in folders[broker_id]]
@@ -74,15 +74,15 @@ def stop(broker_id: int, timeout: float, output: str, admin: Admin) -> None:
     process = find_local_broker(folders, cluster_id, broker_id)
     if process is None:
         raise CliError(
-            f"broker {broker_id} does not run on this machine",
-            why=f"nobody here uses {', '.join(folders)}",
-            hint="send SIGTERM to its process on its own machine",
+            f"broker {broker_id} is not running on this machine",
+            why=f"no process here uses {', '.join(folders)}",
+            hint="send SIGTERM to its process on the machine it runs on",
         )
     process.terminate()
     if not process.wait(timeout):
         raise CliError(
-            f"broker {broker_id} (process {process.pid}) has not ended within {timeout:g} s",
-            hint="its log says what it waits for; it goes on stopping",
+            f"broker {broker_id} (process {process.pid}) did not stop within {timeout:g} s",
+            hint="it is still stopping; its log says what it is waiting for",
         )
     if output == JSON:
         print_json({"broker": broker_id, "pid": process.pid, "stopped": True})

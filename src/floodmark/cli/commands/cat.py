@@ -1,7 +1,7 @@
-"""`floodmark cat`: kcat's letters, for fingers and scripts that know them.
+"""`floodmark cat`: kcat's options, for people and scripts used to them.
 
--P produces, -C consumes, -G consumes in a group, -L lists the cluster, -Q asks for offsets by time.
-The work is that of `produce` and `consume`.
+-P produces, -C consumes, -G consumes in a group, -L lists the cluster, -Q looks up offsets by time.
+Shares its implementation with `produce` and `consume`.
 """
 
 from __future__ import annotations
@@ -81,32 +81,36 @@ class CatOptions:
 )
 @click.option("-P", "mode", flag_value="P", help="Produce.")
 @click.option("-C", "mode", flag_value="C", help="Consume.")
-@click.option("-G", "group", help="Consume the topics that follow as a member of this group.")
+@click.option("-G", "group", help="Consume the named topics as a member of this group.")
 @click.option("-L", "mode", flag_value="L", help="List brokers, topics and partitions.")
-@click.option("-Q", "mode", flag_value="Q", help="Offsets by time: -t topic:partition:timestamp.")
-@click.option("-t", "topics", multiple=True, help="Topic.")
-@click.option("-p", "partition", type=int, help="Partition; -1 is any.")
-@click.option("-o", "offset", default="beginning", help="beginning, end, N, -N, s@TIMESTAMP.")
-@click.option("-c", "count", type=int, help="Stop after so many records.")
-@click.option("-e", "exit_at_end", is_flag=True, help="Stop at the end.")
-@click.option("-k", "key", help="The key of every record that is produced.")
-@click.option("-K", "key_delimiter", help="Between key and value.")
-@click.option("-D", "delimiter", default="\\n", help="Between records.  [newline]")
-@click.option("-H", "headers", multiple=True, metavar="NAME=VALUE", help="Header to produce.")
-@click.option("-f", "format_text", help="Format of output, such as '%t [%p] %o: %k %s\\n'.")
-@click.option("-J", "as_json", is_flag=True, help="JSON output.")
 @click.option(
-    "-z", "compression", type=click.Choice(list(COMPRESSION_TYPES)), help="How batches are packed."
+    "-Q", "mode", flag_value="Q", help="Look up offsets by time: -t topic:partition:timestamp."
 )
-@click.option("-l", "by_line", is_flag=True, help="Produce the lines of a file, not the file.")
-@click.option("-Z", "null", is_flag=True, help="Empty is null when producing, NULL in output.")
-@click.option("-T", "tee", is_flag=True, help="Copy what is produced to stdout.")
-@click.option("-X", "properties", multiple=True, metavar="NAME=VALUE", help="A client setting.")
+@click.option("-t", "topics", multiple=True, help="Topic.")
+@click.option("-p", "partition", type=int, help="Partition; -1 for any.")
+@click.option("-o", "offset", default="beginning", help="beginning, end, N, -N, s@TIMESTAMP.")
+@click.option("-c", "count", type=int, help="Stop after this many records.")
+@click.option("-e", "exit_at_end", is_flag=True, help="Stop at the end of the partition.")
+@click.option("-k", "key", help="Key for every produced record.")
+@click.option("-K", "key_delimiter", help="Delimiter between key and value.")
+@click.option("-D", "delimiter", default="\\n", help="Delimiter between records.  [newline]")
+@click.option("-H", "headers", multiple=True, metavar="NAME=VALUE", help="Header to add.")
+@click.option("-f", "format_text", help="Output format, such as '%t [%p] %o: %k %s\\n'.")
+@click.option("-J", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "-z", "compression", type=click.Choice(list(COMPRESSION_TYPES)), help="Compression type."
+)
+@click.option("-l", "by_line", is_flag=True, help="Produce each line of a file.")
+@click.option("-Z", "null", is_flag=True, help="Produce empty as null, print null as NULL.")
+@click.option("-T", "tee", is_flag=True, help="Copy produced records to stdout.")
+@click.option("-X", "properties", multiple=True, metavar="NAME=VALUE", help="Client setting.")
 @click.option("-m", "metadata_timeout_s", type=float, help="Seconds to wait for metadata.  [5]")
-@click.option("-q", "quiet", is_flag=True, help="Say nothing but records.")
-@click.option("-u", "unbuffered", is_flag=True, help="Accepted: output is never held back.")
-@click.option("-E", "keep_going", is_flag=True, help="Accepted: errors that pass are retried.")
-@click.option("-v", "verbose", count=True, help="Accepted, without effect.")
+@click.option("-q", "quiet", is_flag=True, help="Print only records.")
+@click.option("-u", "unbuffered", is_flag=True, help="Ignored: output is never buffered.")
+@click.option(
+    "-E", "keep_going", is_flag=True, help="Ignored: transient errors are always retried."
+)
+@click.option("-v", "verbose", count=True, help="Ignored.")
 @click.argument("arguments", metavar="[FILE or TOPIC]...", nargs=-1)
 @kcat_client_options
 def cat(
@@ -126,7 +130,7 @@ def cat(
     verbose: int,
     **rest: Any,
 ) -> None:
-    """Produce, consume, list and query with kcat's letters."""
+    """Produce, consume, list and query with kcat's options."""
     given = pairs(properties)
     if compression is not None:
         given["compression.type"] = compression
@@ -178,10 +182,10 @@ async def _produce(options: CatOptions, parser: LineParser, *, by_line: bool, te
 
 
 async def _pieces(options: CatOptions, *, by_line: bool) -> AsyncIterator[list[bytes]]:
-    """stdin by delimiter; each named file is one record, or with -l its lines are."""
+    """Splits stdin by delimiter. Each named file is one record, or one per line with -l."""
     if not options.arguments:
         async for pieces in read_pieces(sys.stdin.fileno(), options.delimiter):
-            # kcat sends no empty records unless -Z makes nulls of them.
+            # kcat skips empty records unless -Z turns them into nulls.
             yield [piece for piece in pieces if piece or options.null]
     for name in options.arguments:
         descriptor = _open(name)
@@ -202,9 +206,9 @@ def _open(name: str) -> int:
         return os.open(name, os.O_RDONLY)
     except OSError as error:
         raise CliError(
-            f"{name} cannot be read",
+            f"{name} could not be read",
             why=error.strerror,
-            hint="name a file, or none to read from stdin",
+            hint="name a readable file, or none to read from stdin",
         ) from error
 
 
@@ -232,7 +236,7 @@ async def _consume(options: CatOptions) -> None:
     async with Consumer(address, settings) as consumer:
         await check_topics(consumer, plan)
         count = await print_records(consumer, plan, _formatter(options), write_now)
-        # Stopped by -c it may be anywhere.
+        # If -c stopped it, it may not have reached the end.
         if options.exit_at_end and count != options.count:
             for partition in consumer.assignment:
                 offset = await consumer.position(partition)
@@ -245,7 +249,7 @@ async def _consume(options: CatOptions) -> None:
 async def _consume_in_group(options: CatOptions, group: str) -> None:
     topics = [*options.topics, *options.arguments]
     if not topics:
-        raise click.UsageError("name topics behind the group")
+        raise click.UsageError("name the topics after the group")
     properties = {"auto.offset.reset": "earliest"} | options.properties | {"group.id": group}
     address, settings = options.target.resolve(ConsumerSettings, properties)
     plan = ReadPlan(topics, None, follow=not options.exit_at_end, max_records=options.count)
@@ -270,7 +274,7 @@ def _formatter(options: CatOptions) -> Formatter:
     )
 
 
-# --- listing and asking ---
+# --- listing and querying ---
 
 
 async def _list(options: CatOptions) -> None:
@@ -333,7 +337,7 @@ async def _query(options: CatOptions) -> None:
     address, settings = options.target.resolve(ClientSettings, options.properties)
     wanted = dict(_parse_query(text) for text in options.topics)
     if not wanted:
-        raise click.UsageError("say what to ask for: -t topic:partition:timestamp")
+        raise click.UsageError("name what to query: -t topic:partition:timestamp")
     async with Admin(address, settings) as admin:
         await check_partitions(admin, wanted)
         listed = await admin.list_offsets(wanted)

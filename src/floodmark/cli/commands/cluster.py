@@ -1,4 +1,4 @@
-"""`floodmark cluster ...`: who is in the cluster, how it does, and how full the disks are."""
+"""`floodmark cluster ...`: the cluster's brokers, its health and its disk usage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from floodmark.client.admin.admin_types import LogDir
 
 @click.group(cls=Group, examples=["floodmark cluster status", "floodmark cluster describe"])
 def cluster() -> None:
-    """Look at the cluster as a whole."""
+    """Inspect the cluster as a whole."""
 
 
 @cluster.command(
@@ -27,7 +27,7 @@ def cluster() -> None:
 @output_option
 @admin_option
 def describe(output: str, admin: Admin) -> None:
-    """Show the cluster's id, its brokers and controller, and their log folders."""
+    """Show the cluster id, brokers, controller and log directories."""
 
     async def work() -> dict[str, Any]:
         async with admin:
@@ -65,7 +65,7 @@ def describe(output: str, admin: Admin) -> None:
 @output_option
 @admin_option
 def status(output: str, admin: Admin) -> None:
-    """Show whether all brokers and replicas are there.
+    """Check that all brokers and replicas are available.
 
     A cluster is healthy when it has a controller, every partition has a leader, and all replicas
     are in sync.
@@ -95,11 +95,11 @@ def status(output: str, admin: Admin) -> None:
 
 
 _FINDINGS = {
-    "missing_brokers": "brokers that hold replicas and do not run",
+    "missing_brokers": "brokers that hold replicas but are not running",
     "without_leader": "partitions without a leader",
-    "under_replicated": "partitions with replicas that are behind",
+    "under_replicated": "partitions with out-of-sync replicas",
     "not_led_by_preferred": "partitions not led by their preferred replica",
-    "moving": "partitions that are moving",
+    "moving": "partitions being reassigned",
 }
 _SHOWN = 10
 

@@ -1,4 +1,4 @@
-"""`floodmark completion SHELL`: a script that lets the shell complete commands and options."""
+"""`floodmark completion SHELL`: prints a shell completion script for commands and options."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VARIABLE = "_FLOODMARK_COMPLETE"
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print a script for bash, zsh or fish that completes commands, options and profiles."""
+    """Print a completion script for bash, zsh or fish: commands, options and profiles."""
     found = get_completion_class(shell)
-    assert found is not None, f"click knows no completion for {shell}"
+    assert found is not None, f"click has no completion for {shell}"
     click.echo(found(ctx.find_root().command, {}, "floodmark", VARIABLE).source())

@@ -1,4 +1,4 @@
-"""`floodmark config ...`: describe and alter settings of topics, brokers and groups."""
+"""`floodmark config ...`: describe and alter topic, broker and group settings."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ from floodmark.client.admin.admin import Admin
 from floodmark.client.admin.admin_types import (
     ConfigChange,
     ConfigEntry,
-    ConfigOperation,
     ConfigResource,
-    ConfigSource,
     ResourceConfig,
     ResourceOutcome,
-    ResourceType,
 )
 from floodmark.config.broker_config import base_name
 from floodmark.config.suggestions import did_you_mean
+from floodmark.wire.numbers import ConfigOperation, ConfigSource, ResourceType
 
 _UNCHANGED = frozenset({ConfigSource.DEFAULT_CONFIG, ConfigSource.STATIC_BROKER_CONFIG})
 _ENTITY_TYPES = {
@@ -43,7 +41,7 @@ _ENTITY_TYPES = {
     ],
 )
 def config() -> None:
-    """Describe and alter settings of topics, brokers and groups."""
+    """Describe and alter topic, broker and group settings."""
 
 
 config.add_command(list_names)
@@ -56,15 +54,11 @@ def entity_options(function: Any) -> Any:
         click.option("--broker", "brokers", type=int, multiple=True, help="Broker id."),
         click.option("--group", "groups", multiple=True, help="Group name."),
         click.option("--topic", "topics", multiple=True, help="Topic name."),
-        click.option(
-            "--entity-default", is_flag=True, help="The default of --entity-type brokers."
-        ),
+        click.option("--entity-default", is_flag=True, help="Default for --entity-type brokers."),
         click.option(
             "--entity-name", "entity_names", multiple=True, help="Topic, broker id or group."
         ),
-        click.option(
-            "--entity-type", type=click.Choice(list(_ENTITY_TYPES)), help="Whose settings."
-        ),
+        click.option("--entity-type", type=click.Choice(list(_ENTITY_TYPES)), help="Entity type."),
     ):
         function = option(function)
     return function
@@ -88,11 +82,11 @@ def _resources(
         raise click.UsageError(f"--entity-name needs --entity-type {' or '.join(_ENTITY_TYPES)}")
     if entity_type is not None:
         if entity_type == "brokers" and not all(name.isdigit() for name in entity_names):
-            raise click.UsageError("a broker's --entity-name is its id, a number")
+            raise click.UsageError("a broker's --entity-name must be its numeric id")
         found += [ConfigResource(_ENTITY_TYPES[entity_type], name) for name in entity_names]
     if not found:
         raise click.UsageError(
-            "say whose settings: --topic NAME, --group NAME, --broker ID or --broker-defaults"
+            "name an entity: --topic NAME, --group NAME, --broker ID or --broker-defaults"
         )
     return found
 
@@ -105,7 +99,7 @@ def _resources(
     ]
 )
 @entity_options
-@click.option("--all", "show_all", is_flag=True, help="Also what nobody has changed.")
+@click.option("--all", "show_all", is_flag=True, help="Include defaults.")
 @output_option
 @admin_option
 def describe(
@@ -114,7 +108,7 @@ def describe(
     admin: Admin,
     **entity: Any,
 ) -> None:
-    """Show settings with where each value comes from."""
+    """Show settings and where each value comes from."""
     resources = _resources(**entity)
 
     async def work() -> list[ResourceConfig]:
@@ -132,7 +126,7 @@ def describe(
             _print_resource(item, show_all=show_all)
     fail_with(
         [
-            failure(item.error, f"the settings of {_title(item.resource)} cannot be read")
+            failure(item.error, f"the settings of {_title(item.resource)} could not be read")
             for item in described
             if item.error is not None
         ]
@@ -148,9 +142,14 @@ def describe(
 )
 @entity_options
 @click.argument("assignments", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option("--add-config", multiple=True, metavar="NAME=VALUE,...", help="Set; [a,b] for lists.")
-@click.option("--delete-config", multiple=True, metavar="NAME,...", help="Back to the default.")
-@click.option("--validate-only", is_flag=True, help="Only say whether it would work.")
+@click.option(
+    "--add-config",
+    multiple=True,
+    metavar="NAME=VALUE,...",
+    help="Settings to set; [a,b] for a list.",
+)
+@click.option("--delete-config", multiple=True, metavar="NAME,...", help="Settings to reset.")
+@click.option("--validate-only", is_flag=True, help="Validate without applying.")
 @output_option
 @admin_option
 def alter(
@@ -162,7 +161,7 @@ def alter(
     admin: Admin,
     **entity: Any,
 ) -> None:
-    """Change settings; they take effect at once."""
+    """Change settings. Changes take effect immediately."""
     resources = _resources(**entity)
     changes = [ConfigChange(name, value) for name, value in _split_pair_list(assignments)]
     for text in add_config:
@@ -172,7 +171,7 @@ def alter(
             ConfigChange(name.strip(), None, ConfigOperation.DELETE) for name in text.split(",")
         ]
     if not changes:
-        raise click.UsageError("say what to change: NAME=VALUE, --add-config or --delete-config")
+        raise click.UsageError("name a change: NAME=VALUE, --add-config or --delete-config")
 
     if any(resource.type is ResourceType.BROKER for resource in resources):
         _warn_of_unknown(changes)
@@ -187,13 +186,13 @@ def alter(
     if output == JSON:
         print_json([_outcome_json(outcome) for outcome in outcomes])
     else:
-        verb = "could be altered" if validate_only else "altered"
+        verb = "can be altered" if validate_only else "altered"
         for outcome in outcomes:
             if outcome.error is None:
                 click.echo(f"settings of {_title(outcome.resource)} {verb}")
     fail_with(
         [
-            failure(item.error, f"the settings of {_title(item.resource)} stay as they are")
+            failure(item.error, f"the settings of {_title(item.resource)} were not changed")
             for item in outcomes
             if item.error is not None
         ]
@@ -201,7 +200,7 @@ def alter(
 
 
 def _warn_of_unknown(changes: list[ConfigChange]) -> None:
-    """Brokers store names that they do not know, as Kafka does for its plugins' sake."""
+    """Brokers also store unknown names, because Kafka does so for its plugins."""
     known = SETTINGS_OF["brokers"]
     for change in changes:
         if base_name(change.name) not in known:
@@ -223,7 +222,7 @@ def _split_pair_list(texts: tuple[str, ...] | list[str]) -> list[tuple[str, str]
 
 
 def _split_outside_brackets(text: str) -> list[str]:
-    """`a=1,b=[x,y]` has two parts, as with Kafka's --add-config."""
+    """Splits `a=1,b=[x,y]` into two parts, as Kafka's --add-config does."""
     parts: list[str] = []
     depth = 0
     current = ""
@@ -255,7 +254,7 @@ def _value(entry: ConfigEntry) -> str | None:
 def _print_resource(item: ResourceConfig, *, show_all: bool) -> None:
     shown = _shown(item, show_all=show_all)
     if not shown:
-        click.echo(f"{_title(item.resource)}: nothing is changed; --all shows the defaults")
+        click.echo(f"{_title(item.resource)}: no settings changed; --all shows the defaults")
         return
     click.echo(f"{_title(item.resource)}:")
     rows = [

@@ -1,4 +1,4 @@
-"""`floodmark config list`: the settings that this version knows. Asks no broker."""
+"""`floodmark config list`: the settings this version knows. Contacts no broker."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SETTINGS_OF: Mapping[str, Mapping[str, Setting]] = {
 @click.argument("text", required=False)
 @output_option
 def list_names(kind: str, text: str | None, output: str) -> None:
-    """List the settings there are, all or those with TEXT in their name; asks no broker."""
+    """List known settings, optionally only those with TEXT in their name. Contacts no broker."""
     known = SETTINGS_OF[kind]
     found = [
         setting
@@ -45,8 +45,8 @@ def list_names(kind: str, text: str | None, output: str) -> None:
     ]
     if not found:
         raise CliError(
-            f"no setting of {kind} has '{text}' in its name{did_you_mean(text or '', known)}",
-            hint=f"`floodmark config list {kind}` shows all of them",
+            f"no {kind} setting has '{text}' in its name{did_you_mean(text or '', known)}",
+            hint=f"`floodmark config list {kind}` lists them all",
         )
     documents = [
         {

@@ -1,4 +1,4 @@
-"""`floodmark consume TOPIC`: print records, from anywhere, once or for ever."""
+"""`floodmark consume TOPIC`: print records from any position, once or continuously."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from floodmark.clock import SystemClock
 
 @dataclass(frozen=True, slots=True)
 class ConsumeOptions:
-    """What the options say, under their names."""
+    """The command's options, under their own names."""
 
     topic_arguments: tuple[str, ...]
     topic_option: tuple[str, ...]
@@ -65,7 +65,7 @@ class ConsumeOptions:
             starts.append(StartAt(Origin.BEFORE_END, self.last))
         if len(starts) > 1:
             raise click.UsageError(
-                "--from-beginning, --offset, --from-time and --last exclude each other"
+                "--from-beginning, --offset, --from-time and --last are mutually exclusive"
             )
         return starts[0] if starts else None
 
@@ -74,8 +74,8 @@ class ConsumeOptions:
         in_group = self.group is not None
         if in_group and (self.partitions or (start is not None and not self.from_beginning)):
             raise click.UsageError(
-                "a group decides itself what to read and where to begin: of the options for that "
-                "only --from-beginning goes with --group"
+                "a group chooses its own partitions and positions: of these options, only "
+                "--from-beginning works with --group"
             )
         return ReadPlan(
             self.topics(),
@@ -101,7 +101,7 @@ class ConsumeOptions:
         properties = self.formatter_properties
         ways = (self.output == JSON, self.format_text is not None, bool(properties))
         if sum(ways) > 1:
-            raise click.UsageError("--output json, --format and --property exclude each other")
+            raise click.UsageError("--output json, --format and --property are mutually exclusive")
         if properties:
             return console_formatter(properties)
         if self.output == JSON:
@@ -122,20 +122,18 @@ class ConsumeOptions:
 )
 @click.argument("topic_arguments", metavar="TOPIC...", nargs=-1)
 @click.option("--topic", "topic_option", multiple=True, help="Topic name.")
-@click.option("--from-beginning", is_flag=True, help="From the first record.")
-@click.option("--offset", help="An offset, -N for N before the end, beginning or end.")
+@click.option("--from-beginning", is_flag=True, help="Start at the first record.")
+@click.option("--offset", help="Offset, -N (N before the end), beginning or end.")
 @click.option(
     "--from-time",
-    help="2026-01-31T12:00 (UTC without a zone), milliseconds since 1970, or 10m, 2h, 1d ago.",
+    help="2026-01-31T12:00 (UTC by default), milliseconds since 1970, or an age: 10m, 2h, 1d.",
 )
-@click.option("--last", type=click.IntRange(0), help="The last N records, by time.")
-@click.option("--follow", "-f", is_flag=True, help="Do not stop at the end.")
-@click.option("--partition", "-p", "partitions", type=int, multiple=True, help="Only this one.")
-@click.option(
-    "--group", "-g", help="As a member of this group: on from where it stands, and commit."
-)
-@click.option("--max-messages", "-n", type=click.IntRange(1), help="Stop after so many.")
-@click.option("--timeout-ms", type=int, help="Stop when nothing came for so long.")
+@click.option("--last", type=click.IntRange(0), help="Print the last N records by time.")
+@click.option("--follow", "-f", is_flag=True, help="Keep reading at the end.")
+@click.option("--partition", "-p", "partitions", type=int, multiple=True, help="Partition to read.")
+@click.option("--group", "-g", help="Join this group, resume from its offsets and commit.")
+@click.option("--max-messages", "-n", type=click.IntRange(1), help="Stop after N records.")
+@click.option("--timeout-ms", type=int, help="Stop after this long without records.")
 @click.option("--format", "-F", "format_text", help=FORMAT_HELP)
 @click.option(
     "--property",
@@ -143,7 +141,7 @@ class ConsumeOptions:
     "formatter_properties",
     multiple=True,
     metavar="NAME=VALUE",
-    help="As of Kafka's console consumer: print.key=true, key.separator=: and the like.",
+    help="Kafka console consumer property, such as print.key=true or key.separator=:.",
 )
 @click.option(
     "-o",
@@ -151,13 +149,13 @@ class ConsumeOptions:
     type=click.Choice(["text", JSON]),
     default="text",
     show_default=True,
-    help="The values alone, or a JSON object per record.",
+    help="Print only values, or one JSON object per record.",
 )
 @click.option(
     "--isolation-level",
     type=click.Choice(["read_uncommitted", "read_committed"]),
     default=None,
-    help="Whether to show records of open and aborted transactions.",
+    help="Whether to include records of open and aborted transactions.",
 )
 @click.option(
     "--consumer-property",
@@ -166,15 +164,16 @@ class ConsumeOptions:
     "properties",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A consumer setting such as fetch.max.bytes=1000000.",
+    help="Consumer setting, such as fetch.max.bytes=1000000.",
 )
 @client_options
 def consume(**given: Any) -> None:
     """Print the records of topics.
 
-    With a start (--from-beginning, --offset, --from-time, --last) it prints what is there and
-    stops, unless --follow is given. Without one it follows from the end. With --group it shares
-    the topics with the other members and follows; --from-beginning is for a group that is new.
+    With a start position (--from-beginning, --offset, --from-time, --last) it prints the existing
+    records and stops; add --follow to keep reading. Without one, it follows from the end. With
+    --group, it shares the topics with the group's other members and keeps reading; --from-beginning
+    then applies only to a new group.
     """
     options = ConsumeOptions(**given)
     plan = options.plan()
@@ -189,15 +188,14 @@ async def _consume(
     async with Consumer(bootstrap_server, settings) as consumer:
         await check_topics(consumer, plan)
         if sys.stdout.isatty() and plan.follow:
-            plan.tell(f"waiting for records of {', '.join(plan.topics)}; Ctrl-C ends")
+            plan.tell(f"waiting for records from {', '.join(plan.topics)}; press Ctrl-C to stop")
         count = await print_records(consumer, plan, formatter, write_now)
         if sys.stdout.isatty() and count == 0:
-            plan.tell(f"no records of {', '.join(plan.topics)} to show")
+            plan.tell(f"no records in {', '.join(plan.topics)}")
 
 
 async def check_topics(consumer: Consumer, plan: ReadPlan) -> None:
-    """A missing topic is an error at once, not something to wait for; who has to wait for a
-    partition is told so."""
+    """Fails at once if a topic is missing, and warns about partitions that have no leader."""
     for topic in await existing_topics(Admin(consumer.cluster), plan.topics):
         offline = [
             str(index)
@@ -206,8 +204,8 @@ async def check_topics(consumer: Consumer, plan: ReadPlan) -> None:
         ]
         if offline:
             click.echo(
-                f"waiting for partitions of {topic.name} without a leader: {', '.join(offline)} "
-                "(the broker's log says what is wrong with them)",
+                f"waiting for leaderless partitions of {topic.name}: {', '.join(offline)} "
+                "(see the broker's log for the cause)",
                 err=True,
             )
 

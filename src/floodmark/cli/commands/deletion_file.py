@@ -1,4 +1,4 @@
-"""The JSON file of kafka-delete-records:
+"""Reads the JSON file format of kafka-delete-records:
 `{"partitions": [{"topic": "t", "partition": 0, "offset": 3}], "version": 1}`.
 """
 
@@ -19,7 +19,7 @@ _SHAPE = '{"partitions": [{"topic": "orders", "partition": 0, "offset": 1000}], 
 
 
 def read_deletions(path: Path) -> dict[TopicPartition, int]:
-    """Up to which offset the records of each partition go; -1 for all of them."""
+    """Maps each partition to the offset before which records are deleted; -1 deletes all."""
     try:
         return _deletions(json.loads(path.read_text(encoding="utf-8")))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
@@ -29,16 +29,16 @@ def read_deletions(path: Path) -> dict[TopicPartition, int]:
 
 
 def _unusable(path: Path, why: str) -> CliError:
-    return CliError(f"{path} cannot be used", why=why, hint=f"write {_SHAPE}")
+    return CliError(f"{path} is not a valid deletion file", why=why, hint=f"write {_SHAPE}")
 
 
 def _deletions(document: Any) -> dict[TopicPartition, int]:
     _check_fields(document, _OF_FILE, "the file")
     if document.get("version", _VERSION) != _VERSION:
-        raise ValueError(f"its version is {document['version']}, known is {_VERSION}")
+        raise ValueError(f"its version is {document['version']}, expected {_VERSION}")
     rows = document.get("partitions")
     if not isinstance(rows, list) or not rows:
-        raise ValueError("it names no partition")
+        raise ValueError("it lists no partitions")
     found: dict[TopicPartition, int] = {}
     for row in rows:
         _check_fields(row, _OF_PARTITION, "a partition")
@@ -46,7 +46,7 @@ def _deletions(document: Any) -> dict[TopicPartition, int]:
             raise ValueError(f"{json.dumps(row)} has no topic")
         partition = TopicPartition(row["topic"], _whole_number(row, "partition", 0))
         if partition in found:
-            raise ValueError(f"it names {partition} twice")
+            raise ValueError(f"it lists {partition} twice")
         found[partition] = _whole_number(row, "offset", -1)
     return found
 
@@ -56,11 +56,11 @@ def _check_fields(document: Any, known: tuple[str, ...], what: str) -> None:
         raise ValueError(f"{what} is not a JSON object")
     for name in document:
         if name not in known:
-            raise ValueError(f"{what} has a field {name}{did_you_mean(name, known)}")
+            raise ValueError(f"{what} has an unknown field {name}{did_you_mean(name, known)}")
 
 
 def _whole_number(row: dict[str, Any], name: str, lowest: int) -> int:
     number = row.get(name)
     if not isinstance(number, int) or isinstance(number, bool) or number < lowest:
-        raise ValueError(f"{json.dumps(row)} has no {name} that is a number from {lowest} up")
+        raise ValueError(f"{json.dumps(row)} needs {name} as a number of at least {lowest}")
     return number

@@ -1,6 +1,6 @@
-"""`floodmark demo`: a broker, a stream of orders, a pipeline on Spark and its results, all here.
+"""`floodmark demo`: runs a broker, a stream of orders and a Spark pipeline, and shows the results.
 
-Runs examples/shop as it stands. Ends by itself within two minutes and leaves nothing behind.
+Runs examples/shop unchanged. Finishes within two minutes and leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ if TYPE_CHECKING:
     from floodmark.pipeline.authoring.runner import Runner
     from floodmark.service.interface import Interface
 
-# The whole must stay below two minutes, Spark's start and end included.
+# The whole demo must stay under two minutes, including starting and stopping Spark.
 LATEST_END_MS = 90_000
 
 
 @click.command(cls=Command, examples=["floodmark demo", "floodmark demo --keep"])
-@click.option("--seconds", default=15, show_default=True, help="How long orders come in.")
-@click.option("--keep", is_flag=True, help="Go on until Ctrl-C, and keep the data.")
+@click.option("--seconds", default=15, show_default=True, help="How long to send orders.")
+@click.option("--keep", is_flag=True, help="Run until Ctrl-C and keep the data.")
 def demo(seconds: int, keep: bool) -> None:
-    """See a broker and a pipeline at work: windowed revenue, a join, and dead letters."""
+    """Watch a broker and a pipeline work: windowed revenue, a join, and dead letters."""
     clock = SystemClock()
     started_ms = clock.monotonic_ms()
     with told():
         check_machine()
     with told(), _folder(keep) as folder, demo_broker(folder) as bootstrap:
-        _say(f"a broker is up at {bootstrap}, its data is in {folder}")
+        _say(f"a broker is running at {bootstrap}, its data is in {folder}")
         with Shop(bootstrap) as shop:
-            _say("topics orders and products are made; a product table is written")
+            _say("created the topics orders and products, and wrote a product table")
             _run(folder, bootstrap, shop, seconds, keep, started_ms)
     took = (clock.monotonic_ms() - started_ms) / 1000
-    _say(f"done in {took:.0f} s; the broker and Spark are stopped")
+    _say(f"done in {took:.0f} s; stopped the broker and Spark")
 
 
 def _run(
@@ -64,7 +64,7 @@ def _run(
 
     example = shop_folder()
     pipeline = load_pipeline(example, overrides={"tables": str(folder / "tables")})
-    _say(f"Spark starts; the pipeline is {example}/pipeline.py")
+    _say(f"starting Spark; the pipeline is {example}/pipeline.py")
     with spark_session(pipeline.name, shuffle_partitions=1, is_short=True) as spark:
         checkpoint = open_checkpoint(folder / "checkpoint", pipeline.name, bootstrap)
         runner = Runner(spark, pipeline, bootstrap_server=bootstrap, checkpoint=checkpoint)
@@ -79,11 +79,11 @@ def _run(
 
 
 def _call_table(pipeline: Pipeline, bootstrap: str) -> None:
-    """The revenue topic as a service, called by our own consumer and by Java."""
+    """Serves the revenue topic as a Dubbo service and calls it from Python and from Java."""
     try:
         asyncio.run(_serve_and_call(pipeline, bootstrap))
     except ModuleNotFoundError as error:
-        _say(f"not shown: the revenue table as a Dubbo service, which needs {error.name}")
+        _say(f"skipped: the revenue table as a Dubbo service, which needs {error.name}")
 
 
 async def _serve_and_call(pipeline: Pipeline, bootstrap: str) -> None:
@@ -97,7 +97,7 @@ async def _serve_and_call(pipeline: Pipeline, bootstrap: str) -> None:
         reference = await consumer.reference(served.interface, url=url, timeout_ms=10_000)
         found: list[Any] = await reference.call(served.interface.methods["scan"], [None, 10])
         rows = [["-" if (v := getattr(row, f)) == "" else v for f in fields] for row in found]
-        _show_table("the topic revenue as a Dubbo service; scan(null, 10) says:", fields, rows)
+        _show_table("the topic revenue as a Dubbo service; scan(null, 10) returns:", fields, rows)
         await _call_from_java(served.interface, fields, url)
 
 
@@ -106,15 +106,15 @@ async def _call_from_java(interface: Interface, fields: list[str], url: str) -> 
 
     missing = missing_tools()
     if missing:
-        _say(f"not shown: the same from Java, which needs {' and '.join(missing)}")
+        _say(f"skipped: the same call from Java, which needs {' and '.join(missing)}")
         return
-    _say("the same from Java, with Apache Dubbo 3.3.6; Maven builds the consumer")
+    _say("the same call from Java with Apache Dubbo 3.3.6; Maven builds the consumer")
     try:
         rows = await asyncio.to_thread(java_rows, interface, fields, url)
     except NotShown as reason:
-        _say(f"not shown: {reason}")
+        _say(f"skipped: {reason}")
         return
-    _show_table("reference.get().scan(null, 10) in Java says:", fields, rows)
+    _show_table("reference.get().scan(null, 10) in Java returns:", fields, rows)
 
 
 def _show_table(title: str, fields: list[str], rows: list[list[Any]]) -> None:
@@ -124,7 +124,7 @@ def _show_table(title: str, fields: list[str], rows: list[list[Any]]) -> None:
 
 
 class _Watcher:
-    """Prints each batch, and ends the pipeline when all orders are through or the time is over."""
+    """Prints each batch. Stops the pipeline once it has processed all orders or time runs out."""
 
     def __init__(self, runner: Runner, shop: Shop, latest_end_ms: float | None) -> None:
         self._runner = runner
@@ -148,7 +148,7 @@ class _Watcher:
 
 def _show_results(shop: Shop, archived: int) -> None:
     click.echo()
-    _say(f"{shop.sent} orders were sent, {shop.spoiled} of them spoiled on purpose")
+    _say(f"sent {shop.sent} orders, {shop.spoiled} of them deliberately malformed")
     latest: dict[tuple[str, str], tuple[float, int]] = {}
     for record in shop.read("revenue"):
         row = json.loads(record.value or b"{}")
@@ -161,7 +161,7 @@ def _show_results(shop: Shop, archived: int) -> None:
     click.echo()
     _say(f"{archived} orders are in the Parquet table")
     letters = shop.read("orders-dead")
-    _say(f"{len(letters)} dead letters; the first of them:")
+    _say(f"{len(letters)} dead letters; the first one:")
     for record in letters[:1]:
         click.echo(f"  {(record.value or b'').decode()}")
         for name, value in record.headers:
@@ -169,14 +169,14 @@ def _show_results(shop: Shop, archived: int) -> None:
 
 
 def shop_folder() -> Path:
-    """The example in a checkout, or the copy that the wheel carries."""
+    """The example in the source checkout, or the copy inside the wheel."""
     import floodmark
 
     package = Path(floodmark.__file__).parent
     for folder in (package / "examples" / "shop", package.parent.parent / "examples" / "shop"):
         if folder.exists():
             return folder
-    raise CliError("the example pipeline is not part of this installation")
+    raise CliError("this installation does not include the example pipeline")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A broker of its own for the demo: a process on a free port, gone when the block ends."""
+"""A broker process for the demo: listens on a free port and stops when the block ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STOP_SECONDS = 20.0
 
 @contextmanager
 def demo_broker(folder: Path) -> Iterator[str]:
-    """The address of a broker whose data lies in this folder."""
+    """Yields the address of a broker that keeps its data in this folder."""
     port = _free_port()
     log = folder / "broker.log"
     data_dir = str(folder / "broker")

@@ -1,4 +1,4 @@
-"""The shop of the demo: writes products and a stream of orders, and reads what came of them."""
+"""The demo's shop: writes products and a stream of orders, and reads the results."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ PRODUCTS = {
     "p6": ("Gauge", "tools", 35.0),
 }
 ORDERS_PER_SECOND = 40
-# One in so many orders is spoiled, to have dead letters.
+# Every N-th order is malformed, so the demo has dead letters.
 SPOILED_EVERY = 50
 
 
 class Shop:
-    """Orders come in on a thread of their own between `open_for` and `close`."""
+    """Sends orders from its own thread between `open_for` and `close`."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
@@ -47,7 +47,7 @@ class Shop:
         self.close()
 
     def open_for(self, seconds: int | None) -> None:
-        """Orders for so long, or until `close`."""
+        """Sends orders for this many seconds, or until `close`."""
         self._thread = threading.Thread(
             target=lambda: asyncio.run(self._sell(seconds)), name="demo-shop"
         )

@@ -39,13 +39,15 @@ group.add_command(reset)
 @group.command(
     "list", examples=["floodmark group list", "floodmark group list --state Empty -o json"]
 )
-@click.option("--state", "states", multiple=True, help="Only groups in this state, such as Empty.")
+@click.option(
+    "--state", "states", multiple=True, help="Show only groups in this state, such as Empty."
+)
 @click.option(
     "--type",
     "types",
     multiple=True,
     type=click.Choice(["classic", "consumer"]),
-    help="Only groups of this protocol.",
+    help="Show only groups that use this protocol.",
 )
 @output_option
 @admin_option
@@ -78,7 +80,7 @@ def list_groups(
         rows = [(g.group_id, g.type or None, g.protocol_type or None, g.state) for g in groups]
         print_table(("GROUP", "TYPE", "PROTOCOL", "STATE"), rows)
     else:
-        what = "such groups" if states or types else "groups"
+        what = "matching groups" if states or types else "groups"
         click.echo(f"there are no {what}", err=True)
 
 
@@ -91,8 +93,7 @@ def describe(
     output: str,
     admin: Admin,
 ) -> None:
-    """Show the state of groups and who reads which partition, with lag; all groups without
-    names."""
+    """Show the state of groups, who reads which partition, and lag. Default: all groups."""
 
     async def work() -> tuple[list[dict[str, Any]], list[CliError]]:
         async with admin:
@@ -123,7 +124,7 @@ def members(
     output: str,
     admin: Admin,
 ) -> None:
-    """Show the members of groups and what each is assigned."""
+    """Show the members of groups and their assignments."""
     require(names, "group")
 
     async def work() -> tuple[list[GroupDescription], list[CliError]]:
@@ -168,7 +169,7 @@ def offsets(
     output: str,
     admin: Admin,
 ) -> None:
-    """Show the committed offsets of groups, with lag and metadata."""
+    """Show committed offsets with lag and metadata."""
     require(names, "group")
 
     async def work() -> tuple[list[dict[str, Any]], list[CliError]]:
@@ -190,7 +191,7 @@ def offsets(
     elif rows:
         print_table([key.upper() for key in keys], [list(row.values()) for row in rows])
     elif not failures:
-        click.echo("nothing is committed", err=True)
+        click.echo("no offsets are committed", err=True)
     fail_with(failures)
 
 
@@ -216,7 +217,7 @@ def delete(
     output: str,
     admin: Admin,
 ) -> None:
-    """Delete groups without members, or the offsets of topics that no member reads."""
+    """Delete groups that have no members, or their offsets for topics that no member reads."""
     require(names, "group")
     scope = parse_topics(topics)
 
@@ -252,12 +253,12 @@ def delete(
 async def _described(
     admin: Admin, names: list[str]
 ) -> tuple[list[GroupDescription], list[CliError]]:
-    """Those that are there, and a failure for each that is not."""
+    """The groups found, and a failure for each that was not."""
     found: list[GroupDescription] = []
     failures: list[CliError] = []
     for name, answer in (await admin.describe_groups(names)).items():
         if isinstance(answer, KafkaError):
-            failures.append(failure(answer, f"group {name} cannot be described"))
+            failures.append(failure(answer, f"group {name} could not be described"))
         else:
             found.append(answer)
     return found, failures
@@ -273,7 +274,7 @@ def _print_partitions(document: dict[str, Any]) -> None:
 async def _delete_offsets(
     admin: Admin, name: str, scope: dict[str, list[int] | None]
 ) -> KafkaError | None:
-    """The first error, or None; a topic without partitions means all that are committed."""
+    """Returns the first error, or None. A topic without partitions means all committed ones."""
     committed = await admin.list_group_offsets(name)
     partitions = [
         TopicPartition(topic, index)

@@ -1,4 +1,4 @@
-"""What a group has committed beside what its partitions hold, as `group describe` shows it."""
+"""A group's committed offsets next to its partitions' ends, as `group describe` shows them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from floodmark.client.offsets import OffsetSpec
 
 
 async def offset_rows(admin: Admin, group: GroupDescription) -> list[dict[str, Any]]:
-    """A row for each partition that is committed or assigned; None for what is not known."""
+    """One row per committed or assigned partition. Unknown values are None."""
     committed = await admin.list_group_offsets(group.group_id)
     owners = {p: member for member in group.members for p in member.assignment}
     partitions = sorted(committed.keys() | owners.keys())
@@ -44,9 +44,7 @@ async def offset_rows(admin: Admin, group: GroupDescription) -> list[dict[str, A
 async def known_offsets(
     admin: Admin, partitions: Iterable[TopicPartition], spec: int
 ) -> dict[TopicPartition, int]:
-    """Of a timestamp or an OffsetSpec; partitions that are gone, or have no such offset, are left
-    out.
-    """
+    """Looks up offsets by timestamp or OffsetSpec. Omits partitions without a result."""
     topics = {topic.name: topic for topic in await admin.list_topics(include_internal=True)}
     wanted = {
         p: spec

@@ -1,5 +1,6 @@
-"""`floodmark group reset`: set the committed offsets of groups without members, as
-kafka-consumer-groups --reset-offsets does.
+"""`floodmark group reset`: sets the committed offsets of groups that have no members.
+
+The counterpart of kafka-consumer-groups --reset-offsets.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ _DURATION = re.compile(
     r"P(?:(?P<days>\d+)D)?"
     r"(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
 )
-_FILE_HINT = "`floodmark group reset GROUP --all-topics --to-current --export` writes such a file"
+_FILE_HINT = "`floodmark group reset GROUP --all-topics --to-current --export` writes a valid file"
 _UNIT_MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_000}
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where to go: exactly one of these is set."""
+    """Where to move the offsets. Exactly one field is set."""
 
     spec: int | None = None
     """A timestamp in ms or an OffsetSpec."""
@@ -46,11 +47,11 @@ class Target:
     shift: int | None = None
     current: bool = False
     rows: Mapping[str | None, Mapping[TopicPartition, int]] | None = None
-    """From a file: offsets by group, None for every group."""
+    """From a file: offsets by group. The key None applies to every group."""
 
 
 Scope = Mapping[str, Sequence[int] | None] | None
-"""Partitions by topic, None for all of a topic; None for all that the group has committed."""
+"""Partitions by topic. A None value means all its partitions; a None scope, all committed ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,30 +72,30 @@ class Move:
     ],
 )
 @names_option("GROUP", "--group")
-@click.option("--all-groups", is_flag=True, help="Every group.")
-@click.option("--topic", "topics", multiple=True, metavar="TOPIC[:0,1]", help="Only this topic.")
-@click.option("--all-topics", is_flag=True, help="All topics that the group has committed.")
-@click.option("--to-earliest", is_flag=True, help="To the first record.")
-@click.option("--to-latest", is_flag=True, help="Behind the last record.")
+@click.option("--all-groups", is_flag=True, help="Reset every group.")
+@click.option("--topic", "topics", multiple=True, metavar="TOPIC[:0,1]", help="Reset this topic.")
+@click.option("--all-topics", is_flag=True, help="Reset all committed topics.")
+@click.option("--to-earliest", is_flag=True, help="Move to the first record.")
+@click.option("--to-latest", is_flag=True, help="Move past the last record.")
 @click.option(
     "--to-current",
     is_flag=True,
     help="Keep committed offsets; use the log end where there is none.",
 )
-@click.option("--to-offset", type=click.IntRange(min=0), help="To this offset.")
-@click.option("--shift-by", type=int, help="Forward by so many records, or back if negative.")
+@click.option("--to-offset", type=click.IntRange(min=0), help="Move to this offset.")
+@click.option("--shift-by", type=int, help="Move forward N records, or back if negative.")
 @click.option(
-    "--to-datetime", metavar="YYYY-MM-DDTHH:mm:SS.sss", help="To a time; UTC without a zone."
+    "--to-datetime", metavar="YYYY-MM-DDTHH:mm:SS.sss", help="Move to a time; UTC by default."
 )
-@click.option("--by-duration", metavar="PnDTnHnMnS", help="To so long before now.")
+@click.option("--by-duration", metavar="PnDTnHnMnS", help="Move to this long ago.")
 @click.option(
     "--from-file",
     type=click.Path(exists=True, dir_okay=False),
-    help="To what a CSV file says: [group,]topic,partition,offset.",
+    help="Take offsets from a CSV file: [group,]topic,partition,offset.",
 )
-@click.option("--dry-run", is_flag=True, help="Only show what would change (the default).")
-@click.option("--execute", is_flag=True, help="Do it.")
-@click.option("--export", is_flag=True, help="Print CSV that --from-file reads.")
+@click.option("--dry-run", is_flag=True, help="Show what would change (the default).")
+@click.option("--execute", is_flag=True, help="Apply the change.")
+@click.option("--export", is_flag=True, help="Print CSV for --from-file.")
 @output_option
 @admin_option
 def reset(
@@ -111,14 +112,14 @@ def reset(
 ) -> None:
     """Set the committed offsets of groups that have no members.
 
-    Nothing is changed without --execute.
+    Changes nothing without --execute.
     """
     if dry_run and execute:
-        raise click.UsageError("--dry-run and --execute contradict each other")
+        raise click.UsageError("--dry-run and --execute are mutually exclusive")
     target = parse_target(where)
     scope = _parse_scope(topics, target, all_topics=all_topics)
     if all_groups and names:
-        raise click.UsageError("name groups or say --all-groups, not both")
+        raise click.UsageError("name groups or use --all-groups, not both")
     if not all_groups:
         require(names, "group")
 
@@ -135,17 +136,17 @@ def reset(
     moves = run_client(work())
     _print_moves(moves, output, export=export, with_group=all_groups or len(names) > 1)
     if not execute:
-        click.echo("nothing was changed: add --execute to do it", err=True)
+        click.echo("nothing was changed: add --execute to apply it", err=True)
 
 
-# --- what was asked for ---
+# --- parsing the request ---
 
 
 def parse_target(where: Mapping[str, Any]) -> Target:
     given = [name for name, value in where.items() if value is not None and value is not False]
     if len(given) != 1:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in where)
-        raise click.UsageError(f"say where to go with exactly one of {options}")
+        raise click.UsageError(f"choose a position with exactly one of {options}")
     if where["to_earliest"]:
         return Target(spec=OffsetSpec.EARLIEST)
     if where["to_latest"]:
@@ -183,8 +184,8 @@ def _read_file(path: Path) -> dict[str | None, dict[TopicPartition, int]]:
         return read_rows(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, csv.Error) as error:
         raise CliError(
-            f"{path} cannot be used",
-            why=f"it is no text in UTF-8 with commas: {error}",
+            f"{path} is not a valid offset file",
+            why=f"it is not UTF-8 CSV: {error}",
             hint=_FILE_HINT,
         ) from error
 
@@ -202,7 +203,7 @@ def read_rows(text: str) -> dict[str | None, dict[TopicPartition, int]]:
             rows.setdefault(name, {})[TopicPartition(topic, int(index))] = int(offset)
         except ValueError:
             raise CliError(
-                f"line {number} of the file cannot be used",
+                f"line {number} of the file is invalid",
                 why=f"'{','.join(row)}' is not [group,]topic,partition,offset",
                 hint=_FILE_HINT,
             ) from None
@@ -212,18 +213,20 @@ def read_rows(text: str) -> dict[str | None, dict[TopicPartition, int]]:
 def _parse_scope(topics: tuple[str, ...], target: Target, *, all_topics: bool) -> Scope:
     if target.rows is not None:
         if topics or all_topics:
-            raise click.UsageError("--from-file says itself which topics: leave the others out")
+            raise click.UsageError(
+                "--from-file already names the topics: drop --topic and --all-topics"
+            )
         return None
     if bool(topics) == all_topics:
-        raise click.UsageError("say which topics: --topic TOPIC[:0,1] or --all-topics")
+        raise click.UsageError("name the topics: --topic TOPIC[:0,1] or --all-topics")
     return parse_topics(topics) if topics else None
 
 
-# --- what that means ---
+# --- planning the moves ---
 
 
 async def plan(admin: Admin, group: str, target: Target, scope: Scope) -> list[Move]:
-    """The new offset of each partition in question; nothing is changed."""
+    """The new offset of each partition. Changes nothing."""
     committed = {p: o.offset for p, o in (await admin.list_group_offsets(group)).items()}
     if target.rows is not None:
         wanted = {**target.rows.get(None, {}), **target.rows.get(group, {})}
@@ -237,8 +240,8 @@ async def plan(admin: Admin, group: str, target: Target, scope: Scope) -> list[M
     for partition in partitions:
         if partition not in ends:
             raise CliError(
-                f"{partition} cannot be reset",
-                why="the partition does not exist or has no leader now",
+                f"{partition} could not be reset",
+                why="the partition does not exist or currently has no leader",
                 hint="`floodmark topic describe` shows partitions and leaders",
             )
         new = _clamped(partition, wanted[partition], starts[partition], ends[partition])
@@ -273,7 +276,7 @@ async def _wanted(
         nowhere = [str(p) for p in partitions if p not in committed]
         if nowhere:
             raise CliError(
-                "the offsets cannot be shifted",
+                "the offsets could not be shifted",
                 why=f"nothing is committed for {', '.join(nowhere)}",
                 hint="use --to-offset, --to-earliest or --to-latest there",
             )
@@ -281,33 +284,34 @@ async def _wanted(
     spec = OffsetSpec.LATEST if target.spec is None else target.spec
     ends = await known_offsets(admin, partitions, OffsetSpec.LATEST)
     found = ends | await known_offsets(admin, partitions, spec)
-    # -1 is never used: a partition that is not there is refused by the caller.
+    # The -1 never shows: the caller refuses missing partitions.
     offsets = {p: found.get(p, -1) for p in partitions}
     return offsets | dict(committed) if target.current else offsets
 
 
 def _clamped(partition: TopicPartition, offset: int, start: int, end: int) -> int:
-    """As near as the log allows, and said aloud."""
+    """The nearest offset in the log. Warns when it differs."""
     nearest = min(max(offset, start), end)
     if nearest != offset:
         click.echo(
-            f"warning: {partition} holds {start} to {end}: {nearest} is used for {offset}", err=True
+            f"warning: {partition} holds {start} to {end}: using {nearest} instead of {offset}",
+            err=True,
         )
     return nearest
 
 
-# --- doing and showing it ---
+# --- applying and reporting ---
 
 
 async def _refuse_active(admin: Admin, groups: Sequence[str]) -> None:
     for name, answer in (await admin.describe_groups(groups)).items():
         if isinstance(answer, KafkaError):
-            # Offsets may be set for a group before it first meets.
+            # Offsets may be set for a group that does not exist yet.
             if answer.code is not ErrorCode.GROUP_ID_NOT_FOUND:
-                raise failure(answer, f"group {name} cannot be described")
+                raise failure(answer, f"group {name} could not be described")
         elif not answer.is_empty:
             raise CliError(
-                f"the offsets of group {name} cannot be reset",
+                f"the offsets of group {name} could not be reset",
                 why=f"it has {len(answer.members)} members (state {answer.state})",
                 hint=f"stop them first: `floodmark group members {name}` shows who they are",
             )

@@ -1,4 +1,4 @@
-"""`floodmark log ...`: look into the files of a partition, whoever wrote them."""
+"""`floodmark log ...`: inspect a partition's files, whether Floodmark or Kafka wrote them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from floodmark.cli.output import JSON, output_columns, print_json, print_table
 
 @click.group(cls=Group, examples=["floodmark log dump floodmark-data/orders-0"])
 def log() -> None:
-    """Look into the files of a partition."""
+    """Inspect a partition's files."""
 
 
 @log.command(
@@ -26,11 +26,18 @@ def log() -> None:
     ]
 )
 @click.argument("paths", nargs=-1, type=click.Path(exists=True))
-@click.option("--files", "files_option", multiple=True, metavar="A,B", help="As Kafka's tool.")
 @click.option(
-    "--deep", "--deep-iteration", "--print-data-log", "deep", is_flag=True, help="Records too."
+    "--files", "files_option", multiple=True, metavar="A,B", help="Files, as in Kafka's tool."
 )
-@click.option("--skip-crc", is_flag=True, help="Do not check the checksum of batches.")
+@click.option(
+    "--deep",
+    "--deep-iteration",
+    "--print-data-log",
+    "deep",
+    is_flag=True,
+    help="Print records too.",
+)
+@click.option("--skip-crc", is_flag=True, help="Do not verify batch checksums.")
 @output_option
 def dump(
     paths: tuple[str, ...],
@@ -39,10 +46,10 @@ def dump(
     skip_crc: bool,
     output: str,
 ) -> None:
-    """Print segment files, indexes, snapshots and checkpoints; a folder means all that is in it.
+    """Print segments, indexes, snapshots and checkpoints, or all files in a folder.
 
-    --deep also prints the records of each batch. The files are only read, so this works beside a
-    running broker. Exit code 1 when something in them is broken.
+    --deep also prints the records of each batch. It only reads the files, so it is safe to run next
+    to a live broker. The exit code is 1 if a file is corrupt.
     """
     found = _files([*paths, *(name for text in files_option for name in text.split(","))])
     documents = []
@@ -54,17 +61,17 @@ def dump(
         if output == JSON:
             documents.append(document)
         else:
-            # At once, and forgotten: a folder may hold many gigabytes.
+            # Print and drop each document: a folder may hold many gigabytes.
             _print(document)
     if output == JSON:
         print_json(documents)
     if broken:
-        raise CliError(f"{len(broken)} of {len(found)} files are broken", why=", ".join(broken))
+        raise CliError(f"{len(broken)} of {len(found)} files are corrupt", why=", ".join(broken))
 
 
 def _files(names: list[str]) -> list[Path]:
     if not names:
-        raise click.UsageError("name a segment file or the folder of a partition")
+        raise click.UsageError("name a segment file or a partition folder")
     found: list[Path] = []
     for path in map(Path, names):
         if path.is_dir():
@@ -74,7 +81,7 @@ def _files(names: list[str]) -> list[Path]:
     if not found:
         raise CliError(
             "there is nothing to dump",
-            why="the folder has no files of a partition",
+            why="the folder holds no partition files",
             hint="name a folder such as DATA/TOPIC-0",
         )
     return found

@@ -1,7 +1,7 @@
-"""Each kind of file in a partition's folder as plain data, read through storage and records.
+"""Decodes each kind of file in a partition folder into plain data.
 
-Called by `log.py`. Every function gives the entries that can be read and, at the first that cannot,
-an error text.
+Called by `log.py`. Every reader yields entries until the first unreadable one, where it raises.
+`dump_file` returns that error as text.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TRANSACTION_ENTRY = Struct(">hqqqq")
 
 
 class Broken(Exception):
-    """What follows in the file cannot be read."""
+    """The rest of the file is unreadable."""
 
 
 def dump_file(path: Path, *, deep: bool, check_crc: bool) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _batches(path: Path, *, deep: bool, check_crc: bool) -> Iterator[Entry]:
 
 def _whole_batch(file: BinaryIO, head: bytes, position: int) -> bytes:
     if len(head) < HEADER_BYTES:
-        raise Broken(f"{len(head)} bytes at position {position} are less than a batch header")
+        raise Broken(f"{len(head)} bytes at position {position} are too few for a batch header")
     header = read_header(head)
     check_shape(header)
     rest = header.batch_length + LOG_OVERHEAD_BYTES - HEADER_BYTES
@@ -165,12 +165,12 @@ def _records(batch: bytes) -> list[Entry]:
 def _base_offset(path: Path) -> int:
     stem = path.name.partition(".")[0]
     if not stem.isdigit():
-        raise Broken("the name of the file is not the offset at which it begins")
+        raise Broken("the file is not named after its base offset")
     return int(stem)
 
 
 def _fixed(path: Path, layout: Struct) -> Iterator[tuple[int, ...]]:
-    """Entries of one size; a broker that runs keeps unused room, filled with zeros, at the end."""
+    """Fixed-size entries. A running broker preallocates zero-filled space at the end."""
     data = path.read_bytes()
     for at in range(0, len(data) - layout.size + 1, layout.size):
         fields = layout.unpack_from(data, at)
@@ -178,14 +178,14 @@ def _fixed(path: Path, layout: Struct) -> Iterator[tuple[int, ...]]:
             return
         yield fields
     if len(data) % layout.size:
-        raise Broken(f"{len(data) % layout.size} bytes at the end are less than an entry")
+        raise Broken(f"{len(data) % layout.size} bytes at the end are too few for an entry")
 
 
 def _rising(path: Path, layout: Struct, key: int) -> Iterator[tuple[int, ...]]:
     last: int | None = None
     for fields in _fixed(path, layout):
         if last is not None and fields[key] < last:
-            raise Broken(f"entry {fields} comes after a larger one")
+            raise Broken(f"entry {fields} follows a larger one")
         last = fields[key]
         yield fields
 

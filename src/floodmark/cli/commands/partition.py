@@ -23,11 +23,11 @@ from floodmark.cli.reassignment_plans import (
 )
 from floodmark.cli.session import admin_option, existing_topics, failure, run_client
 from floodmark.client.admin.admin import Admin
-from floodmark.client.admin.elections import ElectionType
 from floodmark.client.admin.reassignments import PartitionReassignment
 from floodmark.client.cluster.view import TopicPartition
 from floodmark.client.errors import KafkaError
 from floodmark.wire.errors import ErrorCode
+from floodmark.wire.numbers import ElectionType
 
 POLL_S = 0.2
 
@@ -54,15 +54,15 @@ def partition() -> None:
 )
 @click.argument("moves", metavar="[TOPIC:PARTITION=BROKER,BROKER]...", nargs=-1)
 @click.option("--topic", "topics", multiple=True, help="Move all partitions of this topic.")
-@click.option("--brokers", help="The brokers for --topic, as 1,2,3.")
+@click.option("--brokers", help="Brokers for --topic, such as 1,2,3.")
 @click.option(
     "--file",
     "file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="A plan as kafka-reassign-partitions takes it.",
+    help="A plan in kafka-reassign-partitions format.",
 )
-@click.option("--cancel", is_flag=True, help="Call moves off; all, if none is named.")
-@click.option("--list", "only_list", is_flag=True, help="Only show the moves under way.")
+@click.option("--cancel", is_flag=True, help="Cancel moves; default: all.")
+@click.option("--list", "only_list", is_flag=True, help="Show the moves in progress.")
 @click.option("--wait", is_flag=True, help="Wait until the moves are complete.")
 @output_option
 @admin_option
@@ -77,12 +77,12 @@ def reassign(
     output: str,
     admin: Admin,
 ) -> None:
-    """Move partitions to other brokers; the first one is the preferred leader.
+    """Move partitions to other brokers. The first broker is the preferred leader.
 
-    New replicas catch up first, then the old ones go: clients can read and write all the time.
+    New replicas catch up before old ones are removed, so clients can read and write throughout.
     """
     if bool(topics) != (brokers is not None):
-        raise click.UsageError("--topic and --brokers go together")
+        raise click.UsageError("--topic and --brokers must be used together")
 
     async def work() -> dict[TopicPartition, KafkaError | None]:
         async with admin:
@@ -99,7 +99,7 @@ def reassign(
 
     outcomes = run_client(work())
     if not only_list:
-        verb = "is called off" if cancel else "has moved" if wait else "is moving"
+        verb = "is cancelled" if cancel else "has moved" if wait else "is moving"
         _report(output, outcomes, done=verb, failed="was not moved")
 
 
@@ -117,7 +117,7 @@ async def _plan(
         for topic in await existing_topics(admin, topics):
             plan |= spread(topic, parse_brokers(brokers))
     if not plan:
-        raise click.UsageError("say what to move: TOPIC:PARTITION=BROKERS, --topic or --file")
+        raise click.UsageError("name what to move: TOPIC:PARTITION=BROKERS, --topic or --file")
     return plan
 
 
@@ -125,7 +125,7 @@ def _read(file: Path) -> Plan:
     try:
         return parse_file(file.read_text())
     except (OSError, ValueError) as error:
-        raise CliError(f"{file} cannot be read", why=str(error)) from error
+        raise CliError(f"{file} could not be read", why=str(error)) from error
 
 
 async def _cancel(admin: Admin, named: Sequence[str]) -> dict[TopicPartition, KafkaError | None]:
@@ -157,7 +157,7 @@ def _print_moves(output: str, moves: Mapping[TopicPartition, PartitionReassignme
         columns = ("TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING")
         print_table(columns, [list(row.values()) for row in rows])
     else:
-        click.echo("no partition is moving", err=True)
+        click.echo("no partitions are moving", err=True)
 
 
 @partition.command(
@@ -171,12 +171,12 @@ def _print_moves(output: str, moves: Mapping[TopicPartition, PartitionReassignme
 @click.option(
     "--unclean",
     is_flag=True,
-    help="Let any live replica lead a partition without a leader. Records may be lost.",
+    help="Let any live replica lead a leaderless partition. Records may be lost.",
 )
 @output_option
 @admin_option
 def elect(partitions: tuple[str, ...], unclean: bool, output: str, admin: Admin) -> None:
-    """Give partitions their preferred leader back, all of them without names."""
+    """Elect the preferred leaders of partitions. Default: all partitions."""
     wanted = parse_topics(partitions)
     if unclean and not wanted:
         raise click.UsageError("name the partitions that may lose records")
@@ -194,14 +194,14 @@ def elect(partitions: tuple[str, ...], unclean: bool, output: str, admin: Admin)
             return await admin.elect_leaders(named, election_type=election_type)
 
     outcomes = run_client(work())
-    # As with Kafka's tool, a leader that is there already is no error.
+    # Like Kafka's tool, treat an unchanged leader as success.
     needed = {
         one: error
         for one, error in outcomes.items()
         if error is None or error.code is not ErrorCode.ELECTION_NOT_NEEDED
     }
     if not needed and output != JSON:
-        click.echo("every partition has the leader that it should have", err=True)
+        click.echo("every partition already has its preferred leader", err=True)
     _report(output, needed, done="has a new leader", failed="has no new leader")
 
 

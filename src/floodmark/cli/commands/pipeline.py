@@ -1,4 +1,4 @@
-"""`floodmark pipeline new|check|run|status|reset`: pipelines on Spark."""
+"""`floodmark pipeline new|check|run|status|reset`: Spark pipelines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from floodmark.cli.errors import CliError
 from floodmark.cli.help import Group
 from floodmark.cli.options import bootstrap_option, output_option, pairs
 from floodmark.cli.output import JSON, print_json, print_table
-from floodmark.cli.session import run_client
+from floodmark.cli.session import run_client, unreachable
 from floodmark.client.errors import ConnectionFailed, KafkaError
 from floodmark.pipeline.authoring.checkpoints import (
     DEFAULT_FOLDER,
@@ -43,7 +43,7 @@ checkpoints_option = click.option(
     type=click.Path(path_type=Path),
     default=Path(DEFAULT_FOLDER),
     show_default=True,
-    help="Folder with the checkpoints of pipelines.",
+    help="Folder that holds the checkpoints.",
 )
 
 
@@ -56,9 +56,9 @@ checkpoints_option = click.option(
     ],
 )
 def pipeline() -> None:
-    """Make, check and run pipelines on Spark.
+    """Create, check and run Spark pipelines.
 
-    Begin with `floodmark pipeline new NAME`. Needs the extra `spark` and Java 17 or later.
+    Start with `floodmark pipeline new NAME`. Requires the `spark` extra and Java 17 or later.
     """
 
 
@@ -71,9 +71,9 @@ def _file_options(function: F) -> F:
             metavar="[FILE]",
             required=False,
         ),
-        click.option("--env", "environment", help="An environment of pipeline.toml."),
-        click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting."),
-        click.option("--master", help="Spark's master, such as spark://host:7077 [local[2]]."),
+        click.option("--env", "environment", help="Environment in pipeline.toml."),
+        click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Setting."),
+        click.option("--master", help="Spark master, such as spark://host:7077 [local[2]]."),
         click.option(
             "--conf", "spark_settings", multiple=True, metavar="NAME=VALUE", help="Spark setting."
         ),
@@ -93,7 +93,7 @@ def _file_options(function: F) -> F:
 @pipeline.command(examples=["floodmark pipeline new words"])
 @click.argument("name")
 def new(name: str) -> None:
-    """Make a folder with a pipeline that runs."""
+    """Create a folder with a working pipeline."""
     with told():
         folder = write_template(Path(name))
     click.echo(f"{folder}/pipeline.py is ready. Next, with a broker running (`floodmark up`):")
@@ -114,7 +114,7 @@ def check(
     spark_log: str,
     bootstrap_server: str,
 ) -> None:
-    """Build the plan and report mistakes with their line; nothing is run."""
+    """Build the plan and report mistakes by line, without running anything."""
     with told():
         loaded = load_pipeline(path, environment=environment, overrides=pairs(settings))
         with _runner(loaded, None, master, spark_settings, spark_log, bootstrap_server) as runner:
@@ -131,11 +131,11 @@ def check(
     ]
 )
 @_file_options
-@click.option("--once", is_flag=True, help="Process what is there now, then end.")
+@click.option("--once", is_flag=True, help="Process the available records, then stop.")
 @click.option(
     "--checkpoint",
     type=click.Path(path_type=Path),
-    help="Folder of its checkpoint.  [.floodmark/NAME]",
+    help="Checkpoint folder.  [.floodmark/NAME]",
 )
 def run(
     path: Path,
@@ -148,26 +148,26 @@ def run(
     once: bool,
     checkpoint: Path | None,
 ) -> None:
-    """Run a pipeline until Ctrl-C, or once over what is there."""
+    """Run a pipeline until Ctrl-C, or once over the available records."""
     with told():
         loaded = load_pipeline(path, environment=environment, overrides=pairs(settings))
         folder = checkpoint or Path(DEFAULT_FOLDER) / loaded.name
         with (
-            # Before Spark starts, which takes seconds, and before anything is written.
+            # Check before Spark starts, which takes seconds, and before anything is written.
             held_checkpoint(folder, loaded.name, bootstrap_server) as place,
             _runner(loaded, place, master, spark_settings, spark_log, bootstrap_server) as runner,
             stopped_by_signals(runner),
             _shown() as show,
         ):
             runner.run(once=once, show=show)
-    click.echo(f"pipeline {loaded.name} has ended; it goes on from {folder}", err=True)
+    click.echo(f"pipeline {loaded.name} has stopped; it will resume from {folder}", err=True)
 
 
 @pipeline.command(examples=["floodmark pipeline status -o json"])
 @checkpoints_option
 @output_option
 def status(checkpoints: Path, output: str) -> None:
-    """Show all pipelines: their last batch and how far behind they are."""
+    """Show each pipeline's last batch and lag."""
     with told():
         found = find_checkpoints(checkpoints)
         rows = [row for item in found for row in run_client(status_of(item))]
@@ -189,26 +189,26 @@ def status(checkpoints: Path, output: str) -> None:
 @click.option(
     "--checkpoint",
     type=click.Path(path_type=Path),
-    help="Folder of its checkpoint.  [.floodmark/NAME]",
+    help="Checkpoint folder.  [.floodmark/NAME]",
 )
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 def reset(name: str, checkpoints: Path, checkpoint: Path | None, yes: bool) -> None:
-    """Forget a pipeline's position and state: it begins anew. Outputs stay as they are."""
+    """Delete a pipeline's position and state, so that it starts over. Keeps its outputs."""
     with told():
         found = read_checkpoint(checkpoint or checkpoints / name)
         if found is None or found.pipeline != name:
             known = ", ".join(item.pipeline for item in find_checkpoints(checkpoints)) or "none"
-            raise CliError(f"there is no checkpoint of pipeline {name}", hint=f"known: {known}")
+            raise CliError(f"pipeline {name} has no checkpoint", hint=f"known: {known}")
         if not yes:
-            click.confirm(f"Forget position and state of {name} in {found.folder}?", abort=True)
+            click.confirm(f"Delete position and state of {name} in {found.folder}?", abort=True)
         with held(found):
             _delete_groups(found)
             remove(found)
-    click.echo(f"pipeline {name} begins anew with its next run")
+    click.echo(f"pipeline {name} will start over on its next run")
 
 
 def _delete_groups(found: Checkpoint) -> None:
-    """Without a broker the groups stay; they are no more than a display."""
+    """Ignores a missing broker: the groups only serve as a display."""
     try:
         run_client(delete_groups(found))
     except CliError as error:
@@ -239,21 +239,17 @@ def _runner(
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Failures of pipelines as lines for people."""
+    """Turns pipeline failures into CLI errors."""
     try:
         yield
     except ConnectionFailed as error:
-        raise CliError(
-            "the broker cannot be reached",
-            why=error.text,
-            hint="start one with `floodmark up`, or name another with --bootstrap-server",
-        ) from error
+        raise unreachable(error) from error
     except (PipelineError, KafkaError) as error:
         raise CliError(str(error)) from error
     except OSError as error:
         if error.filename is None:
             raise
-        raise CliError(f"{error.filename} cannot be used", why=error.strerror) from error
+        raise CliError(f"{error.filename} could not be used", why=error.strerror) from error
     except ModuleNotFoundError as error:
         if error.name not in ("pyspark", "pyarrow", "numpy", "pandas"):
             raise
@@ -262,10 +258,10 @@ def told() -> Iterator[None]:
 
 @contextmanager
 def stopped_by_signals(runner: Runner) -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the pipeline in order; a second Ctrl-C ends it at once."""
+    """Ctrl-C and SIGTERM stop the pipeline cleanly; a second Ctrl-C stops it immediately."""
 
     def stop(_number: int, _frame: object) -> None:
-        click.echo("stopping after the batches under way (Ctrl-C again: at once)", err=True)
+        click.echo("stopping after the current batches (press Ctrl-C again to stop now)", err=True)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         runner.stop()
 
@@ -279,7 +275,7 @@ def stopped_by_signals(runner: Runner) -> Iterator[None]:
 
 @contextmanager
 def _shown() -> Iterator[Callable[[list[OutputProgress]], None]]:
-    """A live table on a terminal; elsewhere a line for each batch."""
+    """A live table on a terminal, otherwise one line per batch."""
     if sys.stdout.isatty():
         from rich.live import Live
 
@@ -292,10 +288,10 @@ def _shown() -> Iterator[Callable[[list[OutputProgress]], None]]:
 
 
 class NewLines:
-    """Prints an output's line when it has changed.
+    """Prints an output's line whenever it changes.
 
-    Spark reports an idle query under the number of the batch that is to come, so the number alone
-    does not tell whether there is news.
+    Spark reports an idle query under the number of its next batch, so the number alone does not
+    show whether there is progress.
     """
 
     def __init__(self, echo: Callable[[str], None]) -> None:

@@ -1,4 +1,4 @@
-"""`floodmark produce TOPIC [FILE]`: a record per line, or JSON lines."""
+"""`floodmark produce TOPIC [FILE]`: sends one record per line, or JSON lines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from floodmark.client.settings import COMPRESSION_TYPES, ProducerSettings
 
 @dataclass(frozen=True, slots=True)
 class ProduceOptions:
-    """What the options say, under their names."""
+    """The command's options, under their own names."""
 
     topic_argument: str | None
     topic_option: str | None
@@ -45,7 +45,7 @@ class ProduceOptions:
     target: Target
 
     def topic_and_file(self) -> tuple[str, str]:
-        """With --topic the only argument, if any, is the file."""
+        """With --topic, the only argument is the optional file."""
         argument, file = self.topic_argument, self.file
         if self.topic_option is not None:
             return self.topic_option, argument if argument is not None and file == "-" else file
@@ -65,14 +65,14 @@ class ProduceOptions:
         if self.reader_properties:
             if self.as_json or self._has_line_options():
                 raise click.UsageError(
-                    "--property says itself how lines are read: leave out --json, --key, "
+                    "--property defines how to read lines: drop --json, --key, "
                     "--key-separator, --header and --null-marker"
                 )
             return ConsoleReader.from_properties(self.reader_properties)
         if self.as_json:
             if self._has_line_options():
                 raise click.UsageError(
-                    "--json lines say themselves what is in a record: leave out --key, "
+                    "--json lines define the whole record: drop --key, "
                     "--key-separator, --header and --null-marker"
                 )
             return record_from_json
@@ -100,10 +100,15 @@ class ProduceOptions:
 @click.argument("topic_argument", metavar="TOPIC", required=False)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
 @click.option("--topic", "topic_option", help="Topic name.")
-@click.option("--key-separator", "-K", help="Cuts each line into key and value; \\t is a tab.")
-@click.option("--key", "-k", help="The key of every record.")
+@click.option("--key-separator", "-K", help="Split lines into key and value; \\t is a tab.")
+@click.option("--key", "-k", help="Key for every record.")
 @click.option(
-    "--header", "-H", "headers", multiple=True, metavar="NAME=VALUE", help="Of every record."
+    "--header",
+    "-H",
+    "headers",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Header for every record.",
 )
 @click.option("--partition", "-p", type=int, help="Send to this partition only.")
 @click.option(
@@ -112,21 +117,21 @@ class ProduceOptions:
     "-z",
     "compression",
     type=click.Choice(list(COMPRESSION_TYPES)),
-    help="How batches are packed.  [none]",
+    help="Compression type.  [none]",
 )
 @click.option("--acks", "--request-required-acks", help="0, 1 or all.  [all]")
-@click.option("--json", "as_json", is_flag=True, help="Lines as `consume -o json` prints them.")
-@click.option("--delimiter", "-D", default="\\n", help="What separates records.  [newline]")
-@click.option("--null-marker", help="A key or value of exactly this text is null.")
+@click.option("--json", "as_json", is_flag=True, help="Read JSON lines from `consume -o json`.")
+@click.option("--delimiter", "-D", default="\\n", help="Delimiter between records.  [newline]")
+@click.option("--null-marker", help="Read this exact key or value as null.")
 @click.option(
     "--property",
     "--reader-property",
     "reader_properties",
     multiple=True,
     metavar="NAME=VALUE",
-    help="As of Kafka's console producer: parse.key=true, key.separator=: and the like.",
+    help="Kafka console producer property, such as parse.key=true or key.separator=:.",
 )
-@click.option("--max-messages", "-n", type=click.IntRange(1), help="Stop after so many.")
+@click.option("--max-messages", "-n", type=click.IntRange(1), help="Stop after N records.")
 @click.option(
     "--producer-property",
     "--command-property",
@@ -134,7 +139,7 @@ class ProduceOptions:
     "properties",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A producer setting such as linger.ms=20.",
+    help="Producer setting, such as linger.ms=20.",
 )
 @client_options
 def produce(**given: Any) -> None:
@@ -150,7 +155,7 @@ def produce(**given: Any) -> None:
         try:
             async with Producer(address, settings) as producer:
                 if file == "-" and sys.stdin.isatty():
-                    click.echo("type records, one per line; Ctrl-D ends", err=True)
+                    click.echo("type records, one per line; press Ctrl-D to finish", err=True)
                 return await send_all(
                     producer,
                     topic,

@@ -1,4 +1,4 @@
-"""`floodmark profile ...`: keep client settings under a name and choose between clusters."""
+"""`floodmark profile ...`: store client settings under a name and switch between clusters."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _SECRET_WORDS = ("password", "secret", "jaas", "key.pem", "keystore.key")
     ],
 )
 def profile() -> None:
-    """Keep client settings under a name.
+    """Store client settings under a name.
 
-    A profile is a properties file in ~/.config/floodmark/profiles (XDG_CONFIG_HOME counts).
-    Options win over the environment, which wins over the profile.
+    A profile is a properties file in ~/.config/floodmark/profiles (or under XDG_CONFIG_HOME).
+    Options override environment variables, which override the profile.
     """
 
 
@@ -44,7 +44,7 @@ def _complete(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[
 @profile.command("list", examples=["floodmark profile list", "floodmark profile list -o json"])
 @output_option
 def list_profiles(output: str) -> None:
-    """List profiles, and which of them is in use."""
+    """List profiles and mark the active one."""
     current = current_profile()
     documents = [
         {
@@ -64,7 +64,7 @@ def list_profiles(output: str) -> None:
         print_table(("PROFILE", "IN-USE", "BOOTSTRAP-SERVERS"), rows)
     else:
         click.echo(
-            "there are no profiles yet: `floodmark profile create NAME -b HOST:PORT` makes one",
+            "no profiles yet: create one with `floodmark profile create NAME -b HOST:PORT`",
             err=True,
         )
 
@@ -73,7 +73,7 @@ def list_profiles(output: str) -> None:
 @click.argument("name", required=False, shell_complete=_complete)
 @output_option
 def show(name: str | None, output: str) -> None:
-    """Show the settings of a profile, without a name those of the one in use."""
+    """Show the settings of a profile. Default: the active profile."""
     chosen = name or current_profile()
     if chosen is None:
         raise CliError(
@@ -104,21 +104,21 @@ def _shown(name: str, value: str) -> str:
     "-b",
     default=DEFAULT_BOOTSTRAP_SERVER,
     show_default=True,
-    help="Brokers to ask first, as host:port,host:port.",
+    help="Bootstrap servers, as host:port,host:port.",
 )
 @click.option(
-    "-X", "properties", multiple=True, metavar="NAME=VALUE", help="A client setting to keep."
+    "-X", "properties", multiple=True, metavar="NAME=VALUE", help="Client setting to store."
 )
-@click.option("--use", is_flag=True, help="Use it from now on.")
-@click.option("--force", is_flag=True, help="Replace a profile of that name.")
+@click.option("--use", is_flag=True, help="Make it the active profile.")
+@click.option("--force", is_flag=True, help="Replace an existing profile.")
 def create(
     name: str, bootstrap_server: str, properties: tuple[str, ...], use: bool, force: bool
 ) -> None:
-    """Write a profile."""
+    """Create a profile."""
     path = profile_path(name)
     if path.exists() and not force:
         raise CliError(
-            f"profile {name} exists already",
+            f"profile {name} already exists",
             why=f"it is in {path}",
             hint="edit that file, choose another name, or add --force to replace it",
         )
@@ -132,11 +132,11 @@ def create(
 
 @profile.command(examples=["floodmark profile use staging", "floodmark profile use --none"])
 @click.argument("name", required=False, shell_complete=_complete)
-@click.option("--none", is_flag=True, help="Use no profile.")
+@click.option("--none", is_flag=True, help="Deactivate the profile.")
 def use(name: str | None, none: bool) -> None:
-    """Choose the profile of commands that name none."""
+    """Choose the default profile for commands."""
     if none == (name is not None):
-        raise click.UsageError("name a profile, or say --none")
+        raise click.UsageError("name a profile, or use --none")
     if name is None:
         use_profile(None)
         click.echo("no profile is in use")

@@ -1,4 +1,4 @@
-"""`floodmark quota ...`: describe and alter quotas of users, client ids and addresses."""
+"""`floodmark quota ...`: describe and alter quotas of users, client ids and IP addresses."""
 
 from __future__ import annotations
 
@@ -46,21 +46,21 @@ _SHOWN_DEFAULT = "<default>"
     ],
 )
 def quota() -> None:
-    """Describe and alter quotas: how much clients may send, fetch and ask for.
+    """Describe and alter client quotas for producing, fetching and requests.
 
-    Of several quotas for a client the most specific one counts: user and client id, user, client
-    id; and in each of them a name before the default.
+    If several quotas match a client, the most specific one applies: user and client id, then user,
+    then client id. A named entity takes precedence over the default.
     """
 
 
 def entity_options(function: F) -> F:
-    """Whose quotas."""
+    """Adds the options that name a quota entity."""
     for option in (
-        click.option("--ip-default", is_flag=True, help="Addresses without a quota of their own."),
-        click.option("--ip", help="Address of clients."),
-        click.option("--client-default", is_flag=True, help="Client ids without one."),
+        click.option("--ip-default", is_flag=True, help="Default for IP addresses."),
+        click.option("--ip", help="Client IP address."),
+        click.option("--client-default", is_flag=True, help="Default for client ids."),
         click.option("--client", help="Client id."),
-        click.option("--user-default", is_flag=True, help="Users without one."),
+        click.option("--user-default", is_flag=True, help="Default for users."),
         click.option("--user", help="User."),
     ):
         function = option(function)
@@ -72,12 +72,12 @@ def _parts(options: Mapping[str, Any]) -> dict[str, str]:
     for entity_type, name in ((USER, "user"), (CLIENT_ID, "client"), (IP, "ip")):
         chosen, is_default = options[name], options[f"{name}_default"]
         if chosen is not None and is_default:
-            raise click.UsageError(f"--{name} and --{name}-default exclude each other")
+            raise click.UsageError(f"--{name} and --{name}-default are mutually exclusive")
         if is_default:
             parts[entity_type] = DEFAULT
         elif chosen is not None:
             if not chosen:
-                raise click.UsageError(f"--{name} needs a name; --{name}-default is the default")
+                raise click.UsageError(f"--{name} needs a name; --{name}-default sets the default")
             parts[entity_type] = chosen
     return parts
 
@@ -90,11 +90,11 @@ def _parts(options: Mapping[str, Any]) -> dict[str, str]:
     ]
 )
 @entity_options
-@click.option("--strict", is_flag=True, help="Only entities that have no other parts.")
+@click.option("--strict", is_flag=True, help="Match exactly these entities.")
 @output_option
 @admin_option
 def describe(strict: bool, output: str, admin: Admin, **options: Any) -> None:
-    """Show quotas, all or those of somebody."""
+    """Show quotas, optionally for one entity."""
     wanted: dict[str, str | None] = {**_parts(options)}
 
     async def work() -> dict[QuotaEntity, dict[str, float]]:
@@ -124,7 +124,7 @@ def describe(strict: bool, output: str, admin: Admin, **options: Any) -> None:
 @entity_options
 @click.argument("assignments", nargs=-1, metavar="[QUOTA=NUMBER]...")
 @click.option("--delete", "deleted", multiple=True, metavar="QUOTA", help="Remove a quota.")
-@click.option("--validate-only", is_flag=True, help="Only say whether it would work.")
+@click.option("--validate-only", is_flag=True, help="Validate without applying.")
 @output_option
 @admin_option
 def alter(
@@ -135,13 +135,17 @@ def alter(
     admin: Admin,
     **options: Any,
 ) -> None:
-    """Set and remove quotas; they take effect at once."""
+    """Set and remove quotas. Changes take effect immediately."""
     parts = _parts(options)
     if not parts:
-        raise click.UsageError("say whose: --user NAME, --client ID, --ip ADDRESS, or a default")
+        raise click.UsageError(
+            "name an entity: --user NAME, --client ID, --ip ADDRESS, or a default"
+        )
     changes: dict[str, float | None] = {**_assigned(assignments), **dict.fromkeys(deleted)}
     if not changes:
-        raise click.UsageError(f"say what: QUOTA=NUMBER or --delete QUOTA, of {', '.join(_KEYS)}")
+        raise click.UsageError(
+            f"name a change: QUOTA=NUMBER or --delete QUOTA, of {', '.join(_KEYS)}"
+        )
     entity = QuotaEntity(parts.get(USER), parts.get(CLIENT_ID), parts.get(IP))
 
     async def work() -> None:
@@ -152,7 +156,7 @@ def alter(
     if output == JSON:
         print_json({**_names(entity), "quotas": changes})
     else:
-        verb = "could be altered" if validate_only else "altered"
+        verb = "can be altered" if validate_only else "altered"
         named = ", ".join(f"{kind} {_shown(name)}" for kind, name in parts.items())
         click.echo(f"quotas of {named} {verb}")
 

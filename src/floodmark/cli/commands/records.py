@@ -1,4 +1,4 @@
-"""`floodmark records delete`: move the start of partitions forward, as kafka-delete-records."""
+"""`floodmark records delete`: advances the log start of partitions, like kafka-delete-records."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from floodmark.client.offsets import OffsetSpec
 from floodmark.wire.errors import ErrorCode
 
 END = -1
-"""What Kafka's request and its JSON file call the high watermark."""
+"""Stands for the high watermark in Kafka's request and JSON file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition as it was before, and up to where its records are to go."""
+    """A partition's offsets before the deletion, and the offset to delete up to."""
 
     name: TopicPartition
     start: int
@@ -60,17 +60,15 @@ def records() -> None:
 )
 @names_option("TOPIC", "--topic", separator=",")
 @click.option(
-    "--partition", "-p", "partitions", type=int, multiple=True, help="Only in this partition."
+    "--partition", "-p", "partitions", type=int, multiple=True, help="Only this partition."
 )
-@click.option(
-    "--before", metavar="OFFSET", help="Delete the records below this offset; `end` means all."
-)
+@click.option("--before", metavar="OFFSET", help="Delete records below this offset; `end` for all.")
 @click.option(
     "--offset-json-file",
     type=click.Path(exists=True, dir_okay=False),
-    help="A file as kafka-delete-records takes it; an offset of -1 means all.",
+    help="A kafka-delete-records file; an offset of -1 means all.",
 )
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @output_option
 @client_options
 def delete(
@@ -82,20 +80,20 @@ def delete(
     output: str,
     target: Target,
 ) -> None:
-    """Delete the records of partitions up to an offset, for every reader and for good.
+    """Permanently delete the records of partitions below an offset.
 
-    Offsets stay as they are: a partition then begins at the offset that was given.
+    Remaining records keep their offsets. The partition then starts at the given offset.
 
-    The file: {"partitions": [{"topic": "orders", "partition": 0, "offset": 1000}], "version": 1}
+    File format: {"partitions": [{"topic": "orders", "partition": 0, "offset": 1000}], "version": 1}
     """
     wanted: dict[TopicPartition, int] | None = None
     if offset_json_file is not None:
         if names or partitions or before is not None:
-            raise click.UsageError("--offset-json-file says all of it: leave the others out")
+            raise click.UsageError("--offset-json-file cannot be combined with other selections")
         wanted = read_deletions(Path(offset_json_file))
     elif not names or before is None:
         raise click.UsageError(
-            "say what to delete: TOPIC and --before OFFSET, or --offset-json-file FILE"
+            "name what to delete: TOPIC and --before OFFSET, or --offset-json-file FILE"
         )
     offset = END if before is None else _parse_offset(before)
 
@@ -149,7 +147,7 @@ async def _offsets(
     found: dict[TopicPartition, int] = {}
     for partition, answer in (await admin.list_offsets(dict.fromkeys(partitions, spec))).items():
         if isinstance(answer, KafkaError):
-            raise failure(answer, f"the offsets of {partition} cannot be read")
+            raise failure(answer, f"the offsets of {partition} could not be read")
         found[partition] = answer.offset
     return found
 
@@ -158,12 +156,12 @@ def _ask(plan: list[Partition]) -> None:
     if not sys.stdin.isatty():
         raise CliError(
             "nothing was deleted",
-            why="stdin is no terminal, so nobody can be asked",
+            why="stdin is not a terminal, so it cannot ask for confirmation",
             hint="add --yes",
         )
     for item in plan:
         click.echo(f"{item.name}: {item.count} of {item.end - item.start} records", err=True)
-    if not click.confirm("Delete them for good?", err=True):
+    if not click.confirm("Delete them permanently?", err=True):
         raise CliError("nothing was deleted")
 
 
@@ -197,12 +195,12 @@ def _report(
 
 
 def _refused(item: Partition, error: KafkaError) -> CliError:
-    what = f"the records of {item.name} stay as they are"
+    what = f"the records of {item.name} were not deleted"
     if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
         return CliError(
             what,
-            why=f"{item.name} ends at offset {item.end}, --before said {item.before}",
-            hint="give an offset up to there, or --before end",
+            why=f"{item.name} ends at offset {item.end}, --before is {item.before}",
+            hint="use an offset up to that one, or --before end",
         )
     if error.code is ErrorCode.POLICY_VIOLATION:
         return CliError(

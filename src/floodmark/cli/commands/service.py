@@ -39,7 +39,7 @@ def _registry_option(function: F) -> F:
         envvar="FLOODMARK_REGISTRY",
         default=(DEFAULT_REGISTRY,),
         show_default=True,
-        help="ZooKeeper of the registry; several are allowed. N/A is none.",
+        help="ZooKeeper registry; may be repeated. N/A for none.",
     )(function)
 
 
@@ -54,7 +54,7 @@ def _registry_option(function: F) -> F:
 def service() -> None:
     """Serve Python objects to Dubbo consumers, and call services.
 
-    Needs the extra `service`; docs/services.md has the Java side.
+    Requires the `service` extra. docs/services.md covers the Java side.
     """
 
 
@@ -66,23 +66,23 @@ def service() -> None:
     ]
 )
 @click.argument("target", metavar="MODULE:OBJECT")
-@click.option("--interface", help="The Java interface; else what @service(...) says.")
+@click.option("--interface", help="Java interface. Default: from @service(...).")
 @_registry_option
-@click.option("--host", default="", help="Address to bind and to register.")
+@click.option("--host", default="", help="Address to bind and register.")
 @click.option(
-    "--port", type=int, default=0, help="Port to bind [20880, tri: 50051]; -1: a free one."
+    "--port", type=int, default=0, help="Port to bind [20880, tri: 50051]; -1 for a free port."
 )
 @click.option(
     "--protocol",
     type=click.Choice(["dubbo", "tri"]),
     default="dubbo",
     show_default=True,
-    help="What consumers speak: Dubbo's own protocol, or triple.",
+    help="Protocol: Dubbo's own or Triple.",
 )
-@click.option("--group", help="Dubbo's group.")
-@click.option("--version", "service_version", help="The service's version.")
-@click.option("--application", default="floodmark", show_default=True, help="The provider's name.")
-@click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="A Dubbo setting.")
+@click.option("--group", help="Dubbo group.")
+@click.option("--version", "service_version", help="Service version.")
+@click.option("--application", default="floodmark", show_default=True, help="Provider name.")
+@click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="Dubbo setting.")
 def export(
     target: str,
     interface: str | None,
@@ -122,7 +122,7 @@ async def _serve(target: object, options: dict[str, Any]) -> None:
         await export.exported()
         _announce(export)
         await stop.wait()
-        click.echo("stopping after the calls under way", err=True)
+        click.echo("stopping after the calls in progress", err=True)
 
 
 def _announce(export: Export) -> None:
@@ -139,14 +139,14 @@ def _announce(export: Export) -> None:
 @_registry_option
 @output_option
 def list_services(interface: str | None, registry: tuple[str, ...], output: str) -> None:
-    """Show the providers of all interfaces, or of one."""
+    """List the providers of all interfaces, or of one."""
     with told():
         urls = _run(_providers(registry, interface))
     if output == JSON:
         print_json([{"url": str(url), **url.parameters, "address": url.address} for url in urls])
         return
     if not urls:
-        click.echo("no provider is registered")
+        click.echo("no providers are registered")
         return
     print_table(
         ["INTERFACE", "GROUP", "VERSION", "ADDRESS", "APPLICATION", "RELEASE"],
@@ -190,12 +190,12 @@ async def _providers(registry: tuple[str, ...], interface: str | None) -> list[U
 @click.argument("method")
 @click.argument("arguments", nargs=-1)
 @_registry_option
-@click.option("--url", default="", help="A provider, past the registry: dubbo://host:port/path.")
-@click.option("--group", default="", help="Dubbo's group.")
-@click.option("--version", "service_version", default="", help="The service's version.")
-@click.option("--types", default="", help="Java types of the arguments, for providers in Java.")
+@click.option("--url", default="", help="Provider, bypassing the registry: dubbo://host:port/path.")
+@click.option("--group", default="", help="Dubbo group.")
+@click.option("--version", "service_version", default="", help="Service version.")
+@click.option("--types", default="", help="Java argument types, for Java providers.")
 @click.option(
-    "--timeout-ms", default=5000, show_default=True, help="How long to wait for the answer."
+    "--timeout-ms", default=5000, show_default=True, help="How long to wait for the response."
 )
 def call(
     interface: str,
@@ -210,7 +210,7 @@ def call(
 ) -> None:
     """Call a method of a service (generic invoke) and print the result as JSON.
 
-    Arguments are JSON; a text needs no quotes.
+    Arguments are JSON. Plain text needs no quotes.
     """
     options = {"url": url, "group": group, "version": service_version, "timeout_ms": timeout_ms}
     values = [_argument(text) for text in arguments]
@@ -242,12 +242,12 @@ async def _call(
     ]
 )
 @click.argument("path", type=click.Path(path_type=Path), default=Path(), metavar="[FILE]")
-@click.option("--env", "environment", help="An environment of pipeline.toml.")
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting.")
+@click.option("--env", "environment", help="Environment in pipeline.toml.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Setting.")
 @bootstrap_option
 @_registry_option
-@click.option("--port", type=int, default=0, help="Port to bind [20880]; -1 takes a free one.")
-@click.option("--application", default="floodmark", show_default=True, help="The provider's name.")
+@click.option("--port", type=int, default=0, help="Port to bind [20880]; -1 for a free port.")
+@click.option("--application", default="floodmark", show_default=True, help="Provider name.")
 def tables(
     path: Path,
     environment: str | None,
@@ -257,7 +257,7 @@ def tables(
     port: int,
     application: str,
 ) -> None:
-    """Serve the outputs of a pipeline that @service.table marks, until Ctrl-C or SIGTERM."""
+    """Serve a pipeline's @service.table outputs until Ctrl-C or SIGTERM."""
     from floodmark.cli.commands.pipeline import told as pipeline_told
     from floodmark.pipeline.authoring.loading import load_pipeline
 
@@ -266,7 +266,7 @@ def tables(
         found = tables_of(loaded)
         if not found:
             raise CliError(
-                f"pipeline {loaded.name} serves no table",
+                f"pipeline {loaded.name} has no table to serve",
                 hint="mark a sink with @service.table(...), see docs/services.md",
             )
         options = {"registry": registry, "port": port, "application": application}
@@ -274,7 +274,7 @@ def tables(
 
 
 def tables_of(pipeline: Pipeline) -> list[Table]:
-    """The tables that a pipeline's outputs are to be."""
+    """The tables declared by a pipeline's outputs."""
     from floodmark.service.api import declared_table
     from floodmark.service.table import Table
 
@@ -284,7 +284,9 @@ def tables_of(pipeline: Pipeline) -> list[Table]:
         if declared is None:
             continue
         if output.topic is None:
-            raise CliError(f"{output.name} writes no topic, so it cannot be served as a table")
+            raise CliError(
+                f"{output.name} does not write to a topic, so it cannot be served as a table"
+            )
         found.append(
             Table(
                 pipeline.text(output.topic, output.place),
@@ -308,7 +310,7 @@ async def _serve_tables(found: list[Table], bootstrap: str, options: dict[str, A
             served = await stack.enter_async_context(serving)
             _announce(served.export)
         await stop.wait()
-        click.echo("stopping after the calls under way", err=True)
+        click.echo("stopping after the calls in progress", err=True)
 
 
 def _stop_event() -> asyncio.Event:
@@ -326,11 +328,11 @@ def _stop_event() -> asyncio.Event:
     ]
 )
 @click.argument("target", metavar="MODULE:CLASS")
-@click.option("--interface", help="The Java interface; else what @service(...) says.")
+@click.option("--interface", help="Java interface. Default: from @service(...).")
 @click.option("--java", type=click.Path(path_type=Path), help="Folder for Java sources.")
 @click.option("--go", type=click.Path(path_type=Path), help="File for Go source.")
 def stub(target: str, interface: str | None, java: Path | None, go: Path | None) -> None:
-    """Write the sources that Java or Go consumers compile against."""
+    """Generate the sources that Java or Go consumers compile against."""
     if java is None and go is None:
         raise click.UsageError("name --java FOLDER, --go FILE or both")
     from floodmark.service.stub import go_source, java_sources
@@ -363,7 +365,7 @@ def _interface(found: Any, name: str | None) -> Interface:
 
 
 def _load(target: str) -> Any:
-    """`module:object`, also from the current folder."""
+    """Loads `module:object`, also from the current folder."""
     from importlib import import_module
 
     module, colon, attribute = target.partition(":")
@@ -375,7 +377,9 @@ def _load(target: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != module.partition(".")[0] and error.name != module:
             raise
-        raise CliError(f"there is no module {module}", hint="run it from its folder") from error
+        raise CliError(
+            f"there is no module {module}", hint="run this command from the module's folder"
+        ) from error
     except AttributeError as error:
         raise CliError(f"module {module} has no {attribute}") from error
 
@@ -388,7 +392,7 @@ def _argument(text: str) -> Any:
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
-    """On uvloop where it is installed."""
+    """Runs on uvloop if it is installed."""
     try:
         import uvloop
     except ImportError:
@@ -399,16 +403,18 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Failures of services as lines for people."""
+    """Turns service failures into CLI errors."""
     try:
         from floodmark.service.errors import RegistryError, ServiceError
     except ModuleNotFoundError as error:
-        raise CliError("services need more packages", why=str(error), hint=INSTALL_HINT) from error
+        raise CliError(
+            "services need additional packages", why=str(error), hint=INSTALL_HINT
+        ) from error
     try:
         yield
     except RegistryError as error:
         raise CliError(
-            "the registry cannot be reached",
+            "the registry is unreachable",
             why=str(error),
             hint="start ZooKeeper, or name it with --registry zookeeper://host:port",
         ) from error
@@ -417,4 +423,6 @@ def told() -> Iterator[None]:
     except ModuleNotFoundError as error:
         if error.name not in ("kazoo", "h2"):
             raise
-        raise CliError("services need more packages", why=str(error), hint=INSTALL_HINT) from error
+        raise CliError(
+            "services need additional packages", why=str(error), hint=INSTALL_HINT
+        ) from error

@@ -1,4 +1,4 @@
-"""`floodmark topic ...`: create, list, describe, alter, delete, grow."""
+"""`floodmark topic ...`: create, list, describe, alter, delete, add partitions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from floodmark.cli.session import admin_option, failure, no_such_topic, run_clie
 from floodmark.client.admin.admin import Admin
 from floodmark.client.admin.admin_types import (
     ConfigChange,
-    ConfigOperation,
     ConfigResource,
-    ConfigSource,
     CreatedTopic,
     NewTopic,
     TopicOutcome,
@@ -27,6 +25,7 @@ from floodmark.client.cluster.view import NO_LEADER, TopicPartition, TopicView
 from floodmark.client.errors import KafkaError
 from floodmark.client.offsets import OffsetSpec
 from floodmark.wire.errors import ErrorCode
+from floodmark.wire.numbers import ConfigOperation, ConfigSource
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -47,7 +46,7 @@ topic_names = names_option("TOPIC", "--topic", separator=",")
 
 
 def config_option(help_text: str) -> Callable[[F], F]:
-    """Kafka's name, and rpk's."""
+    """Accepts Kafka's option name and rpk's."""
     return click.option(
         "--config",
         "--topic-config",
@@ -79,11 +78,11 @@ def config_option(help_text: str) -> Callable[[F], F]:
     help="Replicas of each partition.",
 )
 @click.option(
-    "--replica-assignment", help="Brokers of each partition by hand: 1:2,2:3 is two partitions."
+    "--replica-assignment", help="Brokers of each partition: 1:2,2:3 makes two partitions."
 )
-@config_option("A topic setting, such as retention.ms=86400000.")
-@click.option("--if-not-exists", is_flag=True, help="An existing topic is no error.")
-@click.option("--validate-only", is_flag=True, help="Only say whether it would work.")
+@config_option("Topic setting, such as retention.ms=86400000.")
+@click.option("--if-not-exists", is_flag=True, help="Ignore existing topics.")
+@click.option("--validate-only", is_flag=True, help="Validate without applying.")
 @output_option
 @admin_option
 def create(
@@ -97,12 +96,12 @@ def create(
     output: str,
     admin: Admin,
 ) -> None:
-    """Create topics; numbers that are left out are the broker's defaults."""
+    """Create topics. Omitted numbers use the broker's defaults."""
     require(names, "topic")
     assignments = _parse_assignment(replica_assignment)
     if assignments and (partitions != -1 or replication_factor != -1):
         raise click.UsageError(
-            "--replica-assignment already says how many partitions and replicas there are"
+            "--replica-assignment already sets the number of partitions and replicas"
         )
     wanted = [
         NewTopic(name, partitions, replication_factor, assignments, pairs(configs))
@@ -114,7 +113,7 @@ def create(
             return await admin.create_topics(wanted, validate_only=validate_only)
 
     created = run_client(work())
-    verb = "could be created" if validate_only else "created"
+    verb = "can be created" if validate_only else "created"
     exists = ErrorCode.TOPIC_ALREADY_EXISTS if if_not_exists else None
     ignored = [t for t in created if t.error is not None and t.error.code == exists]
     _report(
@@ -128,7 +127,7 @@ def create(
 @topic.command(
     "list", examples=["floodmark topic list", "floodmark topic list --exclude-internal -o json"]
 )
-@click.option("--exclude-internal", is_flag=True, help="Leave out the broker's own topics.")
+@click.option("--exclude-internal", is_flag=True, help="Hide internal topics.")
 @output_option
 @admin_option
 def list_topics(exclude_internal: bool, output: str, admin: Admin) -> None:
@@ -161,9 +160,9 @@ def list_topics(exclude_internal: bool, output: str, admin: Admin) -> None:
     "--under-replicated-partitions",
     "--under-replicated",
     is_flag=True,
-    help="Only those with replicas behind.",
+    help="Show only under-replicated partitions.",
 )
-@click.option("--unavailable-partitions", is_flag=True, help="Only those without a leader.")
+@click.option("--unavailable-partitions", is_flag=True, help="Show only leaderless ones.")
 @output_option
 @admin_option
 def describe(
@@ -173,8 +172,7 @@ def describe(
     output: str,
     admin: Admin,
 ) -> None:
-    """Show partitions, leaders, replicas, offsets and changed settings; all topics without
-    names."""
+    """Show partitions, leaders, replicas, offsets and changed settings. Default: all topics."""
 
     async def work() -> tuple[list[dict[str, Any]], list[CliError]]:
         async with admin:
@@ -213,9 +211,9 @@ def describe(
     ]
 )
 @topic_names
-@click.option("--partitions", "-p", type=int, help="Grow to this number of partitions.")
+@click.option("--partitions", "-p", type=int, help="New number of partitions.")
 @config_option("Change a setting.")
-@click.option("--delete-config", multiple=True, metavar="NAME", help="Back to the default.")
+@click.option("--delete-config", multiple=True, metavar="NAME", help="Reset a setting.")
 @output_option
 @admin_option
 def alter(
@@ -226,12 +224,12 @@ def alter(
     output: str,
     admin: Admin,
 ) -> None:
-    """Change settings of topics, or their number of partitions."""
+    """Change the settings of topics or their number of partitions."""
     require(names, "topic")
     changes = [ConfigChange(name, value) for name, value in pairs(configs).items()]
     changes += [ConfigChange(name, None, ConfigOperation.DELETE) for name in delete_config]
     if not changes and partitions is None:
-        raise click.UsageError("say what to change: --config, --delete-config or --partitions")
+        raise click.UsageError("name a change: --config, --delete-config or --partitions")
 
     async def work() -> list[TopicOutcome]:
         outcomes = {name: TopicOutcome(name) for name in names}
@@ -257,7 +255,7 @@ def alter(
 
 @topic.command("add-partitions", examples=["floodmark topic add-partitions orders -p 12"])
 @topic_names
-@click.option("--partitions", "-p", type=int, required=True, help="The new number in all.")
+@click.option("--partitions", "-p", type=int, required=True, help="New total.")
 @output_option
 @admin_option
 def add_partitions(
@@ -266,7 +264,7 @@ def add_partitions(
     output: str,
     admin: Admin,
 ) -> None:
-    """Grow topics to a number of partitions; they can never shrink."""
+    """Increase the number of partitions. It can never decrease."""
     require(names, "topic")
 
     async def work() -> list[TopicOutcome]:
@@ -276,8 +274,8 @@ def add_partitions(
     _report(
         output,
         run_client(work()),
-        done=lambda outcome: f"topic {outcome.name} has {_count(partitions, 'partition')} now",
-        failed=lambda name: f"topic {name} was not grown",
+        done=lambda outcome: f"topic {outcome.name} now has {_count(partitions, 'partition')}",
+        failed=lambda name: f"topic {name} was not changed",
     )
 
 
@@ -285,7 +283,7 @@ def add_partitions(
     examples=["floodmark topic delete orders", "floodmark topic delete orders --if-exists"]
 )
 @topic_names
-@click.option("--if-exists", is_flag=True, help="A missing topic is no error.")
+@click.option("--if-exists", is_flag=True, help="Ignore missing topics.")
 @output_option
 @admin_option
 def delete(
@@ -315,11 +313,11 @@ def delete(
 
 
 def _say_there_are_none() -> None:
-    click.echo("there are no topics: `floodmark topic create NAME` makes one", err=True)
+    click.echo("there are no topics: create one with `floodmark topic create NAME`", err=True)
 
 
 def _report(output: str, outcomes: Sequence[Any], *, done: Any, failed: Any) -> None:
-    """Say what was done, then what was not."""
+    """Reports successes, then failures."""
     errors = [outcome for outcome in outcomes if outcome.error is not None]
     if output == JSON:
         print_json(
@@ -368,14 +366,14 @@ def _topic_json(item: TopicView) -> dict[str, Any]:
 
 
 async def _describe(admin: Admin, topics: Sequence[TopicView]) -> list[dict[str, Any]]:
-    """A handful of requests, however many topics there are."""
+    """Needs only a few requests, however many topics there are."""
     if not topics:
         return []
     configs: dict[str, dict[str, str | None]] = {}
     for config in await admin.describe_configs([ConfigResource.topic(t.name) for t in topics]):
         name = config.resource.name
         if config.error is not None:
-            raise CliError(f"the settings of {name} cannot be read", why=str(config.error))
+            raise CliError(f"the settings of {name} could not be read", why=str(config.error))
         configs[name] = {
             entry.name: entry.value
             for entry in config.entries.values()
@@ -394,6 +392,7 @@ async def _describe(admin: Admin, topics: Sequence[TopicView]) -> list[dict[str,
                     "leader_epoch": p.leader_epoch,
                     "replicas": list(p.replicas),
                     "isr": list(p.in_sync_replicas),
+                    "offline": list(p.offline_replicas),
                     "under_replicated": is_under_replicated(p),
                     "start_offset": start.get(TopicPartition(topic.name, index)),
                     "end_offset": end.get(TopicPartition(topic.name, index)),
@@ -408,7 +407,7 @@ async def _describe(admin: Admin, topics: Sequence[TopicView]) -> list[dict[str,
 async def _offsets(
     admin: Admin, topics: Sequence[TopicView], spec: OffsetSpec
 ) -> dict[TopicPartition, int]:
-    """Of the partitions that have a leader to ask."""
+    """Offsets of the partitions that have a leader."""
     wanted = {
         TopicPartition(topic.name, index): int(spec)
         for topic in topics
@@ -444,4 +443,6 @@ def _print_description(item: dict[str, Any]) -> None:
 def _state(partition: dict[str, Any]) -> str:
     if partition["leader"] is None:
         return "no leader"
+    if partition["offline"]:
+        return f"under-replicated, offline on {', '.join(map(str, partition['offline']))}"
     return "under-replicated" if partition["under_replicated"] else "in sync"

@@ -1,4 +1,4 @@
-"""`floodmark transaction ...`: list, describe, and abort what hangs."""
+"""`floodmark transaction ...`: list and describe transactions, abort hanging ones."""
 
 from __future__ import annotations
 
@@ -36,10 +36,16 @@ def transaction() -> None:
         "floodmark transaction list --duration-filter 60000 -o json",
     ],
 )
-@click.option("--state", "states", multiple=True, help="Only in this state, such as Ongoing.")
-@click.option("--producer-id", "producer_ids", type=int, multiple=True, help="Only of this id.")
+@click.option("--state", "states", multiple=True, help="Only this state, such as Ongoing.")
 @click.option(
-    "--duration-filter", type=int, default=-1, metavar="MS", help="Only those open for longer."
+    "--producer-id", "producer_ids", type=int, multiple=True, help="Only this producer id."
+)
+@click.option(
+    "--duration-filter",
+    type=int,
+    default=-1,
+    metavar="MS",
+    help="Only transactions open for longer.",
 )
 @click.option("--transactional-id-pattern", help="Only ids that match this RE2 pattern.")
 @output_option
@@ -79,7 +85,7 @@ def list_transactions(
         print_table(columns, [list(document.values()) for document in documents])
     else:
         is_filtered = states or producer_ids or duration_filter >= 0 or transactional_id_pattern
-        what = "such transactions" if is_filtered else "transactions"
+        what = "matching transactions" if is_filtered else "transactions"
         click.echo(f"there are no {what}", err=True)
 
 
@@ -92,7 +98,7 @@ def describe(
     output: str,
     admin: Admin,
 ) -> None:
-    """Show producer, state, age and partitions of transactions."""
+    """Show the producer, state, age and partitions of transactions."""
     require(names, "transactional id")
 
     async def work() -> dict[str, TransactionDescription | KafkaError]:
@@ -103,7 +109,7 @@ def describe(
     failures: list[CliError] = []
     for name, found in run_client(work()).items():
         if isinstance(found, KafkaError):
-            failures.append(failure(found, f"transactional id {name} cannot be described"))
+            failures.append(failure(found, f"transactional id {name} could not be described"))
         else:
             documents.append(_document(found, SystemClock().now_ms()))
     if output == JSON:
@@ -123,7 +129,7 @@ def describe(
 @id_names
 @click.option("--topic", help="Topic of a hanging transaction.")
 @click.option("--partition", type=int, help="Partition of a hanging transaction.")
-@click.option("--start-offset", type=int, help="Where the hanging transaction begins.")
+@click.option("--start-offset", type=int, help="First offset of the hanging transaction.")
 @click.option("--producer-id", type=int, help="Producer id of the hanging transaction.")
 @click.option("--producer-epoch", type=int, help="Producer epoch of the hanging transaction.")
 @click.option("--coordinator-epoch", type=int, help="Coordinator epoch to write; 0 if unknown.")
@@ -138,11 +144,11 @@ def abort(
     coordinator_epoch: int | None,
     admin: Admin,
 ) -> None:
-    """Abort the transaction of a transactional id, or one that hangs in a partition.
+    """Abort the transaction of a transactional id, or one hanging in a partition.
 
-    By id the coordinator aborts it everywhere and locks its producer out. A transaction that no
-    coordinator knows of hangs in a partition: give --topic and --partition, and either
-    --start-offset or --producer-id and --producer-epoch.
+    Given an id, the coordinator aborts the transaction in all partitions and fences its producer. A
+    hanging transaction is one that no coordinator knows: give --topic and --partition, plus either
+    --start-offset or both --producer-id and --producer-epoch.
     """
     if names:
         if topic is not None or partition is not None:
@@ -150,7 +156,7 @@ def abort(
         run_client(_fence(admin, names))
         return
     if topic is None or partition is None:
-        raise click.UsageError("say what to abort: a transactional id, or --topic and --partition")
+        raise click.UsageError("name what to abort: a transactional id, or --topic and --partition")
     by_producer = producer_id is not None and producer_epoch is not None
     if by_producer == (start_offset is not None):
         raise click.UsageError("give either --start-offset or --producer-id and --producer-epoch")
@@ -177,13 +183,13 @@ def abort(
 
 async def _fence(admin: Admin, ids: list[str]) -> None:
     async with admin:
-        # Fencing an id that nobody uses would make it: look first.
+        # Fencing an unused id would create it, so check first.
         for name, found in (await admin.describe_transactions(ids)).items():
             if isinstance(found, KafkaError):
                 raise failure(found, f"the transaction of {name} was not aborted")
         for name in ids:
             await admin.fence_producer(name)
-            click.echo(f"the transaction of {name} was aborted and its producer locked out")
+            click.echo(f"the transaction of {name} was aborted and its producer fenced")
 
 
 async def _producer_at(
@@ -191,7 +197,7 @@ async def _producer_at(
 ) -> ActiveProducer:
     found = (await admin.describe_producers([partition]))[partition]
     if isinstance(found, KafkaError):
-        raise failure(found, f"the producers of {partition} cannot be described")
+        raise failure(found, f"the producers of {partition} could not be described")
     for producer in found:
         if producer.current_transaction_start_offset == start_offset:
             return producer
@@ -200,7 +206,7 @@ async def _producer_at(
     )
     raise CliError(
         f"no transaction in {partition} begins at offset {start_offset}",
-        why=f"open ones begin at {', '.join(map(str, starts)) or 'no offset at all'}",
+        why=f"open transactions begin at {', '.join(map(str, starts)) or 'no offset at all'}",
     )
 
 

@@ -1,7 +1,7 @@
-"""`floodmark up`: a broker, or a cluster, in the foreground, until Ctrl-C or SIGTERM.
+"""`floodmark up`: runs a broker or a cluster in the foreground until Ctrl-C or SIGTERM.
 
-Gathers properties from the file, the environment, `--set` and the options, in rising order of
-weight, and hands them to `broker.main.run`.
+Merges properties from the file, the environment, `--set` and the options, in increasing
+precedence, and hands them to `broker.main.run`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import errno
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,7 @@ PROGRAM = "floodmark"
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 9092
 DEFAULT_DATA_DIR = "floodmark-data"
-# Variables that stand for options of this command and not for settings of the broker.
+# Environment variables for options of this command, not for broker settings.
 _OPTION_VARIABLES = {
     "host": "FLOODMARK_HOST",
     "port": "FLOODMARK_PORT",
@@ -57,6 +58,7 @@ _OPTION_VARIABLES = {
         "floodmark up --config server.properties --set log.retention.hours=24",
         "floodmark up --host 0.0.0.0 --set advertised.listeners=PLAINTEXT://my-host:9092",
         "floodmark up --secure",
+        "floodmark up --secure --brokers 3",
         "floodmark up --brokers 3",
         "floodmark up --broker-id 2 --cluster-dir shared --port 9093 --data-dir broker-2",
         "floodmark up --broker-id 2 --zookeeper zk1:2181,zk2:2181/kafka --host 10.0.0.2",
@@ -66,20 +68,20 @@ _OPTION_VARIABLES = {
     "--brokers",
     type=click.IntRange(1, 99),
     default=1,
-    help="Run a cluster of so many brokers on this machine, on --port and those after it.",
+    help="Run a local cluster of this many brokers, on --port and the ports after it.",
 )
 @click.option(
-    "--broker-id", type=click.IntRange(0), help="The id of this broker in its cluster (node.id)."
+    "--broker-id", type=click.IntRange(0), help="This broker's id in the cluster (node.id)."
 )
 @click.option(
     "--cluster-dir",
     type=click.Path(file_okay=False),
-    help="Folder that the brokers of a cluster on this machine share (floodmark.cluster.dir).",
+    help="Folder shared by the brokers of a local cluster (floodmark.cluster.dir).",
 )
 @click.option(
     "--zookeeper",
     metavar="HOST:PORT[,...][/PATH]",
-    help="ZooKeeper of a cluster on several machines (zookeeper.connect).",
+    help="ZooKeeper for a cluster across machines (zookeeper.connect).",
 )
 @click.option(
     "--host",
@@ -112,9 +114,14 @@ _OPTION_VARIABLES = {
 @click.option(
     "--secure",
     is_flag=True,
-    help="Listen with TLS and passwords; makes a development CA and an admin in the data folder.",
+    help="Use TLS and passwords; creates a development CA and an admin user in the data folder.",
 )
-@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="One broker setting.")
+@click.option(
+    "--security-dir",
+    type=click.Path(file_okay=False),
+    help="Folder for the files of --secure, to share it among brokers.  [security in --data-dir]",
+)
+@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Broker setting.")
 @click.option(
     "--metrics-port",
     type=click.IntRange(0, 65535),
@@ -125,7 +132,7 @@ _OPTION_VARIABLES = {
 @click.option(
     "--metrics-host",
     envvar=_OPTION_VARIABLES["metrics_host"],
-    help="Address to bind for the metrics.  [that of the broker]",
+    help="Address to bind for metrics.  [the broker's]",
 )
 @click.option(
     "--log-format",
@@ -134,7 +141,7 @@ _OPTION_VARIABLES = {
     envvar=_OPTION_VARIABLES["log_format"],
     show_envvar=True,
     show_default=True,
-    help="Log lines on stderr for people or for machines.",
+    help="Log format on stderr: text or JSON.",
 )
 @click.option(
     "--log-level",
@@ -143,7 +150,7 @@ _OPTION_VARIABLES = {
     envvar=_OPTION_VARIABLES["log_level"],
     show_envvar=True,
     show_default=True,
-    help="The least important lines to log.",
+    help="Lowest level to log.",
 )
 def up(
     brokers: int,
@@ -155,30 +162,31 @@ def up(
     data_dir: str | None,
     config_file: str | None,
     secure: bool,
+    security_dir: str | None,
     pairs: tuple[str, ...],
     metrics_port: int | None,
     metrics_host: str | None,
     log_format: str,
     log_level: str,
 ) -> int:
-    """Run a broker, or with --brokers a cluster of them.
+    """Run a broker, or a cluster with --brokers.
 
-    Every setting of Kafka's server.properties can be given in --config, as FLOODMARK_LOG_DIRS in
-    the environment (dots become underscores), or with --set log.dirs=...; later ones win.
+    Set any Kafka server.properties setting in --config, in the environment as FLOODMARK_LOG_DIRS
+    (dots become underscores), or with --set log.dirs=... Later sources override earlier ones.
     """
     _open_standard_descriptors()
-    if brokers > 1 and secure:
+    if security_dir is not None and not secure:
         raise CliError(
-            "--secure is for one broker",
-            why="the brokers of --brokers listen in plaintext on this machine",
-            hint="start one broker, or give each of them listeners and keys in --config",
+            "--security-dir works with --secure only",
+            why="without --secure the broker uses the keys that its settings name",
+            hint="add --secure, or leave out --security-dir",
         )
     if brokers > 1:
         if {broker_id, cluster_dir, zookeeper, metrics_port} != {None}:
             raise CliError(
-                "--brokers starts all brokers of a cluster",
-                why="--broker-id, --cluster-dir, --zookeeper, --metrics-port are for one of them",
-                hint="leave out either the one or the others",
+                "--brokers starts a whole cluster",
+                why="--broker-id, --cluster-dir, --zookeeper, --metrics-port apply to one broker",
+                hint="drop --brokers or the other options",
             )
         from floodmark.cli.commands.up_cluster import ClusterPlan, run_cluster
 
@@ -187,8 +195,14 @@ def up(
         shared += [word for pair in pairs for word in ("--set", pair)]
         first_port = DEFAULT_PORT if port is None else port
         folder = Path(data_dir or DEFAULT_DATA_DIR)
-        plan = ClusterPlan(brokers, host or DEFAULT_HOST, first_port, folder, shared)
+        security = None
+        if secure:
+            from floodmark.cli.commands.up_secure import secure_folder
+
+            security = secure_folder(folder, security_dir)
+        plan = ClusterPlan(brokers, host or DEFAULT_HOST, first_port, folder, shared, security)
         return run_cluster(plan)
+    ready: Callable[[Broker], None] = _say_ready
     try:
         properties = merge_sources(
             file=_read_file(config_file),
@@ -197,15 +211,18 @@ def up(
         )
         if secure:
             _refuse_listeners(properties)
-            from floodmark.cli.commands.up_secure import secure_properties
+            from floodmark.cli.commands.up_secure import secure_folder, secure_properties
 
-            folder = Path(data_dir or properties.get("log.dirs") or DEFAULT_DATA_DIR)
+            data = Path(data_dir or properties.get("log.dirs") or DEFAULT_DATA_DIR)
+            security = secure_folder(data, security_dir)
             bound = DEFAULT_PORT if port is None else port
-            properties = {**secure_properties(folder, host or DEFAULT_HOST, bound), **properties}
+            made = secure_properties(security, host or DEFAULT_HOST, bound, broker_id)
+            properties = {**made, **properties}
+            ready = partial(_say_secure, folder=security)
             host = port = None
         properties |= _option_properties(host, port, data_dir, properties)
         properties |= _member_properties(broker_id, cluster_dir, zookeeper)
-        # Imported late: --help and wrong options need no broker.
+        # Imported late: --help and usage errors need no broker.
         from floodmark.broker.main import run
 
         return run(
@@ -214,10 +231,10 @@ def up(
             metrics_host=metrics_host,
             log_format=log_format,
             log_level=log_level,
-            ready=_say_secure if secure else _say_ready,
+            ready=ready,
         )
     except ConfigError as error:
-        what = "the broker cannot start with these settings"
+        what = "invalid broker settings"
         raise CliError(what, why=str(error), hint=error.hint) from error
     except LogDirLocked as error:
         raise CliError(
@@ -229,35 +246,37 @@ def up(
         raise CliError(
             "the broker cannot start",
             why=str(error),
-            hint="mend what is named there, or choose another --data-dir",
+            hint="fix the problem above, or choose another --data-dir",
         ) from error
     except OSError as error:
         raise CliError("the broker cannot start", **_why_and_hint(error)) from error
 
 
 def _why_and_hint(error: OSError) -> dict[str, str]:
-    """An error that names a file is about the disk; one of a listener does not."""
+    """An error with a file name is a disk problem; without one it concerns a listener."""
     if error.errno in (errno.EMFILE, errno.ENFILE):
-        hint = "raise the limit of open files (ulimit -n): each partition needs one or more"
+        hint = "raise the open file limit (ulimit -n): each partition needs at least one"
         return {"why": error.strerror or str(error), "hint": hint}
     if error.filename is not None:
-        return {"why": str(error), "hint": "mend what is named there, or choose another --data-dir"}
+        return {"why": str(error), "hint": "fix the problem above, or choose another --data-dir"}
     return {
         "why": error.strerror or str(error),
-        "hint": "choose another --host, --port, --metrics-host or --metrics-port, or stop what "
-        "listens there",
+        "hint": "choose another --host, --port, --metrics-host or --metrics-port, or stop the "
+        "process that listens there",
     }
 
 
 def _open_standard_descriptors() -> None:
-    """Started with one of them closed, a broker would get its number for a file or a socket, which
-    whatever prints then writes into, and which uvloop refuses to close.
+    """Opens closed standard descriptors on /dev/null.
+
+    Otherwise a file or socket of the broker would get that number. Printed text would then end up
+    in it, and uvloop would refuse to close it.
     """
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
         except OSError:
-            # The lowest number that is free, hence this one.
+            # Opens the lowest free number, which is this one.
             os.open(os.devnull, os.O_RDWR)
 
 
@@ -267,9 +286,9 @@ def _read_file(path: str | None) -> dict[str, str]:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not a text file in UTF-8: {error}") from error
+        raise ConfigError(f"{path} is not a UTF-8 text file: {error}") from error
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+        raise ConfigError(f"{path} could not be read: {error.strerror}") from error
     return parse_toml(text) if path.endswith(".toml") else parse_properties(text)
 
 
@@ -281,18 +300,18 @@ def _broker_environment(environment: Mapping[str, str]) -> dict[str, str]:
 def _option_properties(
     host: str | None, port: int | None, data_dir: str | None, given: Mapping[str, str]
 ) -> dict[str, str]:
-    """The properties behind --host, --port and --data-dir, of which the last wins over all others.
+    """The properties behind --host, --port and --data-dir. --data-dir overrides all other sources.
 
-    Listeners have names, protocols and addresses, several of them perhaps: what one host or port
-    means for them nobody can guess.
+    Refuses --host and --port next to `listeners`: with several named listeners, it is unclear which
+    one they refer to.
     """
     properties: dict[str, str] = {}
     if "listeners" in given and (host is not None or port is not None):
         raise ConfigError(
             f"--host and --port ({_OPTION_VARIABLES['host']}, {_OPTION_VARIABLES['port']}) "
-            f"contradict listeners={given['listeners']}, which was given too",
+            f"conflict with listeners={given['listeners']}",
             name="listeners",
-            hint="Leave them out, or say all of it with --set listeners=PLAINTEXT://host:port",
+            hint="Drop them, or use only --set listeners=PLAINTEXT://host:port",
         )
     if data_dir is not None:
         properties["log.dirs"] = data_dir
@@ -322,23 +341,22 @@ def _refuse_listeners(given: Mapping[str, str]) -> None:
     for name in ("listeners", "advertised.listeners"):
         if name in given:
             raise ConfigError(
-                f"--secure contradicts {name}={given[name]}, which was given too",
+                f"--secure conflicts with {name}={given[name]}",
                 name=name,
-                hint="Leave out one of them: --secure makes a listener of its own",
+                hint="Drop one of them: --secure sets up its own listener",
             )
 
 
-def _say_secure(broker: Broker) -> None:
+def _say_secure(broker: Broker, folder: Path) -> None:
     from floodmark.cli.commands.up_secure import say_secure
 
-    folder = broker.config.log_dirs[0]
-    click.echo(f"floodmark listens on {broker.address}, data in {folder}")
-    say_secure(Path(folder), broker.address, _command())
+    click.echo(f"floodmark listens on {broker.address}, data in {broker.config.log_dirs[0]}")
+    say_secure(folder, broker.address, _command())
     click.echo("  stop: Ctrl-C")
 
 
 def _say_ready(broker: Broker) -> None:
-    """Where it listens and what to type next; on stdout, logs go to stderr."""
+    """Prints the address and the next steps on stdout. Logs go to stderr."""
     address = broker.address
     reachable = address
     for wildcard in ("0.0.0.0", "[::]", "::"):
@@ -353,7 +371,7 @@ def _say_ready(broker: Broker) -> None:
 
 
 def _command() -> str:
-    """What to type for this program: its path where the shell would not find it."""
+    """The command to type for this program: its full path if it is not on the PATH."""
     path = Path(sys.argv[0])
     if path.name != PROGRAM or shutil.which(PROGRAM) is not None:
         return PROGRAM

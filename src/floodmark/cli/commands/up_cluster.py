@@ -1,8 +1,8 @@
-"""`floodmark up --brokers N`: a cluster on this machine, one process per broker.
+"""`floodmark up --brokers N`: runs a cluster on this machine, one process per broker.
 
-Called by cli/commands/up.py. Starts each broker as if somebody had typed
-`floodmark up --broker-id I --cluster-dir ...`, says where they listen, and stops them all in order.
-Reports a broker that ends by itself or is killed; the others go on.
+Called by cli/commands/up.py. Starts each broker as `floodmark up --broker-id I --cluster-dir ...`,
+prints where they listen, and shuts them all down cleanly. If a broker exits or is killed, it
+reports that and keeps the others running.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ STOP_TIMEOUT_S = 60
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlan:
-    """`passed_on` are the options that all brokers share."""
+    """`passed_on` holds the options that all brokers share."""
 
     brokers: int
     host: str
     first_port: int
     data_dir: Path
     passed_on: Sequence[str]
+    security_dir: Path | None = None
+    """Of the files that --secure makes; None for plaintext."""
 
     def options(self, broker_id: int) -> list[str]:
         return [
@@ -40,11 +42,12 @@ class ClusterPlan:
             *("--cluster-dir", str(self.data_dir / "cluster")),
             *("--data-dir", str(self.data_dir / f"broker-{broker_id}")),
             *("--host", self.host, "--port", str(self.port(broker_id))),
+            *(("--secure", "--security-dir", str(self.security_dir)) if self.security_dir else ()),
             *self.passed_on,
         ]
 
     def port(self, broker_id: int) -> int:
-        """0 stays 0: each broker picks a free one."""
+        """Port 0 stays 0: each broker picks a free port."""
         return self.first_port and self.first_port + broker_id - 1
 
 
@@ -70,7 +73,7 @@ class _Processes:
                 child_python("floodmark", "up", *plan.options(broker_id)),
                 stdout=subprocess.PIPE,
                 text=True,
-                # Ctrl-C in the terminal is ours to pass on, in order.
+                # We forward Ctrl-C ourselves, to stop the brokers in order.
                 start_new_session=True,
             )
             for broker_id in range(1, plan.brokers + 1)
@@ -84,17 +87,17 @@ class _Processes:
         assert process.stdout is not None
         for line in process.stdout:
             if line.startswith(READY):
-                # What else it has to say is for a broker alone.
+                # Discard the rest: those hints are for a single broker.
                 threading.Thread(target=process.stdout.read, daemon=True).start()
                 return line.removeprefix(READY).partition(",")[0].strip()
         raise CliError(
             f"broker {broker_id} did not start",
             why="its messages are above",
-            hint="mend what is named there; the others are stopped",
+            hint="fix the problem shown there; the other brokers were stopped",
         )
 
     def wait(self) -> int:
-        """Until all have ended; the highest exit code."""
+        """Waits until all brokers have exited. Returns the highest exit code."""
         waiting = dict(self._processes)
         codes = [0]
         while waiting:
@@ -117,13 +120,19 @@ class _Processes:
 
     def _tell_of_end(self, broker_id: int, code: int, *, is_last: bool) -> None:
         command = " ".join(["floodmark", "up", *self._plan.options(broker_id)])
-        rest = "none is left" if is_last else "the others go on"
-        click.echo(f"broker {broker_id} has ended ({code}), {rest}. To start it again: {command}")
+        rest = "no broker is left" if is_last else "the others keep running"
+        click.echo(f"broker {broker_id} has stopped ({code}), {rest}. To start it again: {command}")
 
 
 def _say_ready(plan: ClusterPlan, addresses: Sequence[str]) -> None:
     servers = ",".join(addresses)
     click.echo(f"a cluster of {plan.brokers} brokers listens on {servers}, data in {plan.data_dir}")
+    if plan.security_dir is not None:
+        from floodmark.cli.commands.up_secure import say_secure
+
+        say_secure(plan.security_dir, servers, "floodmark")
+        click.echo("  stop: Ctrl-C")
+        return
     click.echo(f"  a topic with a replica on each:  floodmark topic create t -r 3 -b {servers}")
     click.echo(f"  send records:                    floodmark produce t -b {servers}")
     click.echo("  stop: Ctrl-C")

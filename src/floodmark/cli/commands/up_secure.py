@@ -1,14 +1,18 @@
-"""`floodmark up --secure`: a certificate authority, a certificate and an admin for development.
+"""`floodmark up --secure`: a development CA, server certificates and an admin user.
 
-They are made once, in the folder `security` of the data folder, and used again by the next start.
-Only their owner can read them.
+Created once in the `security` folder of the data folder, or in --security-dir, and reused on later
+starts. The brokers of a cluster share the folder; each has its own certificate. Only the owner can
+read the files.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -25,7 +29,7 @@ if TYPE_CHECKING:
 FOLDER = "security"
 ADMIN = "admin"
 LIFETIME = timedelta(days=825)
-"""The longest that clients accept of a server's certificate."""
+"""The longest lifetime that clients accept for a server certificate."""
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
@@ -38,8 +42,15 @@ class SecureFolder(NamedTuple):
         return self.path / "ca.pem"
 
     @property
-    def server(self) -> Path:
-        return self.path / "server.pem"
+    def ca_key(self) -> Path:
+        return self.path / "ca.key"
+
+    def server(self, broker_id: int | None) -> Path:
+        return self.path / ("server.pem" if broker_id is None else f"broker-{broker_id}.pem")
+
+    @property
+    def token_key(self) -> Path:
+        return self.path / "token.key"
 
     @property
     def password(self) -> Path:
@@ -54,16 +65,22 @@ class SecureFolder(NamedTuple):
         return self.path / "librdkafka.conf"
 
 
-def secure_properties(data_dir: Path, host: str, port: int) -> dict[str, str]:
-    """The settings of the broker; makes the files where they are not there yet."""
-    folder = SecureFolder((data_dir / FOLDER).absolute())
+def secure_folder(data_dir: Path, security_dir: str | None) -> Path:
+    return (data_dir / FOLDER if security_dir is None else Path(security_dir)).absolute()
+
+
+def secure_properties(
+    path: Path, host: str, port: int, broker_id: int | None = None
+) -> dict[str, str]:
+    """The broker's settings. Creates missing files in `path`."""
+    folder = SecureFolder(path)
     folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if not folder.server.exists():
-        _make_certificates(folder, host)
-    if not folder.password.exists():
-        _write(folder.password, secrets.token_urlsafe(18) + "\n")
-    password = folder.password.read_text().strip()
-    _write_clients(folder, password)
+    with _locked(folder):
+        if not folder.server(broker_id).exists():
+            _make_certificate(folder, host, broker_id)
+        password = _secret(folder.password)
+        token_key = _secret(folder.token_key)
+        _write_clients(folder, password)
     shown = f"[{host}]" if ":" in host else host
     return {
         "listeners": f"SASL_SSL://{shown}:{port}",
@@ -75,20 +92,38 @@ def secure_properties(data_dir: Path, host: str, port: int) -> dict[str, str]:
             f'user_{ADMIN}="{password}";'
         ),
         "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(folder.server),
+        "ssl.keystore.location": str(folder.server(broker_id)),
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(folder.ca),
+        "delegation.token.secret.key": token_key,
     }
 
 
-def say_secure(data_dir: Path, address: str, command: str) -> None:
-    """What to type next; the secrets stay in the files."""
-    folder = SecureFolder((data_dir / FOLDER).absolute())
-    click.echo(f"  user {ADMIN}, TLS by a development CA; settings for clients with both:")
+@contextmanager
+def _locked(folder: SecureFolder) -> Iterator[None]:
+    """Keeps brokers that start together from creating two CAs."""
+    descriptor = os.open(folder.path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _secret(path: Path) -> str:
+    if not path.exists():
+        _write(path, secrets.token_urlsafe(18) + "\n")
+    return path.read_text().strip()
+
+
+def say_secure(path: Path, address: str, command: str) -> None:
+    """Prints the next steps. Secrets stay in the files."""
+    folder = SecureFolder(path)
+    click.echo(f"  user {ADMIN}, TLS with a development CA; client settings for both:")
     click.echo(f"  Java:        --command-config {folder.java}")
     click.echo(f"  librdkafka:  {folder.librdkafka}")
     click.echo(f"  kcat:        kcat -F {folder.librdkafka} -b {address} -L")
-    click.echo(f"  ours:        {command} topic list -b {address} --command-config {folder.java}")
+    click.echo(f"  floodmark:   {command} topic list -b {address} --command-config {folder.java}")
     click.echo(
         f"  more users:  {command} user set alice -b {address} --command-config {folder.java}"
     )
@@ -110,26 +145,38 @@ def _write_clients(folder: SecureFolder, password: str) -> None:
         "sasl.password": password,
     }
     for path, settings in ((folder.java, java), (folder.librdkafka, librdkafka)):
-        _write(path, "".join(f"{name}={value}\n" for name, value in settings.items()))
+        text = "".join(f"{name}={value}\n" for name, value in settings.items())
+        # Clients may be reading it: another broker has written it before us.
+        if not path.exists() or path.read_text() != text:
+            _write(path, text)
 
 
-def _make_certificates(folder: SecureFolder, host: str) -> None:
+def _make_certificate(folder: SecureFolder, host: str, broker_id: int | None) -> None:
+    """By the authority of the folder, which is made with the first one."""
     try:
+        from cryptography import x509
         from cryptography.hazmat.primitives.asymmetric import ec
-        from cryptography.hazmat.primitives.serialization import Encoding
+        from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
     except ImportError:
         raise CliError(
-            "--secure cannot make certificates",
-            why="a library for them is not installed",
+            "--secure cannot create certificates",
+            why="the required library is not installed",
             hint="pip install 'floodmark[security]'",
         ) from None
-    ca_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    ca = _certificate("Floodmark development CA", ca_key, None, ca_key, [])
-    server = _certificate("floodmark", key, ca, ca_key, _names(host))
-    ca_text = ca.public_bytes(Encoding.PEM).decode()
-    _write(folder.path / "ca.key", _pem(ca_key))
-    _write(folder.ca, ca_text)
-    _write(folder.server, _pem(key) + server.public_bytes(Encoding.PEM).decode() + ca_text)
+    if not folder.ca.exists():
+        new_key = ec.generate_private_key(ec.SECP256R1())
+        _write(folder.ca_key, _pem(new_key))
+        new = _certificate("Floodmark development CA", new_key, None, new_key, [])
+        _write(folder.ca, new.public_bytes(Encoding.PEM).decode())
+    ca_text = folder.ca.read_text()
+    ca = x509.load_pem_x509_certificate(ca_text.encode())
+    ca_key = load_pem_private_key(folder.ca_key.read_bytes(), None)
+    assert isinstance(ca_key, ec.EllipticCurvePrivateKey)
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = "floodmark" if broker_id is None else f"floodmark-{broker_id}"
+    server = _certificate(name, key, ca, ca_key, _names(host))
+    pem = _pem(key) + server.public_bytes(Encoding.PEM).decode() + ca_text
+    _write(folder.server(broker_id), pem)
 
 
 def _names(host: str) -> list[str]:
@@ -144,7 +191,7 @@ def _certificate(
     issuer_key: EllipticCurvePrivateKey,
     names: list[str],
 ) -> x509.Certificate:
-    """A server's by its issuer, or without one that of the authority itself."""
+    """A server certificate signed by the issuer, or a self-signed CA certificate without one."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
 

@@ -1,7 +1,7 @@
-"""`floodmark user ...`: the users that authenticate by SCRAM.
+"""`floodmark user ...`: manages SCRAM users.
 
-The work of kafka-configs.sh --entity-type users, with its options; passwords may also be typed or
-piped in, so that they do not stand in the shell's history.
+The counterpart of kafka-configs.sh --entity-type users, with the same options. Passwords can also
+be typed or piped in, which keeps them out of the shell history.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ def user() -> None:
     ],
 )
 @click.argument("name", required=False)
-@click.option("--entity-name", metavar="NAME", help="The same by Kafka's option.")
+@click.option("--entity-name", metavar="NAME", help="User name, as in Kafka's tool.")
 @click.option(
     "--mechanism",
     type=_mechanism,
     default=DEFAULT_MECHANISM,
     show_default=True,
-    help="How the user authenticates.",
+    help="SCRAM mechanism.",
 )
 @click.option(
     "--iterations",
     type=click.IntRange(4096, 16384),
     default=DEFAULT_ITERATIONS,
     show_default=True,
-    help="Rounds of hashing.",
+    help="Hash iterations.",
 )
-@click.option("--add-config", metavar="TEXT", help="Mechanism and password in Kafka's form.")
+@click.option("--add-config", metavar="TEXT", help="Mechanism and password in Kafka's format.")
 @admin_option
 def set_(
     name: str | None,
@@ -65,7 +65,7 @@ def set_(
     add_config: str | None,
     admin: Admin,
 ) -> None:
-    """Create a user, or give one another password; it is asked for, or read from a pipe."""
+    """Create a user or change a password. Prompts for the password or reads it from a pipe."""
     named = name or entity_name
     if not named:
         raise click.UsageError("name a user")
@@ -79,7 +79,7 @@ def set_(
             await admin.set_scram_password(named, password, mechanism, iterations)
 
     run_client(work())
-    click.echo(f"user {named} can authenticate by {mechanism}")
+    click.echo(f"user {named} can authenticate with {mechanism}")
 
 
 @user.command(examples=["floodmark user describe alice", "floodmark user describe -o json"])
@@ -87,7 +87,7 @@ def set_(
 @output_option
 @admin_option
 def describe(names: list[str], output: str, admin: Admin) -> None:
-    """Show users and their mechanisms, all of them unless some are named."""
+    """Show users and their mechanisms. Default: all users."""
 
     async def work() -> list[UserDescription]:
         async with admin:
@@ -110,10 +110,10 @@ def describe(names: list[str], output: str, admin: Admin) -> None:
 
 @user.command(examples=["floodmark user delete alice", "floodmark user delete alice bob"])
 @names_option("NAME", "--entity-name")
-@click.option("--delete-config", "mechanism", type=_mechanism, help="Only this mechanism.")
+@click.option("--delete-config", "mechanism", type=_mechanism, help="Delete only this one.")
 @admin_option
 def delete(names: list[str], mechanism: str | None, admin: Admin) -> None:
-    """Take the credentials of users away; connections that are open stay open."""
+    """Delete the credentials of users. Open connections stay open."""
     require(names, "user")
 
     async def work() -> None:
@@ -134,7 +134,7 @@ def _ask_password(name: str) -> str:
         return str(click.prompt(f"password of {name}", hide_input=True, confirmation_prompt=True))
     password = sys.stdin.readline().rstrip("\r\n")
     if not password:
-        raise click.UsageError("no password came from stdin")
+        raise click.UsageError("stdin had no password")
     return password
 
 
@@ -146,6 +146,6 @@ def _parse_added(text: str) -> tuple[str, int, str]:
         )
     begin, found, password = match[2].partition("password=")
     if not found or not password:
-        raise click.UsageError("--add-config names no password")
+        raise click.UsageError("--add-config has no password")
     iterations = re.search(r"iterations=(\d{1,9})", begin)
     return match[1], int(iterations[1]) if iterations else DEFAULT_ITERATIONS, password

@@ -1,7 +1,7 @@
-"""`floodmark zookeeper`: a real ZooKeeper in the foreground, for trials of a cluster.
+"""`floodmark zookeeper`: runs a real ZooKeeper in the foreground, for trying out a cluster.
 
-One server or an ensemble on loopback, from PySpark's jars or a given folder. Not for production:
-all servers of the ensemble run on this machine.
+Runs one server or an ensemble on loopback, with PySpark's jars or those in a given folder. Not for
+production: all servers of the ensemble share one machine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from floodmark.zookeeper.server import (
 DEFAULT_PORT = 2181
 PEER_PORTS = 707
 ELECTION_PORTS = 1707
-"""Above the clients' port: 2181 gives 2888 and 3888, which people know."""
+"""Offset from the client port: 2181 gives the customary 2888 and 3888."""
 
 POLL_S = 0.1
 MOST_POLLS = 600
@@ -53,29 +53,29 @@ LOG_NAME = "zookeeper.log"
     type=click.IntRange(1, 7),
     default=1,
     show_default=True,
-    help="How many servers; three survive the loss of one.",
+    help="Number of servers; three tolerate the loss of one.",
 )
 @click.option(
     "--port",
     type=click.IntRange(1, 63000),
     default=DEFAULT_PORT,
     show_default=True,
-    help="Port of the first server; the others listen on those after it.",
+    help="Port of the first server; the others use the ports after it.",
 )
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False),
     default="zookeeper-data",
     show_default=True,
-    help="Folder for the data and the logs.",
+    help="Folder for data and logs.",
 )
 @click.option(
     "--jars",
     type=click.Path(exists=True, file_okay=False),
-    help="Folder with ZooKeeper's jars, such as Kafka 3.9's libs.  [those of PySpark]",
+    help="Folder with ZooKeeper's jars, such as Kafka 3.9's libs.  [PySpark's]",
 )
 def zookeeper(nodes: int, port: int, data_dir: str, jars: str | None) -> int:
-    """Run a real ZooKeeper on this machine, to try a cluster. Needs Java.
+    """Run a real ZooKeeper on this machine to try out a cluster. Requires Java.
 
     The jars come from PySpark (pip install 'floodmark[spark]') or from --jars.
     """
@@ -91,7 +91,7 @@ def zookeeper(nodes: int, port: int, data_dir: str, jars: str | None) -> int:
         if servers.wait_until_ready():
             connect = ",".join(f"{HOST}:{one.port}" for one in plans)
             click.echo(f"ZooKeeper listens on {connect}, data in {data_dir}")
-            click.echo(f"  a broker on it:  floodmark up --broker-id 1 --zookeeper {connect}")
+            click.echo(f"  start a broker:  floodmark up --broker-id 1 --zookeeper {connect}")
             click.echo("  stop: Ctrl-C")
         return servers.wait()
     finally:
@@ -102,13 +102,13 @@ def _jars(given: str | None) -> Path:
     folder = Path(given) if given is not None else pyspark_jars()
     try:
         if folder is None:
-            raise NoJars("PySpark, whose jars have a ZooKeeper in them, is not installed")
+            raise NoJars("PySpark, whose jars include ZooKeeper, is not installed")
         return check_jars(folder)
     except NoJars as error:
         raise CliError(
-            "there is no ZooKeeper to run",
+            "ZooKeeper is not installed",
             why=str(error),
-            hint="name a folder with --jars, or: pip install 'floodmark[spark]'",
+            hint="name a jar folder with --jars, or run pip install 'floodmark[spark]'",
         ) from error
 
 
@@ -122,7 +122,7 @@ class _Servers:
                 self._processes.append(_started(one, log.fileno()))
 
     def wait_until_ready(self) -> bool:
-        """False when it was stopped before."""
+        """Returns False if it was stopped before it was ready."""
         polls_left = MOST_POLLS
         for one, process in zip(self._plans, self._processes, strict=True):
             while not self._stopping.is_set() and not _serves(one.port):
@@ -131,7 +131,7 @@ class _Servers:
                     raise CliError(
                         f"ZooKeeper did not start on port {one.port}",
                         why=f"its messages are in {one.config.parent / LOG_NAME}",
-                        hint="mend what is named there, or choose another --port",
+                        hint="fix the problem shown there, or choose another --port",
                     )
                 self._stopping.wait(POLL_S)
         return not self._stopping.is_set()
@@ -150,7 +150,7 @@ class _Servers:
 
 def _started(one: ServerPlan, log: int) -> subprocess.Popen[bytes]:
     try:
-        # Ctrl-C in the terminal is ours to pass on.
+        # We forward Ctrl-C ourselves.
         return subprocess.Popen(one.command, stdout=log, stderr=log, start_new_session=True)
     except FileNotFoundError as error:
         raise CliError(

@@ -1,8 +1,9 @@
-"""Creating, finding and deleting ACLs; `admin.py` offers these as methods."""
+"""Creates, finds and deletes ACLs. `admin.py` exposes these functions as methods."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from floodmark.client.cluster.cluster import Cluster
 from floodmark.client.errors import KafkaError, error_of, raise_for_code
@@ -21,14 +22,22 @@ from floodmark.wire.messages.create_acls import (
 )
 from floodmark.wire.messages.delete_acls import (
     DeleteAclsFilter,
+    DeleteAclsMatchingAcl,
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from floodmark.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from floodmark.wire.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+
+T = TypeVar("T")
 
 
 async def create(cluster: Cluster, acls: Sequence[Acl]) -> list[KafkaError | None]:
-    """One error, or None, for each ACL."""
+    """Returns an error or None for each ACL."""
     message = CreateAclsRequest(
         creations=[
             AclCreation(
@@ -53,7 +62,35 @@ async def create(cluster: Cluster, acls: Sequence[Acl]) -> list[KafkaError | Non
 
 
 async def describe(cluster: Cluster, wanted: AclFilter) -> list[Acl]:
-    message = DescribeAclsRequest(
+    message = _filter(DescribeAclsRequest, wanted)
+
+    async def attempt() -> list[Acl]:
+        connection = await cluster.any_connection()
+        response: DescribeAclsResponse = await connection.request(message)
+        raise_for_code(response.error_code, response.error_message)
+        return [_acl(resource, rule) for resource in response.resources for rule in resource.acls]
+
+    return await cluster.retry(attempt)
+
+
+async def delete(cluster: Cluster, filters: Sequence[AclFilter]) -> list[list[Acl]]:
+    """The ACLs that each filter found, which are gone now. Raises the first error."""
+    message = DeleteAclsRequest(filters=[_filter(DeleteAclsFilter, wanted) for wanted in filters])
+
+    async def attempt() -> list[list[Acl]]:
+        connection = await cluster.controller_connection()
+        response: DeleteAclsResponse = await connection.request(message)
+        for result in response.filter_results:
+            raise_for_code(result.error_code, result.error_message)
+        return [
+            [_acl(one, one) for one in result.matching_acls] for result in response.filter_results
+        ]
+
+    return await cluster.retry(attempt)
+
+
+def _filter(request_class: Callable[..., T], wanted: AclFilter) -> T:
+    return request_class(
         resource_type_filter=wanted.kind,
         resource_name_filter=wanted.name,
         pattern_type_filter=wanted.pattern_type,
@@ -63,61 +100,18 @@ async def describe(cluster: Cluster, wanted: AclFilter) -> list[Acl]:
         permission_type=wanted.permission,
     )
 
-    async def attempt() -> list[Acl]:
-        connection = await cluster.any_connection()
-        response: DescribeAclsResponse = await connection.request(message)
-        raise_for_code(response.error_code, response.error_message)
-        return [
-            Acl(
-                _pattern(resource.resource_type, resource.resource_name, resource.pattern_type),
-                _rule(rule.principal, rule.host, rule.operation, rule.permission_type),
-            )
-            for resource in response.resources
-            for rule in resource.acls
-        ]
 
-    return await cluster.retry(attempt)
-
-
-async def delete(cluster: Cluster, filters: Sequence[AclFilter]) -> list[list[Acl]]:
-    """The ACLs that each filter found, which are gone now. Raises the first error."""
-    message = DeleteAclsRequest(
-        filters=[
-            DeleteAclsFilter(
-                resource_type_filter=wanted.kind,
-                resource_name_filter=wanted.name,
-                pattern_type_filter=wanted.pattern_type,
-                principal_filter=wanted.principal,
-                host_filter=wanted.host,
-                operation=wanted.operation,
-                permission_type=wanted.permission,
-            )
-            for wanted in filters
-        ]
+def _acl(
+    of: DescribeAclsResource | DeleteAclsMatchingAcl, rule: AclDescription | DeleteAclsMatchingAcl
+) -> Acl:
+    return Acl(
+        ResourcePattern(
+            ResourceKind(of.resource_type), of.resource_name, PatternType(of.pattern_type)
+        ),
+        AccessRule(
+            rule.principal,
+            rule.host,
+            Operation(rule.operation),
+            PermissionType(rule.permission_type),
+        ),
     )
-
-    async def attempt() -> list[list[Acl]]:
-        connection = await cluster.controller_connection()
-        response: DeleteAclsResponse = await connection.request(message)
-        for result in response.filter_results:
-            raise_for_code(result.error_code, result.error_message)
-        return [
-            [
-                Acl(
-                    _pattern(one.resource_type, one.resource_name, one.pattern_type),
-                    _rule(one.principal, one.host, one.operation, one.permission_type),
-                )
-                for one in result.matching_acls
-            ]
-            for result in response.filter_results
-        ]
-
-    return await cluster.retry(attempt)
-
-
-def _pattern(kind: int, name: str, pattern_type: int) -> ResourcePattern:
-    return ResourcePattern(ResourceKind(kind), name, PatternType(pattern_type))
-
-
-def _rule(principal: str, host: str, operation: int, permission: int) -> AccessRule:
-    return AccessRule(principal, host, Operation(operation), PermissionType(permission))

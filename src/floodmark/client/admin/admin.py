@@ -1,7 +1,7 @@
-"""Administration of a cluster: topics, settings, records, groups, transactions, features.
+"""Cluster administration: topics, settings, records, groups, transactions, features.
 
-For users, the CLI and tests. Calls about many things give one result per thing, with its own error;
-calls about one thing raise.
+For users, the CLI and tests. Batch calls return one result per item, each with its own error.
+Calls for a single item raise.
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ from typing import Self
 
 from floodmark.client.admin import (
     acls,
+    brokers,
     configs,
     features,
     group_admin,
+    partition_admin,
     quotas,
     reassignments,
+    tokens,
+    topic_admin,
     transaction_admin,
     users,
 )
@@ -27,17 +31,13 @@ from floodmark.client.admin.admin_types import (
     CreatedTopic,
     LogDir,
     NewTopic,
-    ReplicaSize,
     ResourceConfig,
     ResourceOutcome,
-    ResourceType,
     TopicOutcome,
 )
-from floodmark.client.admin.elections import ElectionType, elect_leaders
+from floodmark.client.admin.elections import elect_leaders
 from floodmark.client.cluster.cluster import Cluster
-from floodmark.client.cluster.connection import Address, Connection
-from floodmark.client.cluster.fan_out import ask_leaders, group_by_topic
-from floodmark.client.cluster.view import Broker, TopicPartition, TopicView
+from floodmark.client.cluster.view import TopicPartition, TopicView
 from floodmark.client.consumer.group_offsets import (
     GroupMetadata,
     OffsetAndMetadata,
@@ -45,53 +45,12 @@ from floodmark.client.consumer.group_offsets import (
     committed_offsets,
     store_offsets,
 )
-from floodmark.client.errors import KafkaError, error_of, raise_for_code
+from floodmark.client.errors import KafkaError, UnknownTopic
 from floodmark.client.offsets import ListedOffset, list_offsets
 from floodmark.client.settings import ClientSettings
 from floodmark.security.acls import Acl, AclFilter
 from floodmark.security.quota_entities import QuotaEntity
-from floodmark.wire.errors import ErrorCode
-from floodmark.wire.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreatePartitionsTopic,
-)
-from floodmark.wire.messages.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from floodmark.wire.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteRecordsTopic,
-)
-from floodmark.wire.messages.delete_topics import (
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DeleteTopicState,
-)
-from floodmark.wire.messages.describe_cluster import (
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-)
-from floodmark.wire.messages.describe_log_dirs import (
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-    DescribeLogDirsResult,
-)
-from floodmark.wire.messages.describe_producers import (
-    DescribeProducersRequest,
-    DescribeProducersResponse,
-    TopicRequest,
-)
-from floodmark.wire.messages.list_config_resources import (
-    ListConfigResourcesRequest,
-    ListConfigResourcesResponse,
-)
+from floodmark.wire.numbers import ElectionType, ResourceType, UpgradeType
 
 
 class Admin:
@@ -117,21 +76,23 @@ class Admin:
     # --- security ---
 
     async def create_acls(self, wanted: Sequence[Acl]) -> list[KafkaError | None]:
-        """One error, or None, for each ACL."""
+        """Returns an error or None for each ACL."""
         return await acls.create(self.cluster, wanted)
 
     async def describe_acls(self, wanted: AclFilter | None = None) -> list[Acl]:
         return await acls.describe(self.cluster, wanted or AclFilter())
 
     async def delete_acls(self, filters: Sequence[AclFilter]) -> list[list[Acl]]:
-        """The ACLs that each filter found, which are gone now."""
+        """Returns the deleted ACLs per filter."""
         return await acls.delete(self.cluster, filters)
 
     async def describe_client_quotas(
         self, wanted: Mapping[str, str | None] | None = None, *, strict: bool = False
     ) -> dict[QuotaEntity, dict[str, float]]:
-        """`wanted` names the parts `user`, `client-id` or `ip`: a name, "" for the default, or None
-        for any. Strict entities have no other parts."""
+        """`wanted` maps `user`, `client-id` or `ip` to a name, "" for the default, or None for any.
+
+        With `strict`, matches only entities without other parts.
+        """
         return await quotas.describe(self.cluster, wanted or {}, strict=strict)
 
     async def alter_client_quotas(
@@ -141,7 +102,7 @@ class Admin:
         *,
         validate_only: bool = False,
     ) -> None:
-        """None removes a quota."""
+        """A value of None removes a quota."""
         await quotas.alter(self.cluster, entity, changes, validate_only=validate_only)
 
     # --- topics ---
@@ -149,28 +110,7 @@ class Admin:
     async def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> list[CreatedTopic]:
-        message = CreateTopicsRequest(
-            topics=[_creatable(topic) for topic in topics],
-            timeout_ms=self._timeout_ms,
-            validate_only=validate_only,
-        )
-
-        async def attempt() -> list[CreatedTopic]:
-            connection = await self.cluster.controller_connection()
-            response: CreateTopicsResponse = await connection.request(message)
-            _raise_if_not_controller(answer.error_code for answer in response.topics)
-            return [
-                CreatedTopic(
-                    answer.name,
-                    answer.topic_id,
-                    answer.num_partitions,
-                    answer.replication_factor,
-                    error_of(answer.error_code, answer.error_message),
-                )
-                for answer in response.topics
-            ]
-
-        return await self.cluster.retry(attempt)
+        return await topic_admin.create(self.cluster, topics, validate_only=validate_only)
 
     async def create_topic(self, topic: NewTopic) -> CreatedTopic:
         (created,) = await self.create_topics([topic])
@@ -184,68 +124,30 @@ class Admin:
         return [topic for topic in topics if include_internal or not topic.is_internal]
 
     async def describe_topics(self, names: Iterable[str]) -> list[TopicView]:
-        """Raises UNKNOWN_TOPIC_OR_PARTITION for a name that is not there; creates nothing."""
+        """Raises UnknownTopic for a name that is not there; creates nothing."""
         known = {topic.name: topic for topic in await self.list_topics(include_internal=True)}
         described: list[TopicView] = []
         for name in names:
             if name not in known:
-                raise KafkaError(
-                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} does not exist"
-                )
+                raise UnknownTopic(name)
             described.append(known[name])
         return described
 
     async def delete_topics(self, names: Iterable[str]) -> list[TopicOutcome]:
-        wanted = list(names)
-
-        async def attempt() -> list[TopicOutcome]:
-            connection = await self.cluster.controller_connection()
-            # Deletion by id or name came with version 6; before there was a plain list of names.
-            by_state = connection.version_for(DeleteTopicsRequest) >= 6
-            message = DeleteTopicsRequest(
-                topics=[DeleteTopicState(name=name) for name in wanted] if by_state else [],
-                topic_names=[] if by_state else wanted,
-                timeout_ms=self._timeout_ms,
-            )
-            response: DeleteTopicsResponse = await connection.request(message)
-            _raise_if_not_controller(answer.error_code for answer in response.responses)
-            return [
-                TopicOutcome(answer.name or "", error_of(answer.error_code, answer.error_message))
-                for answer in response.responses
-            ]
-
-        return await self.cluster.retry(attempt)
+        return await topic_admin.delete(self.cluster, names)
 
     async def add_partitions(
         self, totals: Mapping[str, int], *, validate_only: bool = False
     ) -> list[TopicOutcome]:
         """Grow each topic to this number of partitions in all."""
-        message = CreatePartitionsRequest(
-            topics=[
-                CreatePartitionsTopic(name=name, count=count, assignments=None)
-                for name, count in totals.items()
-            ],
-            timeout_ms=self._timeout_ms,
-            validate_only=validate_only,
-        )
-
-        async def attempt() -> list[TopicOutcome]:
-            connection = await self.cluster.controller_connection()
-            response: CreatePartitionsResponse = await connection.request(message)
-            _raise_if_not_controller(answer.error_code for answer in response.results)
-            return [
-                TopicOutcome(answer.name, error_of(answer.error_code, answer.error_message))
-                for answer in response.results
-            ]
-
-        return await self.cluster.retry(attempt)
+        return await topic_admin.add_partitions(self.cluster, totals, validate_only=validate_only)
 
     # --- users ---
 
     async def describe_scram_users(
         self, names: Sequence[str] | None = None
     ) -> list[users.UserDescription]:
-        """Which SCRAM credentials these users have, or all users that have one."""
+        """The SCRAM credentials of these users, or of all users that have any."""
         return await users.describe(self.cluster, names)
 
     async def set_scram_password(
@@ -255,13 +157,40 @@ class Admin:
         mechanism: str = users.DEFAULT_MECHANISM,
         iterations: int = users.DEFAULT_ITERATIONS,
     ) -> None:
-        """Let a user authenticate by this password; the password itself is not sent."""
+        """Lets a user authenticate with this password. The password itself is not sent."""
         await users.alter(
             self.cluster, [users.upsertion(name, password, mechanism, iterations)], []
         )
 
     async def delete_scram_credentials(self, name: str, mechanisms: Sequence[str]) -> None:
         await users.alter(self.cluster, [], [users.deletion(name, m) for m in mechanisms])
+
+    # --- delegation tokens ---
+
+    async def create_delegation_token(
+        self,
+        *,
+        owner: str | None = None,
+        renewers: Sequence[str] = (),
+        max_lifetime_ms: int = -1,
+    ) -> tokens.TokenDescription:
+        """A token for this client, or for another owner; principals as `User:alice`. A negative
+        lifetime leaves it to the broker."""
+        return await tokens.create(self.cluster, owner, renewers, max_lifetime_ms)
+
+    async def renew_delegation_token(self, hmac: bytes, period_ms: int = -1) -> int:
+        """Until when it is valid now. A negative period leaves it to the broker."""
+        return await tokens.renew(self.cluster, hmac, period_ms)
+
+    async def expire_delegation_token(self, hmac: bytes, period_ms: int = -1) -> int:
+        """Until when it is valid now. A negative period ends it at once."""
+        return await tokens.expire(self.cluster, hmac, period_ms)
+
+    async def describe_delegation_tokens(
+        self, owners: Sequence[str] | None = None
+    ) -> list[tokens.TokenDescription]:
+        """The tokens of these owners, or all that this client may see."""
+        return await tokens.describe(self.cluster, owners)
 
     # --- settings ---
 
@@ -295,17 +224,14 @@ class Admin:
         *,
         validate_only: bool = False,
     ) -> list[ResourceOutcome]:
-        """Replace all settings of a resource; prefer `incremental_alter_configs`."""
+        """Replaces all settings of a resource. Prefer `incremental_alter_configs`."""
         return await configs.replace(self.cluster, replacements, validate_only=validate_only)
 
     async def list_config_resources(
         self, types: Iterable[ResourceType] = ()
     ) -> list[tuple[int, str]]:
         """(resource type, name) of everything that has settings; no types means all of them."""
-        message = ListConfigResourcesRequest(resource_types=[int(kind) for kind in types])
-        response: ListConfigResourcesResponse = await self.cluster.request(message)
-        raise_for_code(response.error_code)
-        return [(item.resource_type, item.resource_name) for item in response.config_resources]
+        return await configs.list_resources(self.cluster, types)
 
     # --- records and offsets ---
 
@@ -315,62 +241,25 @@ class Admin:
         """Drop what lies below each offset (-1: below the high watermark); gives the new start
         offset.
         """
-
-        async def ask(
-            connection: Connection, share: Mapping[TopicPartition, int]
-        ) -> dict[TopicPartition, int | KafkaError]:
-            message = DeleteRecordsRequest(
-                topics=[
-                    DeleteRecordsTopic(
-                        name=topic,
-                        partitions=[
-                            DeleteRecordsPartition(partition_index=p.partition, offset=share[p])
-                            for p in partitions
-                        ],
-                    )
-                    for topic, partitions in group_by_topic(share).items()
-                ],
-                timeout_ms=self._timeout_ms,
-            )
-            response: DeleteRecordsResponse = await connection.request(message)
-            return {
-                TopicPartition(topic.name, p.partition_index): error_of(p.error_code)
-                or p.low_watermark
-                for topic in response.topics
-                for p in topic.partitions
-            }
-
-        return await ask_leaders(self.cluster, before, ask)
+        return await partition_admin.delete_records(self.cluster, before)
 
     async def list_offsets(
         self, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
     ) -> dict[TopicPartition, ListedOffset | KafkaError]:
-        """For each partition the offset of a timestamp in ms or of an `OffsetSpec`."""
+        """The offset for a timestamp in ms or an `OffsetSpec`, per partition."""
         return await list_offsets(self.cluster, wanted, read_committed=read_committed)
 
     async def describe_producers(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, list[ActiveProducer] | KafkaError]:
-        async def ask(
-            connection: Connection, share: Mapping[TopicPartition, None]
-        ) -> dict[TopicPartition, list[ActiveProducer] | KafkaError]:
-            message = DescribeProducersRequest(
-                topics=[
-                    TopicRequest(name=topic, partition_indexes=[p.partition for p in group])
-                    for topic, group in group_by_topic(share).items()
-                ]
-            )
-            response: DescribeProducersResponse = await connection.request(message)
-            return _producers(response)
-
-        return await ask_leaders(self.cluster, dict.fromkeys(partitions), ask)
+        return await partition_admin.describe_producers(self.cluster, partitions)
 
     # --- groups ---
 
     async def list_groups(
         self, *, states: Iterable[str] = (), types: Iterable[str] = ()
     ) -> list[group_admin.GroupListing]:
-        """Of all coordinators; no states or types means all of them."""
+        """Lists the groups of all coordinators. No states or types means all."""
         return await group_admin.list_groups(self.cluster, states, types)
 
     async def describe_groups(
@@ -385,13 +274,13 @@ class Admin:
     async def list_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What the group has committed, of these partitions or of all."""
+        """The group's committed offsets, for these partitions or for all."""
         return await committed_offsets(self.cluster, group_id, partitions)
 
     async def alter_group_offsets(
         self, group_id: str, offsets: Offsets
     ) -> dict[TopicPartition, KafkaError]:
-        """Set committed offsets of a group without members; gives what was refused."""
+        """Sets committed offsets of a group without members. Returns the refused ones."""
         return await store_offsets(self.cluster, GroupMetadata(group_id), offsets)
 
     async def delete_group_offsets(
@@ -423,7 +312,7 @@ class Admin:
         return await transaction_admin.describe(self.cluster, transactional_ids)
 
     async def fence_producer(self, transactional_id: str) -> None:
-        """Lock out the producer of this transactional id; its open transaction is aborted."""
+        """Fences the producer of this transactional id and aborts its open transaction."""
         await transaction_admin.fence(self.cluster, transactional_id)
 
     async def abort_hanging_transaction(
@@ -434,7 +323,7 @@ class Admin:
         producer_epoch: int,
         coordinator_epoch: int,
     ) -> None:
-        """End in one partition a transaction that no coordinator knows of (KIP-664)."""
+        """Aborts a transaction that no coordinator knows, in one partition (KIP-664)."""
         await transaction_admin.abort_hanging(
             self.cluster, partition, producer_id, producer_epoch, coordinator_epoch
         )
@@ -448,10 +337,10 @@ class Admin:
         self,
         levels: Mapping[str, int],
         *,
-        upgrade_type: features.UpgradeType = features.UpgradeType.UPGRADE,
+        upgrade_type: UpgradeType = UpgradeType.UPGRADE,
         validate_only: bool = False,
     ) -> None:
-        """Move all of these features to their level, or none."""
+        """Changes all of these features to their levels, or none."""
         await features.update(
             self.cluster, levels, upgrade_type=upgrade_type, validate_only=validate_only
         )
@@ -462,14 +351,15 @@ class Admin:
         *,
         election_type: ElectionType = ElectionType.PREFERRED,
     ) -> dict[TopicPartition, KafkaError | None]:
-        """The outcome for each of these partitions, or for all that needed an election."""
+        """Returns the outcome for these partitions, or for all that needed an election."""
         return await elect_leaders(self.cluster, election_type, partitions)
 
     async def alter_partition_reassignments(
         self, moves: Mapping[TopicPartition, Sequence[int] | None]
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Begin to move partitions to these brokers, the preferred leader first; None calls a move
-        off. `list_partition_reassignments` tells which moves are not complete yet.
+        """Starts moving partitions to these brokers, preferred leader first. None cancels a move.
+
+        `list_partition_reassignments` shows the moves that are still in progress.
 
             moves = {TopicPartition("orders", 0): [2, 3], TopicPartition("orders", 1): None}
             await admin.alter_partition_reassignments(moves)
@@ -479,92 +369,13 @@ class Admin:
     async def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, reassignments.PartitionReassignment]:
-        """The moves under way of these partitions, or of all; one that is complete is not there."""
+        """The moves in progress, for these partitions or for all. Completed moves are absent."""
         return await reassignments.under_way(self.cluster, partitions)
 
     async def describe_cluster(self) -> ClusterDescription:
-        response: DescribeClusterResponse = await self.cluster.retry(
-            lambda: self.cluster.request(DescribeClusterRequest())
-        )
-        raise_for_code(response.error_code, response.error_message)
-        brokers = [Broker(b.broker_id, Address(b.host, b.port), b.rack) for b in response.brokers]
-        return ClusterDescription(response.cluster_id, response.controller_id, brokers)
+        return await brokers.describe_cluster(self.cluster)
 
     async def describe_log_dirs(
         self, node_ids: Iterable[int] | None = None
     ) -> dict[int, list[LogDir]]:
-        wanted = list(self.cluster.view.brokers) if node_ids is None else list(node_ids)
-        described: dict[int, list[LogDir]] = {}
-        for node_id in wanted:
-            connection = await self.cluster.connection_to(node_id)
-            response: DescribeLogDirsResponse = await connection.request(
-                DescribeLogDirsRequest(topics=None)
-            )
-            raise_for_code(response.error_code)
-            described[node_id] = [_log_dir(result) for result in response.results]
-        return described
-
-    @property
-    def _timeout_ms(self) -> int:
-        return int(self.cluster.settings.request_timeout_ms)
-
-
-def _raise_if_not_controller(codes: Iterable[int]) -> None:
-    """The controller moved: the whole request has to go to the new one."""
-    if ErrorCode.NOT_CONTROLLER in codes:
-        raise KafkaError(ErrorCode.NOT_CONTROLLER)
-
-
-def _creatable(topic: NewTopic) -> CreatableTopic:
-    return CreatableTopic(
-        name=topic.name,
-        num_partitions=topic.partitions,
-        replication_factor=topic.replication_factor,
-        assignments=[
-            CreatableReplicaAssignment(partition_index=index, broker_ids=list(broker_ids))
-            for index, broker_ids in topic.assignments.items()
-        ],
-        configs=[
-            CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()
-        ],
-    )
-
-
-def _log_dir(result: DescribeLogDirsResult) -> LogDir:
-    return LogDir(
-        result.log_dir,
-        [
-            ReplicaSize(
-                TopicPartition(topic.name, p.partition_index),
-                p.partition_size,
-                p.offset_lag,
-                p.is_future_key,
-            )
-            for topic in result.topics
-            for p in topic.partitions
-        ],
-        result.total_bytes,
-        result.usable_bytes,
-        error_of(result.error_code),
-    )
-
-
-def _producers(
-    response: DescribeProducersResponse,
-) -> dict[TopicPartition, list[ActiveProducer] | KafkaError]:
-    results: dict[TopicPartition, list[ActiveProducer] | KafkaError] = {}
-    for topic in response.topics:
-        for answer in topic.partitions:
-            error = error_of(answer.error_code, answer.error_message)
-            results[TopicPartition(topic.name, answer.partition_index)] = error or [
-                ActiveProducer(
-                    p.producer_id,
-                    p.producer_epoch,
-                    p.last_sequence,
-                    p.last_timestamp,
-                    p.coordinator_epoch,
-                    p.current_txn_start_offset,
-                )
-                for p in answer.active_producers
-            ]
-    return results
+        return await brokers.describe_log_dirs(self.cluster, node_ids)

@@ -1,21 +1,19 @@
-"""What admin calls take and give: plain immutable values, shared by `admin.py`, `configs.py` and
-the CLI.
-"""
+"""Arguments and results of admin calls: immutable values shared with `configs.py` and the CLI."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 
 from floodmark.client.cluster.view import Broker, TopicPartition
 from floodmark.client.errors import KafkaError
+from floodmark.wire.numbers import ConfigOperation, ConfigSource, ResourceType
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create; -1 leaves the number to the broker's defaults."""
+    """A topic to create. -1 uses the broker's default."""
 
     name: str
     partitions: int = -1
@@ -39,40 +37,9 @@ class TopicOutcome:
     error: KafkaError | None = None
 
 
-class ResourceType(IntEnum):
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
-
-
-class ConfigSource(IntEnum):
-    UNKNOWN = 0
-    DYNAMIC_TOPIC_CONFIG = 1
-    DYNAMIC_BROKER_CONFIG = 2
-    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
-    STATIC_BROKER_CONFIG = 4
-    DEFAULT_CONFIG = 5
-    DYNAMIC_BROKER_LOGGER_CONFIG = 6
-    DYNAMIC_CLIENT_METRICS_CONFIG = 7
-    DYNAMIC_GROUP_CONFIG = 8
-
-    @classmethod
-    def _missing_(cls, value: object) -> ConfigSource:
-        return cls.UNKNOWN
-
-
-class ConfigOperation(IntEnum):
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
-
-
 @dataclass(frozen=True, slots=True)
 class ConfigResource:
-    """A topic or group by name, a broker by id; without a name it is the default of all brokers."""
+    """A topic or group by name, or a broker by id. An empty name means all brokers' default."""
 
     type: ResourceType
     name: str

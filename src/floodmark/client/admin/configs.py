@@ -1,26 +1,24 @@
-"""Reading and changing settings of topics, brokers and groups; `admin.py` offers these as methods.
+"""Reads and changes topic, broker and group settings. `admin.py` exposes these as methods.
 
-Settings of a broker are served by that broker itself, all others by any broker or the controller.
+A broker serves its own settings. Any broker or the controller serves all others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from floodmark.client.admin.admin_types import (
     ConfigChange,
     ConfigEntry,
     ConfigResource,
-    ConfigSource,
     ConfigSynonym,
     ResourceConfig,
     ResourceOutcome,
-    ResourceType,
 )
 from floodmark.client.cluster.cluster import Cluster
 from floodmark.client.cluster.connection import Connection
-from floodmark.client.errors import error_of
+from floodmark.client.errors import error_of, raise_for_code
 from floodmark.wire.messages import alter_configs as legacy
 from floodmark.wire.messages import incremental_alter_configs as incremental
 from floodmark.wire.messages.describe_configs import (
@@ -29,6 +27,11 @@ from floodmark.wire.messages.describe_configs import (
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
 )
+from floodmark.wire.messages.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from floodmark.wire.numbers import ConfigSource, ResourceType
 
 T = TypeVar("T")
 
@@ -72,13 +75,23 @@ async def describe(
     return results
 
 
+async def list_resources(
+    cluster: Cluster, types: Iterable[ResourceType] = ()
+) -> list[tuple[int, str]]:
+    """(resource type, name) of everything that has settings; no types means all of them."""
+    message = ListConfigResourcesRequest(resource_types=[int(kind) for kind in types])
+    response: ListConfigResourcesResponse = await cluster.request(message)
+    raise_for_code(response.error_code)
+    return [(item.resource_type, item.resource_name) for item in response.config_resources]
+
+
 async def incremental_alter(
     cluster: Cluster,
     changes: Mapping[ConfigResource, Sequence[ConfigChange]],
     *,
     validate_only: bool = False,
 ) -> list[ResourceOutcome]:
-    """Change the named settings and leave the others as they are."""
+    """Changes the named settings and keeps the others."""
 
     async def ask(connection: Connection, share: Sequence[ConfigResource]) -> list[ResourceOutcome]:
         message = incremental.IncrementalAlterConfigsRequest(
@@ -108,7 +121,7 @@ async def replace(
     *,
     validate_only: bool = False,
 ) -> list[ResourceOutcome]:
-    """The older AlterConfigs: what is not named goes back to its default."""
+    """The older AlterConfigs: settings not named return to their default."""
 
     async def ask(connection: Connection, share: Sequence[ConfigResource]) -> list[ResourceOutcome]:
         message = legacy.AlterConfigsRequest(
@@ -163,7 +176,7 @@ async def _ask(
 
 
 def _by_broker(resources: Sequence[ConfigResource]) -> dict[int | None, list[ConfigResource]]:
-    """Which node must be asked for which resource; None is any, or the controller."""
+    """Maps each node to the resources to ask it for. None means any node, or the controller."""
     grouped: dict[int | None, list[ConfigResource]] = {}
     for resource in resources:
         per_broker = resource.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER)

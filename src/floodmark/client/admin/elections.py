@@ -1,4 +1,4 @@
-"""ElectLeaders: partitions get their preferred leader back, or any leader at all.
+"""ElectLeaders: elects the preferred leader, or any live replica, of partitions.
 
 Called by `admin.py`.
 """
@@ -6,7 +6,6 @@ Called by `admin.py`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import IntEnum
 
 from floodmark.client.cluster.cluster import Cluster
 from floodmark.client.cluster.fan_out import group_by_topic
@@ -18,17 +17,13 @@ from floodmark.wire.messages.elect_leaders import (
     ElectLeadersResponse,
     TopicPartitions,
 )
-
-
-class ElectionType(IntEnum):
-    PREFERRED = 0
-    UNCLEAN = 1
+from floodmark.wire.numbers import ElectionType
 
 
 async def elect_leaders(
     cluster: Cluster, election_type: ElectionType, partitions: Iterable[TopicPartition] | None
 ) -> dict[TopicPartition, KafkaError | None]:
-    """The outcome for each of these partitions, or for all (None) that needed an election."""
+    """Returns the outcome for these partitions, or (None) for all that needed an election."""
     wanted = None if partitions is None else group_by_topic(partitions)
     request = ElectLeadersRequest(
         election_type=election_type,

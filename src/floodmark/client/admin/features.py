@@ -1,4 +1,4 @@
-"""Feature levels of the cluster: what it can do, what it has settled on, and how to move it.
+"""The cluster's feature levels: supported, finalized, and how to change them.
 
 Called by `admin.py`.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 
 from floodmark.client.cluster.cluster import Cluster
 from floodmark.client.cluster.connection import SOFTWARE_NAME
@@ -18,20 +17,15 @@ from floodmark.wire.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+from floodmark.wire.numbers import UpgradeType
 
-# Before it a downgrade was only allowed or not, and nothing could be tried out.
+# Earlier versions only allow or forbid a downgrade, and cannot validate.
 FIRST_VERSION_WITH_UPGRADE_TYPE = 1
-
-
-class UpgradeType(IntEnum):
-    UPGRADE = 1
-    SAFE_DOWNGRADE = 2
-    UNSAFE_DOWNGRADE = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Lowest and highest supported level, and finalized level, by name."""
+    """Lowest and highest supported level and finalized level, by name."""
 
     supported: Mapping[str, tuple[int, int]]
     finalized: Mapping[str, int]
@@ -60,7 +54,7 @@ async def update(
     upgrade_type: UpgradeType = UpgradeType.UPGRADE,
     validate_only: bool = False,
 ) -> None:
-    """Move all of these features to their level, or none; 0 turns a feature off."""
+    """Changes all of these features to their levels, or none. 0 turns a feature off."""
 
     async def attempt() -> None:
         connection = await cluster.controller_connection()

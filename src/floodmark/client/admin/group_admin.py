@@ -1,6 +1,6 @@
-"""Groups as administrators see them: list, describe, delete, and the offsets they committed.
+"""Group administration: list, describe, delete, and manage committed offsets.
 
-Called by `admin.py`. Listing asks every broker, everything else the coordinator of each group.
+Called by `admin.py`. Listing asks every broker; everything else asks each group's coordinator.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ T = TypeVar("T")
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
-# Groups that nobody is a member of: their offsets may be changed.
+# States without members: offsets may be changed.
 EMPTY_STATES = frozenset({"Empty", "Dead"})
 
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """State and type are empty where the broker is too old to tell."""
+    """State and type are empty if the broker is too old to report them."""
 
     group_id: str
     protocol_type: str
@@ -92,7 +92,7 @@ async def list_groups(
         ]
 
     answers = await ask_brokers(cluster, ask)
-    # While a group moves from one coordinator to another both may show it.
+    # While a group moves between coordinators, both may list it.
     found = {group.group_id: group for answer in answers for group in answer}
     return [found[group_id] for group_id in sorted(found)]
 
@@ -104,7 +104,7 @@ async def describe(
 
 
 async def delete(cluster: Cluster, group_ids: Iterable[str]) -> dict[str, KafkaError | None]:
-    """None where the group is gone."""
+    """None means the group was deleted."""
 
     async def delete_one(_cluster: Cluster, connection: Connection, group_id: str) -> None:
         response: DeleteGroupsResponse = await connection.request(
@@ -118,7 +118,7 @@ async def delete(cluster: Cluster, group_ids: Iterable[str]) -> dict[str, KafkaE
 async def delete_offsets(
     cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, KafkaError | None]:
-    """None where the offset is gone; an offset of a topic that members read stays."""
+    """None means the offset was deleted. Offsets of topics that members read are refused."""
     request = OffsetDeleteRequest(
         group_id=group_id,
         topics=[
@@ -147,7 +147,7 @@ async def _ask_each(
     group_ids: Iterable[str],
     ask: Callable[[Cluster, Connection, str], Awaitable[T]],
 ) -> dict[str, T | KafkaError]:
-    """One request per group: each may have another coordinator, and fails for itself."""
+    """One request per group: each may have a different coordinator and fail separately."""
 
     async def ask_one(group_id: str) -> T | KafkaError:
         try:
@@ -169,7 +169,7 @@ async def _ask_each(
 async def _describe_one(
     cluster: Cluster, connection: Connection, group_id: str
 ) -> GroupDescription:
-    """A group is of one protocol or of the other, and only asking tells of which."""
+    """A group uses one of two protocols, and only asking shows which."""
     coordinator = cluster.broker_at(connection.address)
     if connection.supports(ApiKey.CONSUMER_GROUP_DESCRIBE):
         response: ConsumerGroupDescribeResponse = await connection.request(
@@ -242,7 +242,7 @@ def _of_classic_protocol(
 
 
 def _partitions_of(protocol_type: str, assignment: Any) -> tuple[TopicPartition, ...]:
-    """Only consumers assign partitions; what Connect workers assign is their own affair."""
+    """Only consumers assign partitions. Connect workers use a format of their own."""
     if protocol_type != PROTOCOL_TYPE:
         return ()
     try:

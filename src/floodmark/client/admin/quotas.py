@@ -1,4 +1,4 @@
-"""Reading and changing quotas of clients; `admin.py` offers these as methods."""
+"""Reads and changes client quotas. `admin.py` exposes these functions as methods."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _EXACT, _DEFAULT, _SPECIFIED = 0, 1, 2
 async def describe(
     cluster: Cluster, wanted: Mapping[str, str | None], *, strict: bool = False
 ) -> dict[QuotaEntity, dict[str, float]]:
-    """`wanted` has the name of each part that an entity must have; None for any name."""
+    """`wanted` maps each part an entity must have to its name, or None for any name."""
     message = DescribeClientQuotasRequest(
         components=[_component(entity_type, name) for entity_type, name in wanted.items()],
         strict=strict,
@@ -52,7 +52,7 @@ async def alter(
     *,
     validate_only: bool = False,
 ) -> None:
-    """None removes a quota."""
+    """A value of None removes a quota."""
     message = AlterClientQuotasRequest(
         entries=[
             RequestEntryData(

@@ -1,4 +1,4 @@
-"""Which brokers hold a partition: moves to other brokers, under way and to begin.
+"""Partition reassignments: starts, cancels and lists moves to other brokers.
 
 Called by `admin.py`.
 """
@@ -27,7 +27,7 @@ from floodmark.wire.messages.list_partition_reassignments import (
 
 @dataclass(frozen=True, slots=True)
 class PartitionReassignment:
-    """A move under way: all replicas now, and which of them come and go."""
+    """A move in progress: the current replicas, and which of them are being added and removed."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -35,14 +35,14 @@ class PartitionReassignment:
 
     @property
     def target(self) -> tuple[int, ...]:
-        """The replicas when the move is complete."""
+        """The replicas once the move is complete."""
         return tuple(replica for replica in self.replicas if replica not in self.removing)
 
 
 async def alter(
     cluster: Cluster, moves: Mapping[TopicPartition, Sequence[int] | None]
 ) -> dict[TopicPartition, KafkaError | None]:
-    """Begin to move each partition to these brokers; None calls a move off."""
+    """Starts moving each partition to these brokers. None cancels a move."""
     request = AlterPartitionReassignmentsRequest(
         timeout_ms=int(cluster.settings.request_timeout_ms),
         topics=[
@@ -72,7 +72,7 @@ async def alter(
 async def under_way(
     cluster: Cluster, partitions: Iterable[TopicPartition] | None = None
 ) -> dict[TopicPartition, PartitionReassignment]:
-    """The moves under way of these partitions, or of all."""
+    """The moves in progress, for these partitions or for all."""
     wanted = None if partitions is None else group_by_topic(partitions)
     request = ListPartitionReassignmentsRequest(
         timeout_ms=int(cluster.settings.request_timeout_ms),

@@ -1,4 +1,4 @@
-"""Transactions as administrators see them: list, describe, and end those that hang.
+"""Transaction administration: list, describe, and abort hanging ones.
 
 Called by `admin.py`.
 """
@@ -35,7 +35,7 @@ from floodmark.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
-# The new owner of the transactional id never begins a transaction, so any timeout will do.
+# The new owner never begins a transaction, so any timeout will do.
 FENCING_TIMEOUT_MS = 1
 
 
@@ -49,7 +49,7 @@ class TransactionListing:
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """The start time is None while no transaction is open."""
+    """The start time is None when no transaction is open."""
 
     transactional_id: str
     state: str
@@ -69,7 +69,7 @@ async def list_transactions(
     longer_than_ms: int = -1,
     pattern: str | None = None,
 ) -> list[TransactionListing]:
-    """Of all coordinators; filters that a broker is too old for are refused."""
+    """Lists transactions of all coordinators. Fails if a broker is too old for a filter."""
     request = ListTransactionsRequest(
         state_filters=list(states),
         producer_id_filters=list(producer_ids),
@@ -81,7 +81,7 @@ async def list_transactions(
         response: ListTransactionsResponse = await connection.request(request)
         if response.unknown_state_filters:
             names = ", ".join(response.unknown_state_filters)
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"no transaction is ever in state {names}")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown transaction state {names}")
         raise_for_code(response.error_code)
         broker = cluster.broker_at(connection.address)
         return [
@@ -135,7 +135,7 @@ async def describe(
 
 
 async def fence(cluster: Cluster, transactional_id: str) -> None:
-    """Lock out the producer of this transactional id; its open transaction is aborted."""
+    """Fences the producer of this transactional id and aborts its open transaction."""
 
     async def ask(connection: Connection) -> None:
         response: InitProducerIdResponse = await connection.request(
@@ -155,10 +155,10 @@ async def abort_hanging(
     producer_epoch: int,
     coordinator_epoch: int,
 ) -> None:
-    """Write an abort marker into one partition, past the coordinator.
+    """Writes an abort marker into one partition, bypassing the coordinator.
 
-    For a transaction that no coordinator knows of (KIP-664): what belongs to a known one would be
-    torn apart.
+    Only for a transaction that no coordinator knows (KIP-664). It would break the atomicity of a
+    known one.
     """
     request = WriteTxnMarkersRequest(
         markers=[

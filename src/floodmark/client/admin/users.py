@@ -1,6 +1,6 @@
-"""SCRAM users: what they have, and how their passwords are set. Called by `admin.py`.
+"""SCRAM users: describes credentials and sets passwords. Called by `admin.py`.
 
-A password never leaves this process: what is sent is its salted hash.
+A password never leaves this process. Only its salted hash is sent.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NAMES = {number: name for name, number in _NUMBERS.items()}
 class UserDescription:
     name: str
     iterations: dict[str, int]
-    """By the name of the mechanism."""
+    """By mechanism name."""
     error: KafkaError | None = None
 
 
@@ -68,7 +68,7 @@ async def alter(
     upsertions: Sequence[ScramCredentialUpsertion],
     deletions: Sequence[ScramCredentialDeletion],
 ) -> None:
-    """KafkaError for the first user who was refused."""
+    """Raises KafkaError for the first user refused."""
     message = AlterUserScramCredentialsRequest(
         upsertions=list(upsertions), deletions=list(deletions)
     )

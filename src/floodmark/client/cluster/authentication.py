@@ -1,6 +1,6 @@
-"""The SASL exchange of a client: the handshake, then the mechanism's tokens one by one.
+"""The client side of the SASL exchange: the handshake, then the mechanism's tokens.
 
-Called by `connection.py` when a connection opens, and again before its session ends.
+Called by `connection.py` when a connection opens, and again before its session expires.
 """
 
 from __future__ import annotations
@@ -24,18 +24,20 @@ Ask = Callable[[Any], Awaitable[Any]]
 async def authenticate(
     address: str, mechanism_name: str, mechanism: ClientMechanism, ask: Ask
 ) -> int:
-    """For how many milliseconds the session lasts; 0 for as long as the connection.
-    AuthenticationError when the broker refuses us, or cannot prove who it is."""
+    """Returns the session lifetime in ms; 0 means the session never expires.
+
+    Raises AuthenticationError if the broker refuses us or cannot prove its identity.
+    """
     handshake: SaslHandshakeResponse = await ask(SaslHandshakeRequest(mechanism=mechanism_name))
     if handshake.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         raise AuthenticationError(
-            f"{address} does not serve the SASL mechanism {mechanism_name}; it serves "
+            f"{address} does not support the SASL mechanism {mechanism_name}; it supports "
             f"{', '.join(handshake.mechanisms)}",
             handshake.error_code,
         )
     if handshake.error_code:
         raise AuthenticationError(
-            f"{address} expects no SASL here: is security.protocol right?", handshake.error_code
+            f"{address} does not expect SASL here: check security.protocol", handshake.error_code
         )
     token: bytes | None = mechanism.first()
     lifetime_ms = 0
@@ -53,7 +55,7 @@ async def _send(address: str, token: bytes, ask: Ask) -> SaslAuthenticateRespons
     try:
         answer: SaslAuthenticateResponse = await ask(SaslAuthenticateRequest(auth_bytes=token))
     except ConnectionFailed as problem:
-        # It may just be restarting: only its word is final.
+        # The broker may just be restarting: only its explicit refusal is final.
         raise ConnectionFailed(f"during authentication: {problem.text}") from problem
     if answer.error_code:
         text = answer.error_message or KafkaError(answer.error_code).text

@@ -1,4 +1,4 @@
-"""How long to wait between attempts: exponential, capped, with jitter (KIP-580).
+"""The delay between attempts: exponential, capped, with jitter (KIP-580).
 
 Used by the cluster for requests and by producer and consumer for their own retries.
 """
@@ -11,9 +11,7 @@ JITTER = 0.2
 
 
 class Backoff:
-    """The waiting time before attempt n; jitter keeps many clients from coming back at the same
-    instant.
-    """
+    """The delay before attempt n. Jitter keeps many clients from retrying at the same instant."""
 
     def __init__(
         self, initial_ms: float, max_ms: float, *, generator: random.Random | None = None
@@ -23,7 +21,7 @@ class Backoff:
         self._random = generator or random.Random()
 
     def delay_ms(self, failures: int) -> float:
-        """The pause after this many failures in a row (1 or more)."""
-        # The exponent is bounded so that a long outage cannot overflow the float.
+        """The delay after this many consecutive failures (1 or more)."""
+        # Bound the exponent: a long outage must not overflow the float.
         delay = min(self._initial_ms * 2.0 ** min(failures - 1, 30), self._max_ms)
         return delay * self._random.uniform(1 - JITTER, 1 + JITTER)

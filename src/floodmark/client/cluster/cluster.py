@@ -1,9 +1,8 @@
-"""The cluster as a client sees it: bootstrap, metadata, connections, coordinators, and the one
-retry policy.
+"""A client's connection to the cluster: bootstrap, metadata, connections, coordinators, retries.
 
 Producer, consumer and admin share it. `request` goes to a broker by role (any, a node, the
-controller, a leader); `retry` runs an attempt until it succeeds, fails for good or the time is
-over, with fresh metadata where that helps.
+controller, a leader). `retry` repeats an attempt until it succeeds, fails permanently or times
+out, and refreshes metadata when that helps.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from floodmark.client.errors import (
     ConnectionFailed,
     KafkaError,
     RequestTimedOut,
+    UnknownTopic,
     raise_for_code,
 )
 from floodmark.client.settings import ClientSettings
@@ -47,19 +47,19 @@ CONCURRENT_TRANSACTIONS_DELAY_MS = 20
 
 
 def software_version() -> str:
-    """Our own version, which brokers show beside the client's name (KIP-511)."""
-    # Imported here because it costs more than all the rest of this module.
+    """Our version, which brokers show next to the client's name (KIP-511)."""
+    # Imported late: it costs more than the rest of this module.
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        # None, whatever its type says, where the metadata of the package is damaged.
+        # Despite its type, this is None if the package metadata is damaged.
         return version("floodmark") or "unknown"
     except PackageNotFoundError:
         return "unknown"
 
 
 class NamedLeader(Protocol):
-    """The leader in the answer to a produce or a fetch."""
+    """The leader in a produce or fetch response."""
 
     @property
     def leader_id(self) -> int: ...
@@ -68,7 +68,7 @@ class NamedLeader(Protocol):
 
 
 class NamedEndpoint(Protocol):
-    """A broker in such an answer."""
+    """A broker in a produce or fetch response."""
 
     @property
     def node_id(self) -> int: ...
@@ -86,21 +86,21 @@ class CoordinatorType(IntEnum):
 
 
 def parse_servers(servers: str | Iterable[str], protocol: str = PLAINTEXT) -> list[Address]:
-    """`host:port,host:port` or a list of such; IPv6 hosts stand in brackets."""
+    """Parses `host:port,host:port` or a list of these. IPv6 hosts need brackets."""
     items = servers.split(",") if isinstance(servers, str) else list(servers)
     addresses = [_parse_server(item.strip(), protocol) for item in items if item.strip()]
     if not addresses:
-        raise ValueError("no bootstrap server is given: name at least one as host:port")
+        raise ValueError("no bootstrap servers: name at least one as host:port")
     return addresses
 
 
 def _parse_server(text: str, protocol: str) -> Address:
     named, separator, rest = text.rpartition("://")
     if separator and named.upper() != protocol:
-        # Listeners are written so. Java's client ignores the protocol; we must not, if it asks for
-        # more than we do.
+        # Addresses may carry a protocol, like listeners. Java's client ignores it. We must not, if
+        # it asks for more security than we use.
         raise UnsupportedSetting(
-            f"{text} contradicts security.protocol={protocol}",
+            f"{text} conflicts with security.protocol={protocol}",
             why="the two name different protocols",
             hint=f"set security.protocol={named.upper()}, or write {rest}",
         )
@@ -110,21 +110,21 @@ def _parse_server(text: str, protocol: str) -> Address:
     if not separator or (host.count(":") and not host.endswith("]")):
         host, port = text, str(DEFAULT_PORT)
     if not port.isdigit() or not 0 < int(port) < 65536:
-        raise ValueError(f"{text} is not a server address: write host:port")
+        raise ValueError(f"{text} is not a server address: use host:port")
     return Address(host.removeprefix("[").removesuffix("]"), int(port))
 
 
 def _security(settings: ClientSettings) -> Security | None:
     if settings.security_protocol == PLAINTEXT:
         return None
-    # Imported here because most clients of a laptop do without.
+    # Imported late: plaintext clients do not need it.
     from floodmark.client.cluster.security import Security
 
     return Security(settings)
 
 
 class Cluster:
-    """Open it with `async with` or by the first request; `close` ends all its connections."""
+    """Opens with `async with` or on the first request. `close` closes all connections."""
 
     def __init__(
         self,
@@ -164,9 +164,7 @@ class Cluster:
         await self.close()
 
     async def connect(self) -> None:
-        """Reach the cluster once, so that a wrong address shows at once and not with the first
-        request.
-        """
+        """Connects once, so that a wrong address fails now and not on the first request."""
         if self._refreshed_ms is None:
             await self.refresh()
 
@@ -177,12 +175,10 @@ class Cluster:
     # --- metadata ---
 
     async def refresh(self) -> ClusterView:
-        """Ask for the brokers and the wanted topics; callers that come together share one
-        request.
-        """
+        """Fetches the brokers and the wanted topics. Concurrent callers share one request."""
         seen = self._refreshes_begun
         async with self._refresh_lock:
-            # One that began before this call may not know the topics that are wanted by now.
+            # A refresh that began before this call may lack topics that are wanted now.
             if self._refreshes_begun == seen:
                 self._refreshes_begun += 1
                 if self._wants_all:
@@ -193,7 +189,7 @@ class Cluster:
         return self.view
 
     async def refresh_all_topics(self) -> ClusterView:
-        """The picture of every topic, once; for admin."""
+        """Fetches metadata of every topic once, for admin."""
         async with self._refresh_lock:
             await self._load(None, auto_create=False)
         return self.view
@@ -201,7 +197,7 @@ class Cluster:
     async def topics_of(
         self, names: Iterable[str], *, timeout_ms: float | None = None
     ) -> ClusterView:
-        """A view that knows these topics and is not too old; raises when one does not exist."""
+        """A view that includes these topics and is recent enough. Raises if one does not exist."""
         wanted = set(names)
 
         async def attempt() -> ClusterView:
@@ -219,37 +215,35 @@ class Cluster:
         try:
             return await self.retry(attempt, timeout_ms=timeout_ms, what="metadata")
         except KafkaError:
-            # Otherwise every later refresh would ask for what does not exist.
+            # Otherwise every later refresh would ask for topics that do not exist.
             self._wanted -= wanted - self.view.topics.keys()
             raise
 
     def leader_of(self, partition: TopicPartition) -> int:
-        """The leader's node id as last heard; an error that is worth a retry while there is
-        none.
-        """
+        """The leader's last known node id. Raises a retriable error if there is none."""
         found = self.view.partition(partition)
         if found is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition} does not exist")
         if found.leader == NO_LEADER or found.leader not in self.view.brokers:
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader now")
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} currently has no leader")
         return found.leader
 
     def want_topics(self, names: Iterable[str]) -> None:
-        """Ask for these topics with every refresh, whether they exist or not."""
+        """Includes these topics in every refresh, whether they exist or not."""
         self._wanted |= set(names)
 
     def want_all_topics(self) -> None:
-        """Ask for every topic with every refresh; for subscriptions by pattern."""
+        """Includes every topic in every refresh, for pattern subscriptions."""
         self._wants_all = True
 
     def forget_topics(self, names: Iterable[str]) -> None:
-        """Stop asking for these topics with every refresh."""
+        """Removes these topics from future refreshes."""
         self._wanted -= set(names)
 
     def learn_leader(
         self, partition: TopicPartition, leader: NamedLeader, endpoints: Iterable[NamedEndpoint]
     ) -> None:
-        """What a refusal says of the true leader and where it is, if it does (KIP-951)."""
+        """Applies the new leader and its address from an error response, if present (KIP-951)."""
         if leader.leader_id < 0:
             return
         at = next((node for node in endpoints if node.node_id == leader.leader_id), None)
@@ -257,7 +251,7 @@ class Cluster:
         self.view = self.view.with_leader(partition, leader.leader_id, leader.leader_epoch, broker)
 
     def is_old(self, now_ms: float) -> bool:
-        """Whether `metadata.max.age.ms` has gone by since the last refresh."""
+        """Whether the last refresh is older than `metadata.max.age.ms`."""
         if self._refreshed_ms is None:
             return True
         return now_ms - self._refreshed_ms > self.settings.metadata_max_age_ms
@@ -267,7 +261,7 @@ class Cluster:
     async def request(
         self, message: Any, *, timeout_ms: float | None = None, max_version: int | None = None
     ) -> Any:
-        """Ask any broker."""
+        """Sends a request to any broker."""
         connection = await self.any_connection()
         return await connection.request(message, timeout_ms=timeout_ms, max_version=max_version)
 
@@ -277,13 +271,14 @@ class Cluster:
         broker = self.view.brokers.get(node_id)
         if broker is None:
             raise KafkaError(
-                ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node_id} is not in the cluster now"
+                ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node_id} is not in the cluster"
             )
         return await self._pool.get(broker.address, purpose)
 
     def open_connection_to(self, node_id: int, purpose: str = "") -> Connection | None:
-        """The connection to this broker if it is open now: for requests that must leave in order,
-        which a wait for the connection would not keep.
+        """The connection to this broker if it is already open.
+
+        For requests that must go out in order: waiting for a connection could reorder them.
         """
         broker = self.view.brokers.get(node_id)
         return None if broker is None else self._pool.find(broker.address, purpose)
@@ -292,7 +287,7 @@ class Cluster:
         if self.view.controller_id == NO_LEADER:
             await self.refresh()
         if self.view.controller_id == NO_LEADER:
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, "the cluster has no controller now")
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "the cluster currently has no controller")
         return await self.connection_to(self.view.controller_id)
 
     async def coordinator_connection(
@@ -305,16 +300,14 @@ class Cluster:
         return await self.connection_to(node_id, f"coordinator-{kind.name}{purpose}")
 
     def forget_coordinator(self, kind: CoordinatorType, key: str) -> None:
-        """After NOT_COORDINATOR or a lost connection: look again next time."""
+        """Looks the coordinator up again next time. For NOT_COORDINATOR or a lost connection."""
         self._coordinators.pop((kind, key), None)
 
     def broker_at(self, address: Address) -> Broker | None:
         return next((b for b in self.view.brokers.values() if b.address == address), None)
 
     async def any_connection(self) -> Connection:
-        """A live connection if there is one, else known brokers, else the bootstrap servers
-        again.
-        """
+        """A live connection if possible, else one to a known broker or a bootstrap server."""
         live = self._pool.live()
         if live:
             return min(live, key=lambda connection: connection.in_flight)
@@ -325,11 +318,11 @@ class Cluster:
             try:
                 return await self._pool.get(address)
             except AuthenticationError:
-                # Others would say the same, and a wrong password may lock its user out.
+                # Other brokers would refuse too, and more wrong passwords may lock the user out.
                 raise
             except KafkaError as error:
                 failures.append(error.text)
-        raise ConnectionFailed("no broker can be reached: " + "; ".join(failures))
+        raise ConnectionFailed("no broker is reachable: " + "; ".join(failures))
 
     async def retry(
         self,
@@ -338,8 +331,9 @@ class Cluster:
         timeout_ms: float | None = None,
         what: str = "the request",
     ) -> T:
-        """Run until it succeeds, fails for good, or `default.api.timeout.ms` (or timeout_ms) is
-        over.
+        """Repeats until success, a permanent failure, or the timeout.
+
+        The timeout is `timeout_ms`, or `default.api.timeout.ms` by default.
         """
         budget_ms = self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline_ms = self.clock.monotonic_ms() + budget_ms
@@ -362,17 +356,18 @@ class Cluster:
                 await self._recover_from(error)
 
     def delay_ms(self, error: KafkaError, failures: int) -> float:
-        """The pause before what failed this often in a row is tried again."""
+        """The delay before retrying after this many consecutive failures."""
         if error.code is ErrorCode.CONCURRENT_TRANSACTIONS:
-            # The coordinator is only busy to end the transaction before, a matter of milliseconds.
+            # The coordinator is completing the previous transaction, which takes milliseconds.
             return min(CONCURRENT_TRANSACTIONS_DELAY_MS, self.settings.retry_backoff_ms)
         return self.backoff.delay_ms(failures)
 
     # --- inside ---
 
     async def _recover_from(self, error: KafkaError) -> None:
-        """Fresh metadata where the error says that ours is stale; that it fails too is found by the
-        next attempt.
+        """Refreshes metadata if the error says that ours is stale.
+
+        If the refresh fails too, the next attempt finds out.
         """
         if self._closed:
             raise ClientClosed("the client is closed")
@@ -386,20 +381,19 @@ class Cluster:
     async def _load(self, topics: list[MetadataRequestTopic] | None, *, auto_create: bool) -> None:
         message = MetadataRequest(topics=topics, allow_auto_topic_creation=auto_create)
         response: MetadataResponse = await self.request(message)
-        raise_for_code(response.error_code, "the broker could not give metadata")
+        raise_for_code(response.error_code, "the metadata request failed")
         self.view = self.view.merge(response, complete=topics is None)
         self._refreshed_ms = self.clock.monotonic_ms()
 
     def _raise_missing(self, name: str) -> None:
         code = self.view.topic_errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise KafkaError(code, f"topic {name} does not exist")
+            raise UnknownTopic(name)
         raise KafkaError(code, f"topic {name}: {KafkaError(code).text}")
 
     async def _find_coordinator(self, kind: CoordinatorType, key: str) -> int:
         connection = await self.any_connection()
-        # The batched form came with version 4; filling both lets the encoder drop what a version
-        # lacks.
+        # Version 4 added the batched form. We fill both; the encoder drops what a version lacks.
         batched = connection.version_for(FindCoordinatorRequest) >= 4
         message = FindCoordinatorRequest(
             key="" if batched else key, key_type=kind, coordinator_keys=[key] if batched else []

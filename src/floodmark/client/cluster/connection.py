@@ -1,7 +1,7 @@
-"""One TCP connection to a broker: requests out, responses back, many at a time.
+"""One TCP connection to a broker with many requests in flight.
 
 Called by `cluster.py`, and by brokers that talk to each other. `await connection.request(message)`
-picks the highest version that both sides know, as ApiVersions told when the connection was opened.
+uses the highest version both sides support, as negotiated with ApiVersions.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from floodmark.client.cluster.security import Security
 
 SOFTWARE_NAME = "floodmark-python"
-# Far above fetch.max.bytes, so only a peer that is not a Kafka broker meets it.
+# Far above fetch.max.bytes: only a peer that is not a Kafka broker exceeds it.
 MAX_FRAME_BYTES = 512 * 1024 * 1024
 GOODBYE_S = 1.0
-"""So long the end of an encrypted connection may take."""
+"""How long closing an encrypted connection may take."""
 
 
 class Address(NamedTuple):
@@ -80,7 +80,7 @@ class Connection:
         loop = asyncio.get_running_loop()
         self._loop = loop
         self.last_used = loop.time()
-        # When the session that SASL has begun must be renewed, and the task that does it.
+        # When to renew the SASL session, and the task that does it.
         self._renew_at: float | None = None
         self._renewing: asyncio.Task[None] | None = None
 
@@ -113,7 +113,7 @@ class Connection:
     async def request(
         self, message: Any, *, timeout_ms: float | None = None, max_version: int | None = None
     ) -> Any:
-        """Send and wait for the answer, an instance of the message's response class."""
+        """Sends a message and waits for its response."""
         schema = schema_of(type(message))
         assert schema.api_key is not None
         version = self.version_for(type(message), max_version)
@@ -123,7 +123,7 @@ class Connection:
         return self._decode(frame, schema.api_key, version)
 
     async def send(self, message: Any, *, max_version: int | None = None) -> None:
-        """Send what is never answered: a produce with acks=0."""
+        """Sends a message that has no response: a produce with acks=0."""
         version = self.version_for(type(message), max_version)
         if self._renew_at is not None and self._loop.time() >= self._renew_at:
             await self._renew()
@@ -148,7 +148,7 @@ class Connection:
         return version
 
     async def close(self) -> None:
-        """Close in order; whoever still waits for an answer gets ConnectionFailed."""
+        """Closes the connection. Pending requests fail with ConnectionFailed."""
         if self._lost is None:
             self._receiver.transport.close()
             self._on_lost(None)
@@ -158,7 +158,7 @@ class Connection:
         await asyncio.sleep(0)
 
     async def _goodbye(self) -> None:
-        """TLS ends with a message from each side."""
+        """Sends TLS's closing message and waits for the peer's."""
         try:
             async with asyncio.timeout(GOODBYE_S):
                 await self._receiver.ended()
@@ -181,16 +181,16 @@ class Connection:
                 )
         except TimeoutError:
             raise ConnectionFailed(
-                f"no connection to {self.address} within {timeout_ms:.0f} ms"
+                f"could not connect to {self.address} within {timeout_ms:.0f} ms"
             ) from None
         except ssl.SSLError as error:
             raise tls_failure(str(self.address), error) from error
         except OSError as error:
-            # asyncio puts a text of its own before the system's, which says it better; names that
-            # cannot be resolved have negative numbers.
+            # asyncio prepends its own text to the system's, which is clearer. Resolver errors have
+            # negative numbers.
             if context is not None and error.errno is None:
                 raise ConnectionFailed(
-                    f"{self.address} ended the connection during the TLS handshake: is it a "
+                    f"{self.address} closed the connection during the TLS handshake: is it a "
                     "listener without TLS?"
                 ) from error
             number = error.errno or 0
@@ -204,13 +204,12 @@ class Connection:
         lifetime_ms = await authenticate(
             str(self.address), security.mechanism_name, await security.mechanism(), self._ask
         )
-        # Kafka's clients choose a moment at random, so that not all come at once (KIP-368).
+        # Kafka's clients pick a random moment, so they do not all renew at once (KIP-368).
         share = random.uniform(0.85, 0.95)
         self._renew_at = self._loop.time() + share * lifetime_ms / 1000 if lifetime_ms else None
 
     async def _renew(self) -> None:
-        """Authenticates again, once for all requests that wait for it: the broker takes no other
-        request meanwhile."""
+        """Reauthenticates once for all waiting requests: the broker accepts no others meanwhile."""
         if self._renewing is None:
             self._renewing = asyncio.create_task(self._authenticate())
         try:
@@ -230,8 +229,10 @@ class Connection:
         return self._decode(frame, schema.api_key, version)
 
     async def _negotiate(self) -> None:
-        """Ask for ApiVersions at our highest version; a broker that lacks it answers error 35 in
-        the v0 form with its own range (KIP-511), and is asked again.
+        """Sends ApiVersions at our highest version.
+
+        A broker that lacks it responds with error 35 in the v0 format and its own range
+        (KIP-511). We then ask again within that range.
         """
         version = schema_of(ApiVersionsRequest).versions[1]
         response = await self._api_versions(version)
@@ -256,10 +257,10 @@ class Connection:
             frame = await self._exchange(message, ApiKey.API_VERSIONS, version, None)
         except ConnectionFailed as error:
             raise ConnectionFailed(
-                f"{self.address} accepted the connection but did not answer as a Kafka broker does "
-                f"({error.text}): is it a Kafka port, and does security.protocol fit it?"
+                f"{self.address} accepted the connection but did not respond like a Kafka broker "
+                f"({error.text}): check the port and security.protocol"
             ) from error
-        # The response header is always v0 here, so the error code stands behind the correlation id.
+        # The response header is always v0 here, so the error code follows the correlation id.
         refused = int.from_bytes(frame[4:6], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION
         response: ApiVersionsResponse = self._decode(
             frame, ApiKey.API_VERSIONS, 0 if refused else version
@@ -304,14 +305,16 @@ class Connection:
         except WireError as error:
             self.abort()
             raise ConnectionFailed(
-                f"{self.address} sent a {api_key.name} answer that makes no sense: {error}"
+                f"{self.address} sent an invalid {api_key.name} response: {error}"
             ) from error
 
     def _time_out(self, api_key: ApiKey, timeout_ms: float) -> None:
-        # Answers come in order, so whatever waits behind this one would wait as well: start anew.
+        # Responses come in order, so all later requests would hang too: drop the connection.
         self._receiver.transport.abort()
         self._fail(
-            RequestTimedOut(f"{self.address} did not answer {api_key.name} in {timeout_ms:.0f} ms")
+            RequestTimedOut(
+                f"{self.address} did not respond to {api_key.name} in {timeout_ms:.0f} ms"
+            )
         )
 
     def _on_frame(self, frame: memoryview) -> None:
@@ -319,13 +322,13 @@ class Connection:
         future = self._waiting.pop(correlation_id, None)
         if future is None:
             self._receiver.transport.abort()
-            self._fail(ConnectionFailed(f"{self.address} answered a request that was not made"))
+            self._fail(ConnectionFailed(f"{self.address} sent a response without a request"))
         elif not future.done():
             future.set_result(frame)
 
     def _on_lost(self, error: Exception | None) -> None:
         reason = f": {error}" if error is not None else ""
-        self._fail(ConnectionFailed(f"the connection to {self.address} ended{reason}"))
+        self._fail(ConnectionFailed(f"the connection to {self.address} was closed{reason}"))
 
     def _fail(self, error: KafkaError) -> None:
         if self._lost is None:

@@ -1,7 +1,7 @@
-"""Requests to the coordinator of a group or of a transactional id, which may move at any time.
+"""Requests to the coordinator of a group or transactional id, which may move at any time.
 
-Used by the transactional producer, by group members and by admin. The coordinator is looked up when
-first needed, and again after an answer that says it is another broker now.
+Used by the transactional producer, group members and admin. Looks the coordinator up on first use,
+and again after a response that says it has moved.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ async def ask_coordinator_once(
     *,
     purpose: str = "",
 ) -> T:
-    """One attempt; what it raises tells whether another one may help.
+    """One attempt. The exception tells whether a retry may help.
 
-    `purpose` keeps requests apart that may wait long: a join must not stand before the heartbeat of
-    another member.
+    `purpose` separates requests that may wait long: a join must not delay another member's
+    heartbeat.
     """
     try:
         return await ask(await cluster.coordinator_connection(kind, key, purpose))
@@ -58,7 +58,7 @@ async def ask_coordinator(
     purpose: str = "",
     what: str = "the request",
 ) -> T:
-    """Ask until it succeeds, fails for good or the time is over."""
+    """Retries until success, a permanent failure, or the timeout."""
     return await cluster.retry(
         lambda: ask_coordinator_once(cluster, kind, key, ask, purpose=purpose),
         timeout_ms=timeout_ms,

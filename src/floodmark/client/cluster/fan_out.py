@@ -1,8 +1,7 @@
-"""Ask the leaders of many partitions at once, and again those that answered that they are not (or
-not yet) able to.
+"""Asks the leaders of many partitions at once, and retries those that could not answer yet.
 
-Used by admin and consumer for ListOffsets, DeleteRecords and DescribeProducers; and for what only
-all brokers together know, such as the list of groups.
+Used by admin and consumer for ListOffsets, DeleteRecords and DescribeProducers. Also asks all
+brokers for what only they know together, such as the list of groups.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ async def ask_leaders(
     *,
     timeout_ms: float | None = None,
 ) -> dict[TopicPartition, R | KafkaError]:
-    """The answer for each partition, or the error that was left when the time was over."""
+    """The response per partition, or the last error if time ran out."""
     results: dict[TopicPartition, R | KafkaError] = {}
     remaining = dict(items)
 
@@ -48,15 +47,14 @@ async def ask_leaders(
     try:
         await cluster.retry(attempt, timeout_ms=timeout_ms)
     except KafkaError:
-        # Every partition carries its own error; only when none was reached is there nothing else to
-        # say.
+        # Every partition carries its own error. Raise only if we reached none.
         if not results:
             raise
     return results
 
 
 async def ask_brokers(cluster: Cluster, ask: Callable[[Connection], Awaitable[R]]) -> list[R]:
-    """The answer of every broker; one that fails makes the whole picture useless."""
+    """The responses of all brokers. Fails if one fails, as the result would be incomplete."""
 
     async def ask_one(node_id: int) -> R:
         async def attempt() -> R:

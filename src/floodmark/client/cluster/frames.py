@@ -1,6 +1,6 @@
-"""Bytes from a socket into whole response frames, without copying large ones twice.
+"""Splits socket bytes into response frames without copying large ones twice.
 
-The protocol of one client connection; `connection.py` owns it and gets each frame by callback.
+The asyncio protocol of a client connection. `connection.py` owns it and gets frames by callback.
 """
 
 from __future__ import annotations
@@ -15,13 +15,11 @@ SCRATCH_BYTES = 64 * 1024
 
 
 class FrameTooLarge(ValueError):
-    """The peer announces a frame that no broker of ours would send."""
+    """The peer announces a larger frame than any of our brokers would send."""
 
 
 class FrameReceiver(asyncio.BufferedProtocol):
-    """Reads small frames through a scratch buffer and the rest of a large one straight into its
-    own.
-    """
+    """Reads small frames through a scratch buffer, and large ones straight into their own."""
 
     def __init__(
         self,
@@ -49,15 +47,15 @@ class FrameReceiver(asyncio.BufferedProtocol):
         return self._transport
 
     async def writable(self) -> None:
-        """Wait while the peer reads slower than we write."""
+        """Waits while the peer reads more slowly than we write."""
         await self._writable.wait()
 
     async def ended(self) -> None:
-        """Wait until the transport has given its socket back."""
+        """Waits until the transport has released its socket."""
         await self._ended.wait()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports have the methods of asyncio's and are none.
+        # uvloop's transports behave like asyncio's but do not inherit from them.
         self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -91,14 +89,14 @@ class FrameReceiver(asyncio.BufferedProtocol):
             self._on_lost(error)
 
     def _take_frames(self) -> None:
-        """Hand on every whole frame in the scratch buffer and keep, or move, what is left."""
+        """Delivers every whole frame in the scratch buffer, then keeps or moves the rest."""
         position = 0
         filled = self._scratch_filled
         while filled - position >= _SIZE.size:
             (size,) = _SIZE.unpack_from(self._scratch, position)
             if not 0 <= size <= self._max_frame_bytes:
                 raise FrameTooLarge(
-                    f"a response of {size} bytes is announced, the limit is {self._max_frame_bytes}"
+                    f"the peer announced {size} bytes, the limit is {self._max_frame_bytes}"
                 )
             start = position + _SIZE.size
             if filled - start < size:

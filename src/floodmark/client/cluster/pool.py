@@ -1,7 +1,7 @@
-"""Connections to brokers by node id, opened when first needed, one attempt at a time.
+"""Broker connections by node id, opened on first use, one attempt at a time.
 
-Belongs to `cluster.py`. A broker may have several connections by purpose: a fetch that waits long
-must not stand in the way of a commit.
+Belongs to `cluster.py`. A broker may have several connections, one per purpose: a long-polling
+fetch must not delay a commit.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ConnectionPool:
             return connection
 
     def find(self, address: Address, purpose: str = "") -> Connection | None:
-        """The open connection to this address, if there is one now."""
+        """The open connection to this address, if any."""
         connection = self._open.get((address, purpose))
         return connection if connection is not None and connection.is_open else None
 
@@ -61,13 +61,14 @@ class ConnectionPool:
         self._open[key] = connection
 
     async def _drop_idle(self) -> None:
-        """Leave before the broker would hang up: done when a connection is added, which bounds
-        their number.
+        """Closes idle connections before the broker does.
+
+        Runs whenever a connection is added, which bounds their number.
         """
         oldest = asyncio.get_running_loop().time() - self._max_idle_ms / 1000
         for key, connection in list(self._open.items()):
             idle = connection.in_flight == 0 and connection.last_used < oldest
             if (idle or not connection.is_open) and self._open.get(key) is connection:
-                # Taken out before the wait: another task may put a new one there meanwhile.
+                # Remove it before waiting: another task may open a new one meanwhile.
                 del self._open[key]
                 await connection.close()

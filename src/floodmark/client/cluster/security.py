@@ -1,7 +1,7 @@
-"""What a connection needs to be safe: the TLS context, and the SASL mechanism with its secrets.
+"""A connection's security: the TLS context and the SASL mechanism with its secrets.
 
-Made by `cluster.py` of a client's settings and by `broker.links` of a broker's. The context is read
-from its files when the first connection needs it.
+Built by `cluster.py` from client settings and by `broker.links` from broker settings. Reads the
+TLS files when the first connection needs them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NONCE_BYTES = 24
 TOKEN_TIMEOUT_S = 10
 MAX_TOKEN_ANSWER_BYTES = 1 << 20
 UNSECURED_LIFETIME_S = 3600
-"""Java's default for tokens that a client makes for itself."""
+"""Java's default lifetime for tokens that a client creates itself."""
 
 
 class Security:
@@ -42,7 +42,7 @@ class Security:
         tls: TlsSettings | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`tls` in place of the TLS settings of `settings`."""
+        """`tls` replaces the TLS settings in `settings`."""
         self._settings = settings
         self._tls = tls or settings.tls
         self._clock = clock or SystemClock()
@@ -51,7 +51,7 @@ class Security:
         self.mechanism_name = settings.sasl_mechanism
 
     def context(self) -> ssl.SSLContext | None:
-        """None for a connection without TLS. AuthenticationError when its files cannot be used."""
+        """None without TLS. Raises AuthenticationError if the TLS files are unusable."""
         if self._context is None and self._settings.uses_tls:
             try:
                 self._context = client_context(self._tls)
@@ -60,7 +60,7 @@ class Security:
         return self._context
 
     async def mechanism(self) -> ClientMechanism:
-        """A machine for one authentication."""
+        """A state machine for one authentication."""
         login, name = self._settings.login, self.mechanism_name
         if name == PLAIN:
             return PlainClient(login.name, login.password)
@@ -86,12 +86,14 @@ class Security:
             try:
                 return await asyncio.to_thread(fetch_token, url, login)
             except (OSError, ValueError) as problem:
-                raise AuthenticationError(f"there is no token from {url}: {problem}") from problem
+                raise AuthenticationError(
+                    f"could not get a token from {url}: {problem}"
+                ) from problem
         return unsecured_token(login, self._clock.now_ms() // 1000)
 
 
 def fetch_token(url: str, login: Login) -> str:
-    """From a file, or from a token endpoint by client credentials (RFC 6749)."""
+    """Gets a token from a file, or from a token endpoint with client credentials (RFC 6749)."""
     if url.lower().startswith("file:"):
         with urlopen(url, timeout=TOKEN_TIMEOUT_S) as file:
             return str(file.read(MAX_TOKEN_ANSWER_BYTES).decode().strip())
@@ -109,17 +111,17 @@ def fetch_token(url: str, login: Login) -> str:
             document = json.loads(answer.read(MAX_TOKEN_ANSWER_BYTES))
     except HTTPError as refusal:
         with refusal:
-            raise OSError(f"the token endpoint answers {refusal.code}") from None
+            raise OSError(f"the token endpoint responded with {refusal.code}") from None
     except URLError as problem:
-        raise OSError(f"the token endpoint cannot be asked: {problem.reason}") from None
+        raise OSError(f"the token endpoint is unreachable: {problem.reason}") from None
     token = document.get("access_token") if isinstance(document, dict) else None
     if not isinstance(token, str) or not token:
-        raise ValueError("the answer has no access_token")
+        raise ValueError("the response has no access_token")
     return token
 
 
 def unsecured_token(login: Login, now_s: int) -> str:
-    """A token that nobody has signed, as Java's login module makes for tests."""
+    """An unsigned token, as Java's login module creates for tests."""
     header = {"alg": "none"}
     claims = {"iat": now_s, "exp": now_s + UNSECURED_LIFETIME_S, **login.unsecured_claims}
     return f"{_part(header)}.{_part(claims)}."

@@ -1,4 +1,4 @@
-"""What a failed TLS handshake means, in words for people. PURE."""
+"""Explains failed TLS handshakes to users. PURE."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def tls_failure(address: str, error: ssl.SSLError) -> KafkaError:
     reason = error.reason or ""
     if isinstance(error, ssl.SSLCertVerificationError):
         return AuthenticationError(
-            f"SSL handshake failed: the certificate of {address} is not accepted: "
+            f"SSL handshake failed: the certificate of {address} was rejected: "
             f"{error.verify_message}"
         )
     if reason in _PLAINTEXT_PORT:

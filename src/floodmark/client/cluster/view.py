@@ -1,7 +1,6 @@
-"""What a client knows of a cluster at one moment: brokers, topics, leaders. Immutable, replaced by
-each refresh.
+"""A client's snapshot of the cluster: brokers, topics, leaders. Immutable; refreshes replace it.
 
-`cluster.py` builds it from Metadata answers; producer, consumer and admin read it.
+`cluster.py` builds it from Metadata responses. Producer, consumer and admin read it.
 """
 
 from __future__ import annotations
@@ -63,11 +62,11 @@ class ClusterView:
     controller_id: int = NO_LEADER
     brokers: Mapping[int, Broker] = field(default_factory=dict)
     topics: Mapping[str, TopicView] = field(default_factory=dict)
-    # Why a topic that was asked for is not among `topics`.
+    # The reason a requested topic is missing from `topics`.
     topic_errors: Mapping[str, int] = field(default_factory=dict)
 
     def leader_of(self, partition: TopicPartition) -> int:
-        """The leader's node id, or NO_LEADER when none is known."""
+        """The leader's node id, or NO_LEADER if unknown."""
         found = self.partition(partition)
         return NO_LEADER if found is None else found.leader
 
@@ -76,7 +75,7 @@ class ClusterView:
         return None if topic is None else topic.partitions.get(partition.partition)
 
     def partition_count(self, topic: str) -> int:
-        """0 for a topic that does not exist."""
+        """Returns 0 for a topic that does not exist."""
         found = self.topics.get(topic)
         return 0 if found is None else len(found.partitions)
 
@@ -85,11 +84,11 @@ class ClusterView:
         return ZERO_UUID if found is None else found.topic_id
 
     def topic_name(self, topic_id: uuid.UUID) -> str | None:
-        """The name behind an id; a handful of topics at most are asked for, so a walk is enough."""
+        """The topic's name by id. Clients use few topics, so a linear search is enough."""
         return next((t.name for t in self.topics.values() if t.topic_id == topic_id), None)
 
     def merge(self, response: MetadataResponse, *, complete: bool) -> ClusterView:
-        """The next view; a complete answer lists every topic, so what it lacks is gone."""
+        """The next view. A complete response lists every topic, so missing ones are gone."""
         topics = {} if complete else dict(self.topics)
         errors = {} if complete else dict(self.topic_errors)
         for answer in response.topics:
@@ -115,7 +114,7 @@ class ClusterView:
     def with_leader(
         self, partition: TopicPartition, leader: int, leader_epoch: int, broker: Broker | None
     ) -> ClusterView:
-        """A leader learnt from a refused request (KIP-951), if it is newer than what we know."""
+        """A view with the leader from an error response (KIP-951), if newer than ours."""
         known = self.partition(partition)
         if known is None or leader_epoch <= known.leader_epoch:
             return self
@@ -136,7 +135,7 @@ def _topic_view(answer: MetadataResponseTopic, known: TopicView | None) -> Topic
     partitions: dict[int, PartitionView] = {}
     for item in answer.partitions:
         old = known.partitions.get(item.partition_index) if known and same_topic else None
-        # A broker that lags behind may still name the old leader: the higher leader epoch wins.
+        # A lagging broker may still name the old leader: the higher leader epoch wins.
         if old is not None and 0 <= item.leader_epoch < old.leader_epoch:
             partitions[item.partition_index] = old
         else:

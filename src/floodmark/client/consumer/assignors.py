@@ -1,7 +1,7 @@
-"""Who of a group reads which partition: the range and the cooperative-sticky assignor. PURE.
+"""Assigns partitions to group members: the range and cooperative-sticky assignors. PURE.
 
-The leader of a group calls them through `membership.py`. Both give the same answers as Kafka's
-clients would accept from each other, so a group may mix clients.
+A group's leader calls them through `membership.py`. Results are compatible with Kafka's clients, so
+a group may mix clients.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Assignment = dict[str, list[TopicPartition]]
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What a member said when it joined; `owned` are the partitions it has not given up."""
+    """A member's subscription. `owned` holds the partitions it has not given up."""
 
     member_id: str
     topics: frozenset[str]
@@ -33,19 +33,19 @@ class Assignor(Protocol):
     is_cooperative: bool
 
     def assign(self, members: Sequence[Member], partition_counts: Mapping[str, int]) -> Assignment:
-        """The partitions of each member; a topic that does not exist (yet) counts 0."""
+        """The partitions of each member. A missing topic counts 0."""
         ...
 
 
 class RangeAssignor:
-    """Of each topic a run of neighbouring partitions per member, the first members get one more."""
+    """Gives each member adjacent partitions of each topic; the first members get one more."""
 
     name = "range"
     is_cooperative = False
 
     def assign(self, members: Sequence[Member], partition_counts: Mapping[str, int]) -> Assignment:
         assignment: Assignment = {member.member_id: [] for member in members}
-        # Static members first and by their own name, so that a restart does not move partitions.
+        # Static members come first, by instance id, so that a restart does not move partitions.
         ordered = sorted(
             members, key=lambda m: (m.group_instance_id is None, m.group_instance_id or m.member_id)
         )
@@ -61,10 +61,10 @@ class RangeAssignor:
 
 
 class CooperativeStickyAssignor:
-    """As even as the subscriptions allow, with as few moves as possible.
+    """Balances as evenly as subscriptions allow, with as few moves as possible.
 
-    A partition that moves is given to nobody at first: its owner gives it up and the group
-    rebalances once more, while everything else goes on being read.
+    A moving partition is first assigned to nobody: its owner gives it up and the group rebalances
+    again. All other partitions stay in use.
     """
 
     name = "cooperative-sticky"
@@ -87,7 +87,7 @@ ASSIGNORS: Mapping[str, type[Assignor]] = {
 def _owners(
     members: Sequence[Member], partition_counts: Mapping[str, int]
 ) -> dict[TopicPartition, str]:
-    """Who owns what now; of several that claim a partition the one of the newest generation."""
+    """The current owner of each partition. The newest generation wins conflicting claims."""
     claims: dict[TopicPartition, list[tuple[int, str]]] = defaultdict(list)
     for member in members:
         for partition in member.owned:
@@ -98,7 +98,7 @@ def _owners(
     for partition, claimants in claims.items():
         newest = max(generation_id for generation_id, _ in claimants)
         current = [member_id for generation_id, member_id in claimants if generation_id == newest]
-        # Two claims of one generation contradict each other: neither counts.
+        # Two claims of the same generation conflict: ignore both.
         if len(current) == 1:
             owners[partition] = current[0]
     return owners
@@ -132,7 +132,7 @@ def _balance(
 def _move_some(
     readers: Mapping[str, Sequence[str]], held: Mapping[str, set[TopicPartition]]
 ) -> bool:
-    """Move what makes the loads more even; each move does, so this comes to an end."""
+    """Moves partitions to even out the load. Every move does, so this terminates."""
     moved = False
     for giver in sorted(held, key=lambda member_id: -len(held[member_id])):
         for partition in sorted(held[giver], reverse=True):

@@ -1,6 +1,6 @@
-"""Commits of a consumer: when asked, from time to time, and before partitions go to others.
+"""A consumer's commits: explicit, periodic, and before it gives up partitions.
 
-Belongs to `consumer.py`. Commits go out in the order in which they were asked for.
+Belongs to `consumer.py`. Commits go out in the order they were requested.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Committer:
         positions: Callable[[], Mapping[TopicPartition, int]],
         on_refused: Callable[[KafkaError], None],
     ) -> None:
-        """`positions` are what an automatic commit stores; `on_refused` hears of every failure."""
+        """`positions` returns what to commit automatically; `on_refused` gets every failure."""
         self._cluster = cluster
         self._settings = settings
         self._group = group
@@ -40,7 +40,7 @@ class Committer:
         self._next_ms = cluster.clock.monotonic_ms() + settings.auto_commit_interval_ms
 
     async def commit(self, offsets: Offsets | None = None) -> None:
-        """Store these offsets, or the positions of all partitions, and wait until it is done."""
+        """Commits these offsets, or all current positions, and waits for completion."""
         wanted = dict(self._positions() if offsets is None else offsets)
         async with self._in_order:
             if not wanted:
@@ -52,7 +52,7 @@ class Committer:
                 raise
 
     def commit_nowait(self, offsets: Offsets | None = None) -> asyncio.Task[None]:
-        """The same in the background; await the task or look at it later."""
+        """The same in the background. Await the returned task or check it later."""
         wanted = dict(self._positions() if offsets is None else offsets)
         task = asyncio.create_task(self.commit(wanted))
         self._tasks.add(task)
@@ -60,34 +60,34 @@ class Committer:
         return task
 
     def commit_if_due(self, now_ms: float) -> None:
-        """The automatic commit of what earlier polls gave; one at a time."""
+        """Commits the records of earlier polls if auto-commit is due; one commit at a time."""
         if not self._settings.enable_auto_commit or now_ms < self._next_ms:
             return
         if self._automatic is None or self._automatic.done():
             self._next_ms = now_ms + self._settings.auto_commit_interval_ms
-            # The positions of now: by the time the task runs the poll may have given out more.
+            # Copy the positions now: the next poll may advance them before the task runs.
             offsets = dict(self._positions())
             self._automatic = asyncio.create_task(self._commit_or_tell(offsets))
 
     async def commit_before_leaving(self) -> None:
-        """The last automatic commit before partitions go to others."""
+        """The last automatic commit before giving up partitions."""
         if self._settings.enable_auto_commit:
             await self._commit_or_tell(dict(self._positions()))
 
     async def _commit_or_tell(self, offsets: Offsets) -> None:
-        """Nobody asked for this commit, so that a failure is only told."""
+        """Nobody awaits this commit, so a failure is only logged."""
         try:
             await self.commit(offsets)
         except KafkaError as error:
             logger.warning("the automatic commit failed: %s", error)
 
     async def finish(self) -> None:
-        """Wait for what is under way."""
+        """Waits for commits in progress."""
         pending = [*self._tasks, *([self._automatic] if self._automatic is not None else [])]
         await asyncio.gather(*pending, return_exceptions=True)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        # Marks the exception as seen: whoever did not await the task reads of it here.
+        # Marks the exception as retrieved; if nobody awaits the task, the log shows it.
         if not task.cancelled() and task.exception() is not None:
-            logger.warning("a commit in the background failed: %s", task.exception())
+            logger.warning("a background commit failed: %s", task.exception())

@@ -1,7 +1,7 @@
-"""The consumer: partitions from its group or assigned by hand, positions, polls, commits.
+"""The consumer: group or manual assignment, positions, polls, commits.
 
-For users, the CLI and pipelines. `prefetcher.py` fetches ahead in the background and `poll` hands
-out what has arrived; with a subscription `group.py` takes part in the group.
+For users, the CLI and pipelines. `prefetcher.py` fetches in the background and `poll` returns what
+has arrived. With a subscription, `group.py` handles group membership.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from floodmark.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 
-# How long a consumer tries to commit and to leave its group in order; less when it was cancelled.
+# Time limit for the final commit and leaving the group; shorter after a cancellation.
 CLOSE_TIMEOUT_MS = 30_000
 HURRIED_CLOSE_MS = 1_000
 
@@ -65,8 +65,8 @@ class Consumer:
         )
         self._group: ConsumerGroup | None = None
         self._committer: Committer | None = None
-        # Of partitions of which a poll gave more than an iteration has handed out: up to where they
-        # count as read, and what is to be handed out next.
+        # For partitions whose polled records an iteration is still handing out: the offset up to
+        # which they count as read, and the next offset to hand out.
         self._unread: dict[TopicPartition, int] = {}
         self._resume: dict[TopicPartition, int] = {}
         self._closed = False
@@ -76,12 +76,12 @@ class Consumer:
         return self
 
     async def __aexit__(self, exc_type: type[BaseException] | None, *exc_info: object) -> None:
-        # Whoever is cancelled wants to leave, not to wait for a broker that may be gone.
+        # A cancelled caller wants to leave, not wait for a broker that may be gone.
         cancelled = exc_type is not None and issubclass(exc_type, asyncio.CancelledError)
         await self.close(timeout_ms=HURRIED_CLOSE_MS if cancelled else CLOSE_TIMEOUT_MS)
 
     async def close(self, *, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
-        """Commit (if that is automatic), leave the group at once, and stop."""
+        """Commits if auto-commit is on, leaves the group, and stops."""
         if self._closed:
             return
         self._closed = True
@@ -89,7 +89,7 @@ class Consumer:
             async with asyncio.timeout(timeout_ms / 1000):
                 await self._leave()
         except TimeoutError:
-            logger.warning("the consumer was closed without a last commit: nobody answered in time")
+            logger.warning("the consumer closed without a final commit: no response in time")
         finally:
             await self._fetcher.stop()
             if self._owns_cluster:
@@ -112,18 +112,19 @@ class Consumer:
         pattern: str | re.Pattern[str] | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Read these topics, or all whose whole name matches the pattern, together with the other
-        members of the group. Polls do the rest.
+        """Reads these topics, or all whose full name matches the pattern, as a member of the group.
+
+        Group membership advances during polls.
         """
         names = [topics] if isinstance(topics, str) else list(topics)
         if bool(names) == (pattern is not None):
-            raise ValueError("subscribe either to topics or to a pattern")
+            raise ValueError("subscribe to either topics or a pattern")
         subscription = Subscription(names, None if pattern is None else re.compile(pattern))
         if self._group is not None:
             self._group.resubscribe(subscription, listener)
             return
         if self._fetcher.assigned:
-            raise ValueError("partitions were assigned by hand: assign none before you subscribe")
+            raise ValueError("partitions are assigned manually: unsubscribe first")
         committer = self._required_committer()
         await self.cluster.connect()
         self._group = ConsumerGroup(
@@ -136,7 +137,7 @@ class Consumer:
         )
 
     async def unsubscribe(self) -> None:
-        """Leave the group, or give up the partitions assigned by hand."""
+        """Leaves the group, or drops the manual assignment."""
         if self._group is not None:
             await self._group.close()
             self._group = None
@@ -145,30 +146,30 @@ class Consumer:
 
     @property
     def group_metadata(self) -> GroupMetadata:
-        """Who this consumer is in its group, for `send_offsets_to_transaction`."""
+        """This consumer's identity in its group, for `send_offsets_to_transaction`."""
         if self._group is not None:
             return self._group.membership.metadata
         return GroupMetadata(self._required_group_id())
 
     async def commit(self, offsets: Offsets | None = None) -> None:
-        """Store these offsets for the group, or the positions of all assigned partitions."""
+        """Commits these offsets for the group, or the positions of all assigned partitions."""
         await self._required_committer().commit(offsets)
 
     def commit_nowait(self, offsets: Offsets | None = None) -> asyncio.Task[None]:
-        """The same without waiting; a failure is logged, and raised by awaiting the task."""
+        """The same without waiting. Failures are logged, and raised when the task is awaited."""
         return self._required_committer().commit_nowait(offsets)
 
     async def committed(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What the group has committed; nothing for partitions where it has not."""
+        """The group's committed offsets. Omits partitions without one."""
         return await committed_offsets(
             self.cluster, self._required_group_id(), list(partitions), require_stable=True
         )
 
     def _required_group_id(self) -> str:
         if self.settings.group_id is None:
-            raise ValueError("the consumer has no group.id: set one to subscribe and to commit")
+            raise ValueError("the consumer has no group.id: set one to subscribe or commit")
         return self.settings.group_id
 
     def _required_committer(self) -> Committer:
@@ -188,7 +189,7 @@ class Consumer:
             self._group.refused(error)
 
     def _consumed(self) -> dict[TopicPartition, int]:
-        """Up to where records were handed out."""
+        """The offset up to which records were handed out."""
         positions = {p: s.position for p, s in self._fetcher.assigned.items()}
         return {
             partition: self._unread.get(partition, position)
@@ -208,9 +209,9 @@ class Consumer:
         return list(self._fetcher.assigned)
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions from now on; those that stay keep their position."""
+        """Reads these partitions from now on. Partitions that stay keep their position."""
         if self._group is not None:
-            raise ValueError("the group assigns the partitions: unsubscribe before you assign")
+            raise ValueError("the group assigns the partitions: unsubscribe before assigning")
         wanted = list(partitions)
         view = await self.cluster.topics_of({partition.topic for partition in wanted})
         for partition in wanted:
@@ -229,7 +230,7 @@ class Consumer:
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         if offset < 0:
-            raise ValueError(f"an offset is not negative, {offset} was given")
+            raise ValueError(f"offset must not be negative, got {offset}")
         self._go_to(partition, position=offset)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
@@ -241,12 +242,12 @@ class Consumer:
             self._go_to(partition, target=OffsetSpec.LATEST)
 
     def seek_to_timestamp(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
-        """The first record at or after this time, or the end when there is none."""
+        """Seeks to the first record at or after this time, or to the end if there is none."""
         for partition in partitions or self.assignment:
             self._go_to(partition, target=timestamp_ms)
 
     async def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record that a poll would give."""
+        """The offset of the next record a poll would return."""
         state = self._state(partition)
         if state.position is None:
             await self._fetcher.find_positions()
@@ -262,11 +263,11 @@ class Consumer:
             self._state(partition).paused = False
 
     def high_watermark(self, partition: TopicPartition) -> int | None:
-        """As the last fetch said; None before the first."""
+        """The value from the last fetch; None before the first."""
         return self._state(partition).high_watermark
 
     def lag(self, partition: TopicPartition) -> int | None:
-        """How many offsets lie between the position and the end that this consumer may see."""
+        """The number of offsets between the position and the end visible to this consumer."""
         state = self._state(partition)
         end = state.last_stable_offset if self.settings.read_committed else state.high_watermark
         if end is None or state.position is None:
@@ -284,7 +285,7 @@ class Consumer:
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """The first offset at or after each time; -1 where there is none."""
+        """The first offset at or after each time; -1 if there is none."""
         return await self._fetcher.offsets(timestamps)
 
     # --- polling ---
@@ -292,7 +293,7 @@ class Consumer:
     async def poll(
         self, timeout_ms: float = 500, *, max_records: int | None = None
     ) -> dict[TopicPartition, list[Record]]:
-        """Records by partition as soon as there are some; nothing when the time is over."""
+        """Returns records by partition once there are some, or nothing after the timeout."""
         self._take_back()
         limit = max_records or self.settings.max_poll_records
         deadline_ms = self.cluster.clock.monotonic_ms() + timeout_ms
@@ -304,21 +305,21 @@ class Consumer:
             if self._group is not None:
                 await self._group.poll()
             self._fetcher.prepare()
-            # Nothing is awaited between taking and returning: who cancels a poll loses no records.
+            # No await between taking and returning: cancelling a poll loses no records.
             taken = self._fetcher.take(limit)
             look_again_ms = self._fetcher.start_fetches()
             if taken:
                 return taken
             if deadline_ms <= self.cluster.clock.monotonic_ms():
-                # Whoever polls without waiting lets the fetches go on at least.
+                # A caller that polls without waiting must still let the fetches run.
                 await asyncio.sleep(0)
                 return {}
             await self._fetcher.wait(min(deadline_ms, look_again_ms))
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
-        """Every record as it comes, without end.
+        """Yields every record as it arrives, forever.
 
-        A record counts as read, for commits, when the next one is asked for.
+        A record counts as read, for commits, once the next one is requested.
         """
         while True:
             polled = await self.poll()
@@ -327,7 +328,7 @@ class Consumer:
             for partition, records in polled.items():
                 for offset, timestamp, key, value, headers in records:
                     if partition not in self._resume:
-                        # A seek, or a poll beside this loop: the rest comes from elsewhere.
+                        # After a seek or a concurrent poll, these records are outdated.
                         break
                     self._resume[partition] = offset + 1
                     yield ConsumerRecord(*partition, offset, timestamp, key, value, headers)
@@ -337,7 +338,7 @@ class Consumer:
                 self._resume.pop(partition, None)
 
     def _take_back(self) -> None:
-        """What an iteration was given and left behind, by `break` for example, comes again."""
+        """Rewinds to the records that an iteration left behind, for example after `break`."""
         for partition, offset in self._resume.items():
             if partition in self._fetcher.assigned:
                 self._fetcher.assigned[partition].go_to(position=offset)

@@ -1,4 +1,4 @@
-"""Fetch requests to the leaders of assigned partitions, and what each partition's answer means.
+"""Sends fetch requests to partition leaders and interprets the response per partition.
 
 Called by `consumer.py`, which owns the partitions' state.
 """
@@ -23,7 +23,7 @@ from floodmark.wire.messages.fetch import (
 )
 from floodmark.wire.schema import ZERO_UUID
 
-# From here on topics go by id.
+# The first version that identifies topics by id.
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 NO_SESSION_EPOCH = -1
 
@@ -44,7 +44,7 @@ async def fetch(
     offsets: Mapping[TopicPartition, int],
     settings: ConsumerSettings,
 ) -> dict[TopicPartition, PartitionAnswer]:
-    """One long-polling fetch without a session: every partition is named every time."""
+    """One long-polling fetch without a session: it names every partition each time."""
     request, max_version = _request(cluster, connection, offsets, settings)
     response: FetchResponse = await connection.request(
         request,
@@ -111,7 +111,7 @@ def _answers(cluster: Cluster, response: FetchResponse) -> dict[TopicPartition, 
 
 
 def _answer(data: PartitionData) -> PartitionAnswer:
-    # Decoding gives a view of the frame, or None.
+    # Decoding yields a view of the frame, or None.
     records = data.records if isinstance(data.records, memoryview) else memoryview(b"")
     return PartitionAnswer(
         error=error_of(data.error_code),

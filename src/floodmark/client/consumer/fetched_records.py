@@ -1,6 +1,6 @@
-"""What a fetch brought for one partition, unpacked batch by batch as the consumer asks. PURE.
+"""The fetched data of one partition, decoded batch by batch on demand. PURE.
 
-Skips what lies before the position, control batches, and under read_committed what was aborted.
+Skips records before the position, control batches and, under read_committed, aborted records.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ from floodmark.wire.errors import ErrorCode
 
 
 class FetchedRecords:
-    """An iterator over records with the offset to continue at, which may lie behind the last
-    record.
-    """
+    """Iterates over records. The offset to continue at may lie beyond the last record."""
 
     def __init__(
         self,
@@ -29,7 +27,7 @@ class FetchedRecords:
         aborted: Iterable[tuple[int, int]] = (),
         check_crcs: bool = True,
     ) -> None:
-        """`aborted` has (first offset, producer id) of each aborted transaction in reach."""
+        """`aborted` holds (first offset, producer id) of each aborted transaction in range."""
         self.position = position
         self._data = data
         self._check_crcs = check_crcs
@@ -42,10 +40,10 @@ class FetchedRecords:
         self.exhausted = False
 
     def take(self, limit: int) -> list[Record]:
-        """The next records, at most this many; `exhausted` is set when none are left.
+        """Returns at most this many records. Sets `exhausted` when none are left.
 
-        What cannot be read raises when it is next in turn, and again with every call: what came
-        before it is not lost, and nothing behind it is given out as if it were not there.
+        Unreadable data raises when it is next in line, and again on every call. Records before it
+        are delivered; nothing after it is.
         """
         taken: list[Record] = []
         while len(taken) < limit and self._error is None:
@@ -61,7 +59,7 @@ class FetchedRecords:
         return taken
 
     def _some(self, limit: int) -> list[Record]:
-        """Of the present batch. Of a broken one those that came before are taken."""
+        """Takes records of the current batch. A corrupt batch yields those before the damage."""
         some: list[Record] = []
         try:
             some.extend(islice(self._records, limit))
@@ -74,7 +72,7 @@ class FetchedRecords:
         try:
             at, header = next(self._batches)
             if self._check_crcs and not crc_ok(self._data, at, header):
-                raise CorruptRecord(f"the checksum of the batch at {header.base_offset} is wrong")
+                raise CorruptRecord(f"the batch at {header.base_offset} has a wrong checksum")
             self._after_batch = header.next_offset
             if self._is_visible(at, header):
                 self._records = self._from_position(iter_records(self._data, at))
@@ -86,7 +84,7 @@ class FetchedRecords:
         return True
 
     def _from_position(self, records: Iterator[Record]) -> Iterator[Record]:
-        """A fetch returns whole batches, so the first may begin before the offset asked for."""
+        """A fetch returns whole batches, so the first may begin before the requested offset."""
         first = next(records, None)
         if first is None:
             return iter(())

@@ -1,8 +1,8 @@
-"""A consumer's part in its group: the subscription, rebalances, heartbeats, and who hears of them.
+"""A consumer's group membership: subscription, rebalances, heartbeats, listeners.
 
-Belongs to `consumer.py`. Joining runs in the background, but partitions change hands only inside a
-poll, where the listener is called. Heartbeats run apart from polling; a consumer that polls too
-seldom leaves the group by itself, so that others can go on with its partitions.
+Belongs to `consumer.py`. Joining runs in the background, but partitions change only inside a poll,
+which calls the listener. Heartbeats run independently of polling. A consumer that polls too rarely
+leaves the group, so others can take over its partitions.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from floodmark.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 
-# How often to look for a subscribed topic that does not exist yet.
+# How often to check for a subscribed topic that does not exist yet.
 MISSING_TOPIC_RETRY_MS = 1_000
 
 
 class RebalanceListener:
-    """Told of partitions that come and go, inside `poll` or `close`; override what you need."""
+    """Called inside `poll` or `close` when partitions change. Override what you need."""
 
     async def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """These are still this consumer's, but not for long: the place to commit."""
+        """This consumer is about to lose these partitions: the place to commit."""
 
     async def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
-        """These are this consumer's from now on: the place to seek."""
+        """This consumer now owns these partitions: the place to seek."""
 
     async def on_partitions_lost(self, partitions: Collection[TopicPartition]) -> None:
-        """These may belong to another consumer already: a commit would be refused."""
+        """Another consumer may already own these partitions: a commit would fail."""
         await self.on_partitions_revoked(partitions)
 
 
 class Subscription:
-    """Topics by name, or all whose whole name matches a pattern."""
+    """Topics by name, or all whose full name matches a pattern."""
 
     def __init__(self, topics: Iterable[str] = (), pattern: re.Pattern[str] | None = None) -> None:
         self.names = frozenset(topics)
@@ -91,7 +91,7 @@ class ConsumerGroup:
         self._heart = asyncio.create_task(self._beat(), name="floodmark-heartbeat")
 
     def resubscribe(self, subscription: Subscription, listener: RebalanceListener | None) -> None:
-        """Other topics from now on; the group rebalances with the next poll."""
+        """Changes the topics. The group rebalances on the next poll."""
         self._subscription = subscription
         self._listener = listener or RebalanceListener()
         self._seen_view = None
@@ -101,10 +101,10 @@ class ConsumerGroup:
         self._fetcher.stale = True
 
     async def poll(self) -> None:
-        """Do what is due for the group; called by every poll of the consumer."""
+        """Handles due group work. Every poll of the consumer calls it."""
         self._polled_ms = self._cluster.clock.monotonic_ms()
         if self._heart.done():
-            # It never ends by itself: show why it did.
+            # It never finishes normally: raise its error.
             self._heart.result()
         if self._error is not None:
             error, self._error = self._error, None
@@ -115,16 +115,16 @@ class ConsumerGroup:
         if self._joining is not None and self._joining.done():
             joining, self._joining = self._joining, None
             if joining.exception() is not None:
-                # The poll raises it; whoever polls again wants to try again.
+                # This poll raises the error; the next poll tries again.
                 self._needs_join = True
             await self._settle(joining.result())
         if self._needs_join and self._joining is None:
             await self._start_join()
 
     def refused(self, error: KafkaError) -> None:
-        """The coordinator answered a heartbeat or a commit with an error."""
+        """Handles an error response to a heartbeat or commit."""
         if self._joining is not None:
-            # Meant for what this member was before; the join tells what it is now.
+            # It concerns the previous membership; the join in progress settles the new one.
             return
         if error.code is REBALANCE:
             self._needs_join = True
@@ -136,7 +136,7 @@ class ConsumerGroup:
         self._fetcher.arrived.set()
 
     async def close(self) -> None:
-        """Hand over the partitions and leave."""
+        """Hands over the partitions and leaves the group."""
         tasks = [self._heart, *([self._joining] if self._joining is not None else [])]
         for task in tasks:
             task.cancel()
@@ -157,9 +157,7 @@ class ConsumerGroup:
         return sorted(self._fetcher.assigned)
 
     async def _start_join(self) -> None:
-        """An eager member gives up everything before it joins, a cooperative one nothing that it
-        may keep.
-        """
+        """An eager member gives up all partitions before it joins; a cooperative one keeps them."""
         if not self._topics:
             return
         owned = self._owned
@@ -180,7 +178,7 @@ class ConsumerGroup:
         self._joining.add_done_callback(lambda _: self._fetcher.arrived.set())
 
     async def _settle(self, joined: Joined) -> None:
-        """The group has agreed: give up and take over what it says."""
+        """Applies the group's assignment: gives up and takes over partitions."""
         if joined.lost_ownership:
             await self._give_up_lost()
         owned = set(self._fetcher.assigned)
@@ -189,14 +187,14 @@ class ConsumerGroup:
         if revoked:
             await self._before_revocation()
             await self._listener.on_partitions_revoked(sorted(revoked))
-            # Whoever waits for these gets them when this member has said that it gave them up.
+            # Their new owners get them once this member has rejoined without them.
             self._needs_join = True
         self._cluster.want_topics({p.topic for p in joined.assigned})
         self._fetcher.assign(
             [p for p in self._fetcher.assigned if p not in revoked] + sorted(added)
         )
         logger.info(
-            "group %s, generation %d: %d partitions for %s",
+            "group %s, generation %d: %d partitions assigned to %s",
             self.membership.group_id,
             self.membership.generation_id,
             len(joined.assigned),
@@ -217,7 +215,7 @@ class ConsumerGroup:
             await self._listener.on_partitions_lost(owned)
 
     def _follow_topics(self) -> None:
-        """Topics that appear or grow lead to a rebalance."""
+        """Rebalances when topics appear or grow."""
         view = self._cluster.view
         if view is not self._seen_view:
             self._seen_view = view
@@ -236,7 +234,7 @@ class ConsumerGroup:
             self._fetcher.stale = True
 
     def _has_grown(self, view: ClusterView) -> bool:
-        """Only the leader knows what the assignment was based on."""
+        """Only the leader knows which partition counts the assignment used."""
         counts = self._partition_counts
         if counts is None:
             return False
@@ -278,12 +276,12 @@ class ConsumerGroup:
         if self._cluster.clock.monotonic_ms() - self._polled_ms <= limit_ms:
             return False
         logger.warning(
-            "group %s is left: more than max.poll.interval.ms (%d) went by since the last poll; "
-            "poll more often, take fewer records at a time (max.poll.records) or raise it",
+            "leaving group %s: no poll within max.poll.interval.ms (%d); "
+            "poll more often, lower max.poll.records or raise the interval",
             self.membership.group_id,
             limit_ms,
         )
-        membership_left = self.membership.leave("max.poll.interval.ms is over")
+        membership_left = self.membership.leave("max.poll.interval.ms exceeded")
         self._is_lost = True
         self._needs_join = True
         await membership_left

@@ -1,13 +1,14 @@
-"""The committed offsets of a group: stored, and read back.
+"""Stores and reads a group's committed offsets.
 
-Used by group members, by admin, and by whoever keeps offsets for a group without being a member of
-it (pipelines).
+Used by group members, by admin, and by pipelines, which keep a group's offsets without being a
+member.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from floodmark.client.cluster.cluster import Cluster, CoordinatorType
 from floodmark.client.cluster.connection import Connection
@@ -32,6 +33,8 @@ from floodmark.wire.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
 )
 
+T = TypeVar("T")
+
 # From version 10 on topics go by id; offsets of a topic that is gone have only its name.
 LAST_VERSION_WITH_NAMES = 9
 FIRST_VERSION_OF_MANY_GROUPS = 8
@@ -41,9 +44,7 @@ NO_OFFSET = -1
 
 @dataclass(frozen=True, slots=True)
 class OffsetAndMetadata:
-    """The offset of the next record to read, a text of the group's own, and the leader epoch of the
-    last record read.
-    """
+    """The next offset to read, free-form metadata, and the leader epoch of the last record read."""
 
     offset: int
     metadata: str = ""
@@ -52,7 +53,7 @@ class OffsetAndMetadata:
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """Who commits: by default somebody who is not a member, which an active group refuses."""
+    """Who commits. The default is a non-member, which an active group refuses."""
 
     group_id: str
     generation_id: int = NO_GENERATION
@@ -75,7 +76,7 @@ async def store_offsets(
     timeout_ms: float | None = None,
     purpose: str = "",
 ) -> dict[TopicPartition, KafkaError]:
-    """Commit; gives the partitions whose offset was refused for good."""
+    """Commits. Returns the partitions whose offset was refused permanently."""
 
     async def ask(connection: Connection) -> dict[TopicPartition, KafkaError]:
         response: OffsetCommitResponse = await connection.request(
@@ -111,7 +112,7 @@ async def commit_offsets(
     timeout_ms: float | None = None,
     purpose: str = "",
 ) -> None:
-    """Commit all of them, or raise why one of them could not be."""
+    """Commits all offsets, or raises if one of them fails."""
     refused = await store_offsets(cluster, group, offsets, timeout_ms=timeout_ms, purpose=purpose)
     for partition, error in refused.items():
         raise KafkaError(error.code, f"the offset of {partition} was not committed: {error.text}")
@@ -125,9 +126,9 @@ async def committed_offsets(
     require_stable: bool = False,
     timeout_ms: float | None = None,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """What the group has committed, of these partitions or of all; nothing where it has not.
+    """The group's committed offsets, for these partitions or all. Omits those without one.
 
-    With `require_stable` it waits until no open transaction can change the answer.
+    With `require_stable`, waits until no open transaction can change the result.
     """
     wanted = None if partitions is None else group_by_topic(partitions)
 
@@ -152,26 +153,37 @@ async def committed_offsets(
     )
 
 
-def _commit_request(group: GroupMetadata, offsets: Offsets) -> OffsetCommitRequest:
-    topics = []
+def commit_entries(
+    offsets: Offsets, entry_class: Callable[..., T]
+) -> Iterator[tuple[str, list[T]]]:
+    """Each topic, and an entry of this class for each of its partitions: for commits inside
+    transactions and outside."""
     for topic, partitions in group_by_topic(offsets).items():
         stored = [(p, with_metadata(offsets[p])) for p in partitions]
-        entries = [
-            OffsetCommitRequestPartition(
-                partition_index=p.partition,
-                committed_offset=item.offset,
-                committed_leader_epoch=item.leader_epoch,
-                committed_metadata=item.metadata,
-            )
-            for p, item in stored
-        ]
-        topics.append(OffsetCommitRequestTopic(name=topic, partitions=entries))
+        yield (
+            topic,
+            [
+                entry_class(
+                    partition_index=p.partition,
+                    committed_offset=item.offset,
+                    committed_leader_epoch=item.leader_epoch,
+                    committed_metadata=item.metadata,
+                )
+                for p, item in stored
+            ],
+        )
+
+
+def _commit_request(group: GroupMetadata, offsets: Offsets) -> OffsetCommitRequest:
     return OffsetCommitRequest(
         group_id=group.group_id,
         generation_id_or_member_epoch=group.generation_id,
         member_id=group.member_id,
         group_instance_id=group.group_instance_id,
-        topics=topics,
+        topics=[
+            OffsetCommitRequestTopic(name=topic, partitions=entries)
+            for topic, entries in commit_entries(offsets, OffsetCommitRequestPartition)
+        ],
     )
 
 

@@ -1,6 +1,6 @@
-"""What members of a consumer group tell each other through the coordinator, as bytes. PURE.
+"""Encodes and decodes what group members exchange through the coordinator. PURE.
 
-`membership.py` joins and syncs with them; admin reads them to show who reads what.
+`membership.py` uses it to join and sync. Admin uses it to show assignments.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def read_assignment(data: bytes) -> list[TopicPartition]:
-    """No bytes at all stand for no partitions: a group that has not settled."""
+    """Empty bytes mean no partitions: the group has not settled yet."""
     if not data:
         return []
     message = decode_versioned_or_newest(ConsumerProtocolAssignment, data)

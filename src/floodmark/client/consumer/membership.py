@@ -1,7 +1,7 @@
-"""One member of a consumer group as its coordinator sees it: join, sync, heartbeat, leave.
+"""A consumer group member's requests to its coordinator: join, sync, heartbeat, leave.
 
-Belongs to `group.py`, which decides when. The classic protocol: members elect a leader, and the
-leader assigns.
+Belongs to `group.py`, which decides when. Implements the classic protocol: the group's leader
+assigns partitions.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ logger = logging.getLogger(__name__)
 
 PROTOCOL_TYPE = "consumer"
 FIRST_LEAVE_WITH_MEMBERS = 3
-# What a join may take beyond the rebalance timeout before the connection counts as dead.
+# Extra time for a join beyond the rebalance timeout before the connection counts as dead.
 JOIN_GRACE_MS = 5_000
 
 REBALANCE = ErrorCode.REBALANCE_IN_PROGRESS
-# The coordinator has dropped the member: it must join anew, its partitions are lost.
+# The coordinator dropped the member: it must rejoin and has lost its partitions.
 DROPPED_CODES = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
 
 
@@ -61,7 +61,7 @@ class Joined:
     """The outcome of a rebalance for this member."""
 
     assigned: frozenset[TopicPartition]
-    # What the leader based its assignment on: when these change it asks for another.
+    # The partition counts the leader used. When they change, it asks for a rebalance.
     partition_counts: Mapping[str, int] | None
     lost_ownership: bool
 
@@ -75,20 +75,20 @@ class Membership:
         self.assignors: list[Assignor] = [ASSIGNORS[name]() for name in settings.assignors]
         self._cluster = cluster
         self._settings = settings
-        # A request may wait in the coordinator until the whole group has joined: members that share
-        # a cluster must not wait for each other.
+        # A request may wait in the coordinator until the whole group has joined. Members that
+        # share a cluster must not wait for each other.
         self.purpose = f"-member-{id(self)}"
 
     @property
     def metadata(self) -> GroupMetadata:
-        """Under which name this member commits now."""
+        """The identity under which this member commits."""
         return GroupMetadata(
             self.group_id, self.generation_id, self.member_id, self._settings.group_instance_id
         )
 
     @property
     def is_cooperative(self) -> bool:
-        """Partitions are kept over a rebalance only if every assignor that may win can do so."""
+        """Partitions survive a rebalance only if every assignor that may win is cooperative."""
         return all(assignor.is_cooperative for assignor in self.assignors)
 
     @property
@@ -96,18 +96,18 @@ class Membership:
         return self.generation_id != NO_GENERATION
 
     def reset(self) -> None:
-        """Not a member any more, as far as anybody knows."""
+        """Forgets the membership."""
         self.member_id = ""
         self.generation_id = NO_GENERATION
 
     def drop(self, error: KafkaError) -> None:
-        """The group has moved on without this member; it may still know it by its id."""
+        """The group moved on without this member, though it may still know the member id."""
         self.generation_id = NO_GENERATION
         if error.code is not ErrorCode.ILLEGAL_GENERATION:
             self.member_id = ""
 
     async def join(self, topics: Iterable[str], owned: Iterable[TopicPartition]) -> Joined:
-        """Until the group has settled with this member in it; raises what no repeat can change."""
+        """Joins until the group has settled with this member. Raises permanent errors."""
         wanted, kept = sorted(topics), sorted(owned)
         lost = False
         failures = 0
@@ -126,7 +126,7 @@ class Membership:
                         raise
                     failures += 1
                     if failures == 1:
-                        logger.warning("group %s cannot be joined now: %s", self.group_id, error)
+                        logger.warning("cannot join group %s yet: %s", self.group_id, error)
                     await asyncio.sleep(self._cluster.delay_ms(error, failures) / 1000)
 
     async def heartbeat(self) -> None:
@@ -141,7 +141,7 @@ class Membership:
         raise_for_code(response.error_code)
 
     async def leave(self, reason: str) -> None:
-        """Give up the partitions at once; a static member keeps them until its session ends."""
+        """Gives up the partitions at once. A static member keeps them until its session ends."""
         if not self.member_id or self._settings.group_instance_id is not None:
             self.reset()
             return
@@ -163,8 +163,8 @@ class Membership:
         try:
             await self._ask_by(ask)
         except KafkaError as error:
-            # Its session ends by itself.
-            logger.info("group %s was left without a goodbye: %s", self.group_id, error)
+            # The coordinator will expire its session.
+            logger.info("could not tell group %s that we left: %s", self.group_id, error)
 
     # --- inside ---
 
@@ -199,7 +199,7 @@ class Membership:
     async def _assign_if_leader(
         self, response: JoinGroupResponse
     ) -> tuple[Mapping[str, int] | None, Assignment]:
-        """The assignment of everybody; a follower has none to give."""
+        """Everyone's assignment. Empty unless this member is the leader."""
         if response.leader != response.member_id:
             return None, {}
         members = [
@@ -211,7 +211,7 @@ class Membership:
         await self._cluster.refresh()
         counts = {topic: self._cluster.view.partition_count(topic) for topic in topics}
         if response.skip_assignment:
-            # A static leader that came back: the group goes on with what it has (KIP-814).
+            # A returning static leader: the group keeps its assignment (KIP-814).
             return counts, {}
         assignor = next(a for a in self.assignors if a.name == response.protocol_name)
         return counts, assignor.assign(members, counts)

@@ -1,6 +1,6 @@
-"""The partitions that a consumer reads: positions, what was fetched ahead, the fetches under way.
+"""A consumer's assigned partitions: positions, prefetched data, fetches in progress.
 
-Belongs to `consumer.py`. Each leader has at most one long-polling fetch under way, in the
+Belongs to `consumer.py`. Each leader has at most one long-polling fetch in progress, in the
 background.
 """
 
@@ -28,7 +28,7 @@ Committed = Callable[[Collection[TopicPartition]], Awaitable[Mapping[TopicPartit
 
 
 class AssignedPartition:
-    """What the consumer knows of one assigned partition."""
+    """The consumer's state for one assigned partition."""
 
     __slots__ = (
         "failures",
@@ -45,10 +45,9 @@ class AssignedPartition:
 
     def __init__(self) -> None:
         self.position: int | None = None
-        # Nobody has said yet where to begin: what the group committed counts, if there is any.
+        # No position was set yet: use the group's committed offset, if any.
         self.is_fresh = True
-        # Where to go while there is no position: a timestamp or an OffsetSpec, None for the reset
-        # policy.
+        # The target without a position: a timestamp, an OffsetSpec, or None for auto.offset.reset.
         self.target: int | None = None
         self.fetched: FetchedRecords | None = None
         self.fetching = False
@@ -69,9 +68,9 @@ class Fetcher:
     def __init__(
         self, cluster: Cluster, settings: ConsumerSettings, committed: Committed | None
     ) -> None:
-        """`committed` gives the offsets that the group, if there is one, has committed."""
+        """`committed` returns the group's committed offsets, if there is a group."""
         self.assigned: dict[TopicPartition, AssignedPartition] = {}
-        # Set whenever a poll has a reason to look again.
+        # Set whenever a poll should look again.
         self.arrived = asyncio.Event()
         self.stale = False
         self._cluster = cluster
@@ -80,29 +79,29 @@ class Fetcher:
         self._fetches: dict[int, asyncio.Task[None]] = {}
         self._preparing: asyncio.Task[None] | None = None
         self._refresh_failures = 0
-        # Brokers whose last fetch failed: said once, not with every attempt.
+        # Brokers whose last fetch failed, to log each failure only once.
         self._failing: set[int] = set()
         self._error: KafkaError | None = None
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these from now on; those that stay keep their position."""
+        """Reads these partitions from now on. Partitions that stay keep their position."""
         self.assigned = {p: self.assigned.get(p) or AssignedPartition() for p in partitions}
 
     def raise_error(self) -> None:
-        """What went wrong for good since the last poll."""
+        """Raises any permanent error since the last poll."""
         if self._error is not None:
             error, self._error = self._error, None
             raise error
 
     async def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The offset of a timestamp or an OffsetSpec in each partition."""
+        """The offset for a timestamp or an OffsetSpec, per partition."""
         listed = await offsets_or_raise(
             self._cluster, wanted, read_committed=self._settings.read_committed
         )
         return {partition: item.offset for partition, item in listed.items()}
 
     async def wait(self, until_ms: float) -> None:
-        """For a fetch that ends, at most until then."""
+        """Waits for a fetch to finish, at most until then."""
         left_ms = max(0.0, until_ms - self._cluster.clock.monotonic_ms())
         try:
             async with asyncio.timeout(left_ms / 1000):
@@ -123,7 +122,7 @@ class Fetcher:
             except KafkaError as error:
                 if not taken:
                     raise _unreadable(partition, fetched.position, error) from error
-                # Those before it go to the end of the line, so that it will be the first.
+                # The partitions before it move to the end, so this one is first next time.
                 break
             finally:
                 state.position = fetched.position
@@ -132,15 +131,16 @@ class Fetcher:
             if records:
                 taken[partition] = records
                 limit -= len(records)
-                # The next poll begins with the others, so that none starves.
+                # The next poll starts with the others, so no partition starves.
                 self.assigned[partition] = self.assigned.pop(partition)
         return taken
 
     # --- positions ---
 
     def prepare(self) -> None:
-        """Look for positions and fresh metadata where they are wanting, beside the poll: it has a
-        time limit, and partitions that need nothing must not wait for those that do.
+        """Looks up missing positions and stale metadata in the background.
+
+        A poll has a time limit, and partitions that are ready must not wait for the others.
         """
         if self._preparing is not None:
             if not self._preparing.done():
@@ -158,7 +158,7 @@ class Fetcher:
             await self._refresh()
 
     async def find_positions(self) -> None:
-        """Turn committed offsets, seeks to a time or an end, and the policy into positions."""
+        """Resolves committed offsets, seeks and auto.offset.reset into positions."""
         await self._start_at_committed()
         lost = {p: s for p, s in self.assigned.items() if s.position is None}
         if not lost:
@@ -169,7 +169,7 @@ class Fetcher:
         if behind_the_end:
             offsets |= await self.offsets(dict.fromkeys(behind_the_end, OffsetSpec.LATEST))
         for partition, state in lost.items():
-            # A seek in the meantime counts more than what was asked before it.
+            # A seek in the meantime overrides the earlier lookup.
             if state.position is None and self._target(partition, state) == wanted[partition]:
                 state.go_to(position=offsets[partition])
 
@@ -197,13 +197,11 @@ class Fetcher:
 
     @property
     def _is_stale(self) -> bool:
-        """A broker said that our metadata is, or it is time to ask again."""
+        """Whether a broker reported stale metadata, or it is time to refresh."""
         return self.stale or self._cluster.is_old(self._cluster.clock.monotonic_ms())
 
     def start_fetches(self) -> float:
-        """Ask every leader that is not being asked; gives the time at which to try again what
-        pauses after a failure.
-        """
+        """Starts a fetch to every idle leader. Returns when to retry those that back off."""
         now_ms = self._cluster.clock.monotonic_ms()
         look_again_ms = math.inf
         by_leader: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
@@ -232,7 +230,7 @@ class Fetcher:
         except KafkaError as error:
             if not error.retriable:
                 raise
-            # The next poll asks again, as often as it comes round, but not without a pause.
+            # The next poll refreshes again, after a pause.
             self._refresh_failures += 1
             await asyncio.sleep(self._cluster.backoff.delay_ms(self._refresh_failures) / 1000)
 
@@ -248,7 +246,7 @@ class Fetcher:
         except KafkaError as error:
             if leader not in self._failing:
                 self._failing.add(leader)
-                logger.warning("broker %d gives no records now: %s", leader, error)
+                logger.warning("fetching from broker %d failed: %s", leader, error)
             for state in asked.values():
                 self._failed(state, error)
         finally:
@@ -278,7 +276,7 @@ class Fetcher:
         self, partition: TopicPartition, state: AssignedPartition, error: KafkaError
     ) -> None:
         if error.code == ErrorCode.CORRUPT_MESSAGE:
-            # A producer may try again, but what is broken on the disk stays so.
+            # A producer may retry, but data corrupt on disk stays corrupt.
             self._error = _unreadable(partition, state.position, error)
             self._failed(state, error)
         elif error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -286,14 +284,14 @@ class Fetcher:
         elif self._settings.auto_offset_reset == "none":
             self._error = KafkaError(
                 error.code,
-                f"offset {state.position} of {partition} does not exist (any more) and "
-                "auto.offset.reset is none: seek to an offset that does",
+                f"offset {state.position} of {partition} is out of range and "
+                "auto.offset.reset is none: seek to a valid offset",
             )
         else:
             state.go_to()
 
     def _failed(self, state: AssignedPartition, error: KafkaError) -> None:
-        """Worth another try after a pause, or an error for the next poll."""
+        """Schedules a retry after a pause, or keeps the error for the next poll."""
         if not error.retriable:
             self._error = error
             return
@@ -313,5 +311,5 @@ def _unreadable(partition: TopicPartition, offset: int | None, error: KafkaError
     return KafkaError(
         error.code,
         f"{partition} cannot be read at offset {offset}: {error.text}; "
-        "seek to a later offset to go on without what is broken",
+        "seek to a later offset to skip the damage",
     )

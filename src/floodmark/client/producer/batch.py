@@ -1,7 +1,7 @@
-"""A batch that a producer fills, sends and waits for, and the promise made for each record in it.
+"""A producer's batch and the pending delivery of each record in it.
 
-`partition_queue.py` keeps batches in order, `sender.py` sends them. Nothing here does IO, but a
-delivery can be awaited.
+`partition_queue.py` keeps batches in order, `sender.py` sends them. No IO here, but deliveries can
+be awaited.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from floodmark.client.errors import KafkaError
 from floodmark.records.batch import HEADER_BYTES, add_sequence
 from floodmark.records.record import Header, Record
 
-# Length, attributes, time and offset deltas, lengths of key and value, number of headers: what a
-# record of usual size takes beside its bytes.
+# Typical per-record overhead: length, attributes, time and offset deltas, lengths of key and
+# value, and the number of headers.
 RECORD_OVERHEAD_BYTES = 16
 HEADER_OVERHEAD_BYTES = 10
 UNKNOWN_OFFSET = -1
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record went; the offset is -1 with acks=0, and for a repeat that is too old."""
+    """A record's position. The offset is -1 with acks=0, and for a duplicate that is too old."""
 
     topic: str
     partition: int
@@ -33,7 +33,7 @@ class RecordMetadata(NamedTuple):
 
 
 def record_size_bytes(key: bytes | None, value: bytes | None, headers: list[Header]) -> int:
-    """About what a record takes in a batch before compression, rather more than less."""
+    """The approximate uncompressed size of a record in a batch, rounded up."""
     size = RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
     for name, content in headers:
         size += HEADER_OVERHEAD_BYTES + len(name) + len(content or b"")
@@ -41,7 +41,7 @@ def record_size_bytes(key: bytes | None, value: bytes | None, headers: list[Head
 
 
 class ProducerBatch:
-    """Open while it is filled; it gets a sequence when it is sent, and keeps it over retries."""
+    """Open while it fills. Gets a sequence on the first send and keeps it across retries."""
 
     __slots__ = (
         "_callbacks",
@@ -72,7 +72,7 @@ class ProducerBatch:
         self.retry_at_ms = 0.0
         self.is_done = False
         self.error: KafkaError | None = None
-        # Why the last attempt failed, for those who are told that there was no time for more.
+        # The last failure, reported if the delivery times out.
         self.last_refusal: KafkaError | None = None
         self.base_offset = UNKNOWN_OFFSET
         self._log_append_time_ms = -1
@@ -114,9 +114,9 @@ class ProducerBatch:
         return RecordMetadata(*self.partition, offset, timestamp)
 
     def split(self) -> tuple[ProducerBatch, ProducerBatch]:
-        """Two halves that together take this batch's place and, if it had one, its sequences.
+        """Splits into two halves that replace this batch and inherit its sequences.
 
-        This batch is done when both are; each record ends as its half does.
+        This batch is done when both halves are. Each record gets the outcome of its half.
         """
         middle = len(self.records) // 2
         first = ProducerBatch(self.partition, self.created_ms)
@@ -146,7 +146,7 @@ class ProducerBatch:
 
 
 class Delivery:
-    """The promise for one record: await it, or give it a callback, or ignore it."""
+    """The pending delivery of one record: await it, add a callback, or ignore it."""
 
     __slots__ = ("_batch", "_index")
 
@@ -158,14 +158,14 @@ class Delivery:
         return self._batch.is_done
 
     def result(self) -> RecordMetadata:
-        """Where the record went, or the KafkaError why it did not; only when `done`."""
+        """The record's position, or raises the KafkaError of a failure. Only valid once `done`."""
         if not self._batch.is_done:
-            raise asyncio.InvalidStateError("the record is still on its way")
+            raise asyncio.InvalidStateError("the delivery is not done yet")
         return self._batch.metadata(self._index)
 
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
-        """Called by the event loop when the outcome is known, soon if it already is."""
-        # By way of the loop, so that a callback that raises does not stop the sender.
+        """Calls back from the event loop once the outcome is known."""
+        # Through the loop, because a callback that raises must not stop the sender.
         loop = asyncio.get_running_loop()
         self._batch.on_done(lambda: loop.call_soon(callback, self))
 

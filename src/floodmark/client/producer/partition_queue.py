@@ -1,8 +1,8 @@
-"""The batches of one partition on their way: filled, waiting, in flight, tried again. PURE.
+"""The pending batches of one partition: filling, waiting, in flight, retrying. PURE.
 
-The producer has a queue per partition and asks each what may be sent now. Order is kept over
-retries: a batch that is tried again goes alone, before all that follow it. With idempotence several
-batches may be in flight, because the broker refuses one whose predecessor it lacks; without, one.
+The producer has one queue per partition and asks each what to send next. Retries keep the order: a
+retried batch goes alone, before all later ones. With idempotence several batches may be in flight,
+because the broker refuses a batch whose predecessor is missing. Without it, only one may.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from floodmark.records.batch import add_sequence
 from floodmark.records.record import Record
 from floodmark.vocabulary import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
-# The broker remembers the last five batches of a producer per partition; more could be repeated
-# without being recognised.
+# The broker remembers a producer's last five batches per partition. With more in flight, it could
+# miss a duplicate.
 MAX_IN_FLIGHT_IDEMPOTENT = 5
 LAST_EPOCH = 32767
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdentity:
-    """Producer id and epoch under which sequences count; the default stands for no idempotence."""
+    """The producer id and epoch for sequences. The default means no idempotence."""
 
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
@@ -34,7 +34,7 @@ class ProducerIdentity:
         return self.producer_id != NO_PRODUCER_ID
 
     def bumped(self) -> ProducerIdentity:
-        """The next epoch; after the last one a new id has to be asked for."""
+        """The next epoch. After the last one, a new producer id is needed."""
         if self.producer_epoch == LAST_EPOCH:
             return ProducerIdentity()
         return ProducerIdentity(self.producer_id, self.producer_epoch + 1)
@@ -58,12 +58,12 @@ class PartitionQueue:
 
     @property
     def batches(self) -> list[ProducerBatch]:
-        """Everything that is not done yet, oldest first."""
+        """All unfinished batches, oldest first."""
         return [*self._in_flight, *self._waiting]
 
     @property
     def head_size_bytes(self) -> int:
-        """The size of the batch that would go next."""
+        """The size of the next batch to send."""
         return self._waiting[0].size_bytes if self._waiting else 0
 
     @property
@@ -73,19 +73,19 @@ class PartitionQueue:
     # --- filling ---
 
     def has_room(self, size_bytes: int) -> bool:
-        """Whether a record of this size joins the open batch instead of opening a new one."""
+        """Whether a record of this size fits into the open batch."""
         last = self._open_batch()
         return last is not None and last.size_bytes + size_bytes <= self._batch_size
 
     def append(self, record: Record, size_bytes: int, now_ms: float) -> tuple[Delivery, bool]:
-        """Add a record; also tells whether it opened a new batch."""
+        """Adds a record. Also returns whether it opened a new batch."""
         opened = not self.has_room(size_bytes)
         if opened:
             self._waiting.append(ProducerBatch(self.partition, now_ms))
         return self._waiting[-1].add(record, size_bytes), opened
 
     def _open_batch(self) -> ProducerBatch | None:
-        """The last batch, while nobody has sent it."""
+        """The last batch, unless it has been sent."""
         if not self._waiting:
             return None
         last = self._waiting[-1]
@@ -94,9 +94,7 @@ class PartitionQueue:
     # --- sending ---
 
     def ready_at_ms(self, linger_ms: float, *, hurry: bool) -> float | None:
-        """When the head may go: a time in the past means now, None that something else must happen
-        first.
-        """
+        """When the head may be sent: a past time means now, None means it is blocked."""
         if not self._waiting or not self._may_send(self._waiting[0]):
             return None
         head = self._waiting[0]
@@ -113,22 +111,22 @@ class PartitionQueue:
             return False
         if head.attempts == 0:
             return True
-        # Tried again: nothing older may be under way.
+        # A retry: no older batch may be in flight.
         return not any(_is_before(batch, head) for batch in self._in_flight)
 
     def needs_identity(self, current: ProducerIdentity) -> bool:
-        """Whether the queue numbers its batches under an older identity and can change now."""
+        """Whether the queue uses an older identity and can switch now."""
         return self.identity != current and self._nothing_numbered()
 
     def _nothing_numbered(self) -> bool:
         return not self._in_flight and all(b.base_sequence is None for b in self._waiting)
 
     def can_number_anew(self) -> bool:
-        """A new epoch begins when the fate of all that was sent under the old one is known."""
+        """A new epoch can begin once the outcome of every batch of the old one is known."""
         return self.needs_new_epoch and not self._in_flight
 
     def begin_epoch(self, identity: ProducerIdentity) -> None:
-        """Number from 0 under a new identity, including what waits to be tried again."""
+        """Renumbers all waiting batches from 0 under a new identity."""
         self.identity = identity
         self.needs_new_epoch = False
         self._next_sequence = 0
@@ -137,7 +135,7 @@ class PartitionQueue:
             batch.encoded = None
 
     def take(self) -> ProducerBatch:
-        """The head goes out now."""
+        """Takes the head for sending."""
         batch = self._waiting.popleft()
         if self._idempotent and batch.base_sequence is None:
             batch.base_sequence = self._next_sequence
@@ -149,24 +147,22 @@ class PartitionQueue:
     # --- outcomes ---
 
     def finished(self, batch: ProducerBatch) -> None:
-        """Acknowledged or given up: it leaves the queue."""
+        """Removes a batch that was acknowledged or given up."""
         self._in_flight.remove(batch)
 
     def is_oldest(self, batch: ProducerBatch) -> bool:
-        """Whether no older batch is undecided: then a gap in the sequence is real, not a matter of
-        order.
-        """
+        """Whether no older batch is undecided. Only then is a sequence gap real."""
         others = [b for b in self.batches if b is not batch and b.base_sequence is not None]
         return not any(_is_before(other, batch) for other in others)
 
     def put_back(self, batch: ProducerBatch, retry_at_ms: float) -> None:
-        """To be tried again, in its place before all younger batches."""
+        """Schedules a retry, in order before all newer batches."""
         self._in_flight.remove(batch)
         batch.retry_at_ms = retry_at_ms
         self._insert(batch)
 
     def replace_by_halves(self, batch: ProducerBatch) -> None:
-        """The broker takes only smaller batches than this one."""
+        """Splits a batch that is too large for the broker."""
         self._in_flight.remove(batch)
         first, second = batch.split()
         for half in (second, first):
@@ -174,7 +170,7 @@ class PartitionQueue:
             self._insert(half)
 
     def _insert(self, batch: ProducerBatch) -> None:
-        """Behind the older numbered batches; without numbers only one is under way, the oldest."""
+        """Inserts by sequence. Without sequences only the oldest batch is in flight."""
         position = 0
         if batch.base_sequence is not None:
             for waiting in self._waiting:
@@ -184,7 +180,7 @@ class PartitionQueue:
         self._waiting.insert(position, batch)
 
     def expire(self, created_before_ms: float) -> list[ProducerBatch]:
-        """Take out what waits longer than the delivery timeout."""
+        """Removes batches that have exceeded the delivery timeout."""
         expired: list[ProducerBatch] = []
         while self._waiting and self._waiting[0].created_ms < created_before_ms:
             expired.append(self._waiting.popleft())
@@ -192,7 +188,7 @@ class PartitionQueue:
 
 
 def _is_before(one: ProducerBatch, other: ProducerBatch) -> bool:
-    """By sequence, which wraps: the shorter way around decides. Without numbers: assume so."""
+    """Compares sequences, which wrap around, by the shorter distance. Without sequences: True."""
     if one.base_sequence is None or other.base_sequence is None:
         return True
     distance = (other.base_sequence - one.base_sequence) & 0x7FFFFFFF

@@ -1,6 +1,6 @@
-"""Which partition a record goes to: by its key as Java's producer decides, else one after another.
+"""Picks a record's partition: by key as Java's producer does, otherwise sticky.
 
-Called by the producer for every record without a given partition.
+The producer calls it for every record without an explicit partition.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _MASK = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """Java's 32-bit murmur2, as an unsigned number; every client that hashes keys must agree."""
+    """Java's 32-bit murmur2 as an unsigned number. All clients that hash keys must agree."""
     length = len(data)
     h = _SEED ^ length
     end = length & ~3
@@ -22,21 +22,21 @@ def murmur2(data: bytes) -> int:
         k = (k ^ k >> 24) * _M & _MASK
         h = (h * _M & _MASK) ^ k
     if length > end:
-        # The last one to three bytes, lowest first.
+        # The last one to three bytes, least significant first.
         h = (h ^ int.from_bytes(data[end:], "little")) * _M & _MASK
     h = (h ^ h >> 13) * _M & _MASK
     return h ^ h >> 15
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
-    """Java masks the sign away instead of taking the absolute value."""
+    """Java masks the sign bit instead of taking the absolute value."""
     return (murmur2(key) & 0x7FFFFFFF) % partition_count
 
 
 class StickyPartitioner:
-    """Records without a key stay on one partition until its batch is closed, then move to the next.
+    """Keeps records without a key on one partition until its batch closes, then moves on.
 
-    Batches get full that way, and over time every partition gets its share (KIP-480).
+    This fills batches and, over time, spreads records evenly (KIP-480).
     """
 
     def __init__(self, generator: random.Random | None = None) -> None:
@@ -46,10 +46,10 @@ class StickyPartitioner:
     def current(self, topic: str, available: list[int]) -> int:
         counter = self._counters.get(topic)
         if counter is None:
-            # Many short-lived producers must not all begin with partition 0.
+            # Short-lived producers must not all start with partition 0.
             counter = self._counters[topic] = self._random.randrange(1 << 16)
         return available[counter % len(available)]
 
     def advance(self, topic: str) -> None:
-        """The batch that `current` led to is closed."""
+        """Moves on, because the batch of `current` is closed."""
         self._counters[topic] = self._counters.get(topic, 0) + 1

@@ -1,7 +1,7 @@
-"""What may stand in a record, checked when it is sent. PURE; called by `producer.py`.
+"""Validates record contents when they are sent. PURE; called by `producer.py`.
 
-A record of the wrong type would be found when its batch is encoded, and would take all records of
-that batch with it.
+A record of the wrong type would otherwise fail when its batch is encoded, and fail all other
+records in that batch.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _LOWEST_TIMESTAMP_MS, _HIGHEST_TIMESTAMP_MS = -(2**63), 2**63 - 1
 
 
 def payload(what: str, data: bytes | None) -> bytes | None:
-    """Bytes that nobody changes any more, or None; TypeError for anything else."""
+    """Returns immutable bytes or None. Raises TypeError for anything else."""
     if data is None or type(data) is bytes:
         return data
     if isinstance(data, bytes | bytearray | memoryview):
-        # A copy: the caller may use its buffer again before the batch is sent.
+        # Copy: the caller may reuse its buffer before the batch is sent.
         return bytes(data)
     raise TypeError(
         f"{what} must be bytes or None, not {type(data).__name__}: encode it first, "
@@ -34,7 +34,7 @@ def payload(what: str, data: bytes | None) -> bytes | None:
 
 
 def checked_headers(headers: Iterable[Header]) -> list[Header]:
-    """Pairs of a name and bytes or None; TypeError for anything else."""
+    """Pairs of a name and bytes or None. Raises TypeError for anything else."""
     if isinstance(headers, Mapping):
         raise TypeError("headers must be (name, value) pairs, not a dict: use headers.items()")
     if isinstance(headers, str | bytes):
@@ -58,7 +58,7 @@ def _checked_header(header: Header) -> Header:
 def check_timestamp(timestamp_ms: int) -> None:
     if not isinstance(timestamp_ms, int):
         raise TypeError(
-            "timestamp_ms must be a whole number of milliseconds since 1970, not "
+            "timestamp_ms must be an integer, milliseconds since 1970, not "
             f"{type(timestamp_ms).__name__}: for example int(time.time() * 1000)"
         )
     if not _LOWEST_TIMESTAMP_MS <= timestamp_ms <= _HIGHEST_TIMESTAMP_MS:
@@ -72,4 +72,4 @@ def check_topic(topic: str) -> None:
 
 def check_partition(partition: int) -> None:
     if not isinstance(partition, int):
-        raise TypeError(f"the partition must be a number, not {type(partition).__name__}")
+        raise TypeError(f"the partition must be an integer, not {type(partition).__name__}")

@@ -1,4 +1,4 @@
-"""Produce requests from batches, and the outcome of each batch from the response.
+"""Builds produce requests and reads the outcome of each batch from the response.
 
 Called by `sender.py`.
 """
@@ -26,13 +26,13 @@ from floodmark.wire.messages.produce import (
 )
 from floodmark.wire.schema import ZERO_UUID
 
-# From here on topics go by id.
+# The first version that identifies topics by id.
 FIRST_VERSION_WITH_TOPIC_IDS = 13
-# From here on a produce adds its partitions to the transaction by itself (KIP-890).
+# The first version that adds partitions to the transaction implicitly (KIP-890).
 FIRST_VERSION_OF_SECOND_PROTOCOL = 12
 
 Appended = tuple[int, int]
-"""Base offset, and the log-append time or -1."""
+"""The base offset, and the log-append time or -1."""
 
 
 def encode_batch_of(
@@ -56,8 +56,10 @@ def produce_request(
     *,
     second_protocol: bool = True,
 ) -> tuple[ProduceRequest, int | None]:
-    """The request, and the version it must not exceed: without topic ids names have to do, and
-    transactions of the first protocol must not fall into the second.
+    """The request and its maximum version.
+
+    Unknown topic ids require a version with names. Transactions of the first protocol must not use
+    a version that implies the second.
     """
     by_topic: dict[str, list[PartitionProduceData]] = {}
     for batch in batches:
@@ -90,7 +92,7 @@ def produce_request(
 def read_answers(
     cluster: Cluster, response: ProduceResponse
 ) -> dict[TopicPartition, Appended | KafkaError]:
-    """What became of each partition's batch; new leaders that the broker names are learnt."""
+    """The outcome of each partition's batch. Also learns new leaders from the response."""
     answers: dict[TopicPartition, Appended | KafkaError] = {}
     for topic in response.responses:
         name = topic.name or cluster.view.topic_name(topic.topic_id) or ""
@@ -106,6 +108,6 @@ def _outcome(answer: PartitionProduceResponse) -> Appended | KafkaError:
     if answer.error_code == 0:
         return answer.base_offset, answer.log_append_time_ms
     reasons = [item.batch_index_error_message for item in answer.record_errors]
-    # The message of the batch says how many were refused, that of a record why.
+    # The batch message gives the number of refused records; a record message gives the reason.
     texts = (answer.error_message, next((reason for reason in reasons if reason), None))
     return KafkaError(answer.error_code, ": ".join(text for text in texts if text))

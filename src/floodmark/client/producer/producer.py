@@ -1,8 +1,7 @@
-"""The producer: records in, batches out to the leaders, a promise back for each record.
+"""The producer: collects records into batches, sends them to leaders, reports each delivery.
 
-For users, the CLI and pipelines. `send` puts a record into the open batch of its partition's queue;
-`sender.py` runs in the background and takes batches from the queues when they are full or have
-lingered.
+For users, the CLI and pipelines. `send` adds a record to the open batch of its partition's queue.
+`sender.py` runs in the background and takes batches that are full or have lingered long enough.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from floodmark.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 
-# How long a producer that was cancelled tries to abort its transaction before it leaves.
+# How long a cancelled producer tries to abort its transaction.
 HURRIED_ABORT_MS = 1_000
 
 
@@ -66,7 +65,7 @@ class Producer:
         return self
 
     async def __aexit__(self, exc_type: type[BaseException] | None, *exc_info: object) -> None:
-        # Whoever is cancelled wants to leave, not to wait for a broker that may be gone.
+        # A cancelled caller wants to leave, not wait for a broker that may be gone.
         cancelled = exc_type is not None and issubclass(exc_type, asyncio.CancelledError)
         await self.close(flush=not cancelled)
 
@@ -80,14 +79,14 @@ class Producer:
         headers: Iterable[Header] = (),
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Put a record on its way; waits only for metadata and for room in `buffer.memory`.
+        """Queues a record. Waits only for metadata and for space in `buffer.memory`.
 
             delivery = await producer.send("orders", b"two apples", key=b"ann")
             ...
             metadata = await delivery  # partition, offset and timestamp, or a KafkaError
 
-        Keys, values and values of headers are bytes or None: anything else is a TypeError here.
-        With a transactional id the record becomes part of the open transaction.
+        Keys, values and header values are bytes or None; anything else raises a TypeError. With a
+        transactional id, the record joins the open transaction.
         """
         if self._closed:
             raise ClientClosed("the producer is closed")
@@ -121,12 +120,12 @@ class Producer:
         headers: Iterable[Header] = (),
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
-        """Send one record and wait until it is acknowledged.
+        """Sends one record and waits for its acknowledgement.
 
             metadata = await producer.send_and_wait("orders", b"two apples", key=b"ann")
             print(metadata.partition, metadata.offset)
 
-        Waiting for each record is slow: to send many, use `send` and await the deliveries later.
+        Waiting for each record is slow. To send many, use `send` and await the deliveries later.
         """
         return await (
             await self.send(
@@ -140,40 +139,41 @@ class Producer:
         )
 
     async def flush(self) -> None:
-        """Send everything at once and wait until the outcome of all of it is known.
+        """Sends all queued records now and waits until every outcome is known.
 
-        Failures are not raised here: they belong to the deliveries.
+        Does not raise delivery failures; they belong to the deliveries.
         """
         await self._sender.flush()
 
     # --- transactions ---
 
     async def init_transactions(self) -> None:
-        """Once, before the first transaction: fences every older producer of this transactional id
-        and ends what it left open.
+        """Call once before the first transaction.
+
+        Fences older producers of this transactional id and ends their open transaction.
         """
         await self._transactions.initialize()
 
     def begin_transaction(self) -> None:
-        """What is sent from now on is seen by read_committed readers together, or never."""
+        """Starts a transaction. read_committed consumers see all of its records or none."""
         self._transactions.begin()
 
     async def send_offsets_to_transaction(
         self, offsets: Offsets, group: GroupMetadata | str
     ) -> None:
-        """The group's committed offsets become part of the transaction.
+        """Adds the group's committed offsets to the transaction.
 
-        With the group metadata of a consumer a member that lost its partitions is refused; a bare
-        group id commits for a group without members.
+        With a consumer's group metadata, the broker refuses a member that lost its partitions. A
+        plain group id commits for a group without members.
         """
         metadata = GroupMetadata(group) if isinstance(group, str) else group
         await self._transactions.add_offsets(metadata, offsets)
 
     async def commit_transaction(self) -> None:
-        """Send what is left, then make all of it visible.
+        """Sends remaining records, then makes the transaction visible.
 
-        A KafkaError that is retriable leaves the outcome open: call it again. After any other the
-        transaction has to be aborted.
+        After a retriable KafkaError the outcome is unknown: call it again. After any other error,
+        abort the transaction.
         """
         self._transactions.require_committable()
         await self._sender.flush()
@@ -181,7 +181,7 @@ class Producer:
         await self._transactions.end()
 
     async def abort_transaction(self, *, timeout_ms: float | None = None) -> None:
-        """Nothing of the transaction is ever seen by read_committed readers."""
+        """Aborts the transaction. read_committed consumers never see its records."""
         self._transactions.begin_abort()
         self._sender.abandon(
             KafkaError(ErrorCode.TRANSACTION_ABORTABLE, "the transaction was aborted")
@@ -191,7 +191,7 @@ class Producer:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        """A transaction around a block: committed at its end, aborted when it raises."""
+        """Runs a block in a transaction: commits at the end, aborts on an exception."""
         self.begin_transaction()
         try:
             yield
@@ -208,9 +208,9 @@ class Producer:
         return self._sender.transactions
 
     async def close(self, *, flush: bool = True) -> None:
-        """Send what is left, then stop; without flush what is left fails.
+        """Sends remaining records, then stops. Without flush, remaining records fail.
 
-        An open transaction is aborted.
+        Aborts an open transaction.
         """
         if self._closed:
             return
@@ -230,13 +230,13 @@ class Producer:
         return sorted(view.topics[topic].partitions)
 
     async def _abort_open(self, transactions: Transactions, *, patient: bool) -> None:
-        """Readers wait for an open transaction until it times out, so do not leave one behind."""
+        """Do not leave a transaction open: readers would wait for it until it times out."""
         if not transactions.may_abort:
             return
         try:
             await self.abort_transaction(timeout_ms=None if patient else HURRIED_ABORT_MS)
         except KafkaError as error:
-            logger.warning("the open transaction is left to time out: %s", error)
+            logger.warning("could not abort the open transaction, it will time out: %s", error)
 
     async def _append(self, target: TopicPartition, record: Record, size_bytes: int) -> Delivery:
         queue = self._queues.get(target)
@@ -250,7 +250,7 @@ class Producer:
             batch = queue.batches[-1]
             batch.on_done(lambda: self._release(batch.size_bytes - HEADER_BYTES))
             self._sender.wake()
-            # A caller that sends in a tight loop would otherwise keep the sender from running.
+            # Yield: a caller that sends in a tight loop would starve the sender.
             await asyncio.sleep(0)
         return delivery
 
@@ -269,7 +269,9 @@ class Producer:
         view = self.cluster.view.topics.get(topic)
         if view is None:
             self._topics.discard(topic)
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} is gone")
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} no longer exists"
+            )
         if partition is not None:
             if partition not in view.partitions:
                 check_partition(partition)
@@ -294,7 +296,7 @@ class Producer:
         return target
 
     async def _wait_for_space(self, size_bytes: int) -> None:
-        """Back-pressure: the caller waits while `buffer.memory` is full of what is not yet sent."""
+        """Back-pressure: waits while unsent records fill `buffer.memory`."""
         try:
             async with asyncio.timeout(self.settings.max_block_ms / 1000):
                 while self._used_bytes + size_bytes > self.settings.buffer_memory:
@@ -304,7 +306,7 @@ class Producer:
         except TimeoutError:
             raise RequestTimedOut(
                 f"buffer.memory ({self.settings.buffer_memory} bytes) stayed full for "
-                f"{self.settings.max_block_ms} ms: the brokers take records slower than they come"
+                f"{self.settings.max_block_ms} ms: the brokers cannot keep up"
             ) from None
 
     def _release(self, size_bytes: int) -> None:

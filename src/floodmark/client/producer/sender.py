@@ -1,11 +1,10 @@
-"""The producer's background: takes ready batches from the queues, sends them to their leaders, and
-deals with what comes back.
+"""The producer's background sender: sends ready batches to their leaders and handles responses.
 
-Belongs to `producer.py`. One task looks for work; each request to a broker is a task of its own.
+Belongs to `producer.py`. One task looks for work; each request to a broker runs as its own task.
 
-Requests to a broker leave in the order in which their batches were taken from the queues: batches
-are taken only when the connection is open, and the task of a request writes it before it awaits
-anything. A broker that is not connected gets a task that connects; batches wait in their queues.
+Requests to a broker go out in the order their batches were taken from the queues. Batches are taken
+only while the connection is open, and a request's task writes it before it awaits anything. If a
+broker is not connected, a task connects while the batches wait in their queues.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from floodmark.wire.messages.init_producer_id import (
 
 logger = logging.getLogger(__name__)
 
-# The broker has not appended the batch, and it can be numbered anew (KIP-360).
+# The broker has not appended the batch, so it can be renumbered (KIP-360).
 _NUMBERING_CODES = frozenset(
     {
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -72,28 +71,28 @@ class Sender:
         self._stale = False
         self._loop_task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        # Brokers whose last request failed: said once, not with every attempt.
+        # Brokers whose last request failed, to log each failure only once.
         self._failing: set[int] = set()
         self._requests_to: dict[int, int] = defaultdict(int)
         self._connecting: set[int] = set()
-        # Brokers that cannot be reached now: how often in a row that was tried, and the last error.
+        # Unreachable brokers: the number of consecutive attempts and the last error.
         self._unreachable: dict[int, tuple[int, KafkaError]] = {}
         self._background: asyncio.Task[None] | None = None
         self._background_failures = 0
 
     def wake(self) -> None:
-        """There is something new to look at."""
+        """Wakes the sender to look for work."""
         if self._stopped:
             return
         if self._loop_task is None:
             self._loop_task = asyncio.create_task(self._run(), name="floodmark-sender")
         elif self._loop_task.done():
-            # It never ends by itself: show whoever sends next why it did.
+            # It never finishes normally: raise its error to the next caller.
             self._loop_task.result()
         self._wakeup.set()
 
     def hurry(self) -> None:
-        """Do not linger for what is there now: somebody waits for room."""
+        """Stops lingering for queued batches, because a caller waits for space."""
         self._hurry = True
         self.wake()
 
@@ -120,7 +119,7 @@ class Sender:
             self._flushes -= 1
 
     def abandon(self, error: KafkaError) -> None:
-        """Nothing that waits is sent any more; what is under way ends as it ends."""
+        """Fails all waiting batches. Requests in flight run to completion."""
         for queue in self._queues.values():
             for batch in queue.expire(float("inf")):
                 self._fail(batch, error)
@@ -161,7 +160,7 @@ class Sender:
             return
 
     def _dispatch(self) -> float | None:
-        """Send all that may go now; gives the time at which to look again."""
+        """Sends everything that is ready. Returns when to look again."""
         now_ms = self._cluster.clock.monotonic_ms()
         hurry = self._hurry or self._flushes > 0
         self._hurry = False
@@ -184,7 +183,7 @@ class Sender:
                 self._add_to_leader(queue, ready)
         sent = [self._send_to(leader, queues) for leader, queues in ready.items()]
         self._start_background(now_ms)
-        # A queue gives one batch per look, and may have more.
+        # Each pass takes one batch per queue, and there may be more.
         return now_ms if any(sent) else self._next_look_ms(next_ms, now_ms)
 
     def _ready_at_ms(self, queue: PartitionQueue, *, hurry: bool) -> float | None:
@@ -216,7 +215,7 @@ class Sender:
             self._stale = True
 
     def _next_look_ms(self, next_ms: float | None, now_ms: float) -> float | None:
-        """Besides linger and retry times, wake up to expire what can never be sent."""
+        """The next linger, retry or expiry time."""
         oldest = min(
             (b.created_ms for queue in self._queues.values() for b in queue.batches[:1]),
             default=None,
@@ -227,8 +226,9 @@ class Sender:
         return expiry_ms if next_ms is None else min(next_ms, expiry_ms)
 
     def _send_to(self, leader: int, queues: list[PartitionQueue]) -> bool:
-        """Send a batch of each queue, as far as size and requests in flight allow; tells whether
-        any went.
+        """Sends a batch of each queue, within the limits on size and requests in flight.
+
+        Returns whether it sent any.
         """
         connection = self._cluster.open_connection_to(leader, PURPOSE)
         if connection is None:
@@ -257,8 +257,9 @@ class Sender:
             task.add_done_callback(partial(self._connected, leader))
 
     async def _connect(self, leader: int) -> None:
-        """Open the connection, or pause after a failure: batches stay in their queues meanwhile,
-        until `delivery.timeout.ms` is over or they have another leader.
+        """Opens the connection, or pauses after a failure.
+
+        Meanwhile batches stay queued until `delivery.timeout.ms` expires or their leader changes.
         """
         try:
             await self._cluster.connection_to(leader, PURPOSE)
@@ -284,7 +285,7 @@ class Sender:
         self.wake()
 
     def _refuse_all(self, leader: int, error: KafkaError) -> None:
-        """This broker can never be used: what waits for it has no hope."""
+        """This broker can never be used: fails everything that waits for it."""
         for queue in self._queues.values():
             if self._leader_of(queue) == leader:
                 for batch in queue.expire(float("inf")):
@@ -293,12 +294,12 @@ class Sender:
     def _tell_of(self, leader: int, error: KafkaError) -> None:
         if leader not in self._failing:
             self._failing.add(leader)
-            logger.warning("broker %d takes no records now: %s", leader, error)
+            logger.warning("producing to broker %d failed: %s", leader, error)
 
     def _exchanged(
         self, leader: int, batches: list[ProducerBatch], task: asyncio.Task[None]
     ) -> None:
-        """The end of a request, foreseen or not: whoever waits for a record must be told."""
+        """Settles the records of a finished request, even after an unexpected error."""
         self._tasks.discard(task)
         self._requests_to[leader] -= 1
         if task.cancelled():
@@ -322,7 +323,7 @@ class Sender:
                 self._settle(batch, error)
 
     async def _produce(self, connection: Connection, batches: list[ProducerBatch]) -> None:
-        # No await before the request is written: the order of the requests hangs on it.
+        # Do not await before the request is written: the order of requests depends on it.
         for batch in batches:
             if batch.encoded is None:
                 identity = self._queues[batch.partition].identity
@@ -344,7 +345,7 @@ class Sender:
         for batch in batches:
             answer = answers.get(batch.partition)
             if answer is None:
-                self._settle(batch, ConnectionFailed(f"no answer for {batch.partition}"))
+                self._settle(batch, ConnectionFailed(f"no response for {batch.partition}"))
             elif isinstance(answer, KafkaError):
                 self._settle(batch, answer)
             else:
@@ -357,12 +358,12 @@ class Sender:
         batch.succeed(base_offset, append_time_ms)
 
     def _settle(self, batch: ProducerBatch, error: KafkaError) -> None:
-        """Try again, number anew, split, or give up."""
+        """Retries, renumbers, splits or fails the batch."""
         queue = self._queues[batch.partition]
         now_ms = self._cluster.clock.monotonic_ms()
         self._stale = self._stale or error.stale_metadata
         if error.code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-            # It was appended by an earlier attempt, too long ago for the broker to say where.
+            # An earlier attempt appended it, too long ago for the broker to know the offset.
             self._succeed(batch, UNKNOWN_OFFSET)
         elif error.code == ErrorCode.MESSAGE_TOO_LARGE and len(batch.records) > 1:
             queue.replace_by_halves(batch)
@@ -391,8 +392,8 @@ class Sender:
             return False
         numbering = self._settings.idempotent and error.code in _NUMBERING_CODES
         if self.transactions is not None:
-            # A gap behind a batch that is tried again closes by itself; a real one can only be
-            # closed by a new epoch, which a transaction gets when it ends.
+            # A gap after a batch being retried closes by itself. A real gap needs a new epoch,
+            # which a transaction gets when it ends.
             numbering = numbering and not self._queues[batch.partition].is_oldest(batch)
             return self.transactions.may_retry and (error.retriable or numbering)
         return error.retriable or numbering
@@ -402,7 +403,7 @@ class Sender:
             self._fail(batch, self._expired(batch, queue))
 
     def _expired(self, batch: ProducerBatch, queue: PartitionQueue) -> KafkaError:
-        """With the reason of the last failure, which says more than that time is over."""
+        """Includes the last failure, which says more than the timeout alone."""
         _, reason = self._unreachable.get(self._leader_of(queue), (0, batch.last_refusal))
         told = f", last error: {reason}" if reason is not None else ""
         error = RequestTimedOut(
@@ -416,7 +417,7 @@ class Sender:
         found = self._cluster.view.partition(queue.partition)
         return NO_LEADER if found is None else found.leader
 
-    # --- metadata and producer id, asked for beside the loop ---
+    # --- metadata and producer id, requested in the background ---
 
     def _start_background(self, now_ms: float) -> None:
         needs_id = (
@@ -438,11 +439,11 @@ class Sender:
             self._background_failures = 0
         except KafkaError as error:
             if not error.retriable:
-                # No producer id or metadata for good: nothing that waits can ever be sent.
+                # A permanent failure to get a producer id or metadata: nothing can be sent.
                 self.abandon(error)
             self._stale = True
             self._background_failures += 1
-        # Even a success may show the same old leader, so never ask without a pause.
+        # Even a successful refresh may show the old leader, so always pause.
         delay_ms = self._cluster.backoff.delay_ms(max(1, self._background_failures))
         if self._background_failures or not needs_id:
             self.wake()
@@ -456,5 +457,5 @@ class Sender:
         )
         response: InitProducerIdResponse = await self._cluster.request(message)
         if response.error_code:
-            raise KafkaError(response.error_code, "the broker gave no producer id")
+            raise KafkaError(response.error_code, "the broker refused a producer id")
         return ProducerIdentity(response.producer_id, response.producer_epoch)

@@ -1,6 +1,6 @@
-"""What a transactional producer asks of its coordinator and of a group's, in both protocols.
+"""Requests of a transactional producer to its coordinators, in both transaction protocols.
 
-Called by `transactions.py`. Each call repeats itself while that may help, at most `max.block.ms`.
+Called by `transactions.py`. Each call retries for up to `max.block.ms`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from floodmark.client.cluster.connection import Connection
 from floodmark.client.cluster.coordinator_requests import ask_coordinator
 from floodmark.client.cluster.fan_out import group_by_topic
 from floodmark.client.cluster.view import TopicPartition
-from floodmark.client.consumer.group_offsets import GroupMetadata, Offsets, with_metadata
+from floodmark.client.consumer.group_offsets import GroupMetadata, Offsets, commit_entries
 from floodmark.client.errors import KafkaError, raise_for_code
 from floodmark.client.producer.partition_queue import ProducerIdentity
 from floodmark.client.settings import ProducerSettings
@@ -42,8 +42,7 @@ from floodmark.wire.messages.txn_offset_commit import (
 
 TRANSACTION_FEATURE = "transaction.version"
 SECOND_PROTOCOL_LEVEL = 2
-# The versions that a producer of the first protocol must not exceed, because the next one means the
-# second protocol.
+# The highest versions for a producer of the first protocol. Later versions imply the second.
 FIRST_PROTOCOL_END_TXN = 4
 FIRST_PROTOCOL_OFFSET_COMMIT = 4
 LAST_ADD_PARTITIONS_FOR_CLIENTS = 3
@@ -59,7 +58,7 @@ async def init(
     *,
     timeout_ms: float | None = None,
 ) -> tuple[ProducerIdentity, bool]:
-    """Id and epoch for the next transactions, and whether they follow the second protocol."""
+    """The producer id and epoch, and whether the second protocol applies."""
 
     async def ask(connection: Connection) -> tuple[ProducerIdentity, bool]:
         response: InitProducerIdResponse = await connection.request(
@@ -90,7 +89,7 @@ async def add_partitions(
     identity: ProducerIdentity,
     partitions: Collection[TopicPartition],
 ) -> None:
-    """The first protocol's way to make partitions part of the transaction."""
+    """Adds partitions to the transaction, in the first protocol."""
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=settings.transactional_id or "",
         v3_and_below_producer_id=identity.producer_id,
@@ -110,7 +109,7 @@ async def add_partitions(
             for topic in response.results_by_topic_v3_and_below
             for result in topic.results_by_partition
         ]
-        # One bad partition spoils all; what was not tried says nothing of its own.
+        # One bad partition fails all. Report its error, not that of those not attempted.
         for code in sorted(codes, key=lambda code: code == ErrorCode.OPERATION_NOT_ATTEMPTED):
             _raise_for_producer(code)
 
@@ -120,7 +119,7 @@ async def add_partitions(
 async def add_group(
     cluster: Cluster, settings: ProducerSettings, identity: ProducerIdentity, group_id: str
 ) -> None:
-    """The first protocol's way to make a group's offsets part of the transaction."""
+    """Adds a group's offsets to the transaction, in the first protocol."""
     request = AddOffsetsToTxnRequest(
         transactional_id=settings.transactional_id or "",
         producer_id=identity.producer_id,
@@ -144,7 +143,7 @@ async def commit_group_offsets(
     *,
     second_protocol: bool,
 ) -> None:
-    """Leave the offsets with the group's coordinator until the transaction ends."""
+    """Stores pending offsets at the group's coordinator until the transaction ends."""
     request = _offsets_request(settings, identity, group, offsets)
 
     async def ask(connection: Connection) -> None:
@@ -153,7 +152,7 @@ async def commit_group_offsets(
         if version < FIRST_OFFSET_COMMIT_WITH_MEMBER and group.member_id:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"the broker at {connection.address} cannot fence members of a group (KIP-447)",
+                f"the broker at {connection.address} cannot fence group members (KIP-447)",
             )
         response: TxnOffsetCommitResponse = await connection.request(request, max_version=version)
         for topic in response.topics:
@@ -179,8 +178,10 @@ async def end(
     second_protocol: bool,
     timeout_ms: float | None = None,
 ) -> tuple[ProducerIdentity | None, bool]:
-    """Commit or abort; the second protocol gives the identity of the next transaction. Also tells
-    whether that one follows the second protocol.
+    """Commits or aborts.
+
+    Returns the next transaction's identity (second protocol only) and whether that transaction
+    follows the second protocol.
     """
     request = EndTxnRequest(
         transactional_id=settings.transactional_id or "",
@@ -209,7 +210,7 @@ async def _ask_own(
     what: str,
     timeout_ms: float | None = None,
 ) -> T:
-    """Ask the coordinator of the producer's own transactional id."""
+    """Asks the coordinator of the producer's transactional id."""
     return await ask_coordinator(
         cluster,
         CoordinatorType.TRANSACTION,
@@ -221,7 +222,7 @@ async def _ask_own(
 
 
 def _raise_for_producer(code: int) -> None:
-    # Before PRODUCER_FENCED had a code of its own coordinators said it this way.
+    # Before PRODUCER_FENCED existed, coordinators used this code.
     if code == ErrorCode.INVALID_PRODUCER_EPOCH:
         code = ErrorCode.PRODUCER_FENCED
     raise_for_code(code)
@@ -230,19 +231,10 @@ def _raise_for_producer(code: int) -> None:
 def _offsets_request(
     settings: ProducerSettings, identity: ProducerIdentity, group: GroupMetadata, offsets: Offsets
 ) -> TxnOffsetCommitRequest:
-    topics = []
-    for topic, partitions in group_by_topic(offsets).items():
-        stored = [(p, with_metadata(offsets[p])) for p in partitions]
-        entries = [
-            TxnOffsetCommitRequestPartition(
-                partition_index=p.partition,
-                committed_offset=item.offset,
-                committed_leader_epoch=item.leader_epoch,
-                committed_metadata=item.metadata,
-            )
-            for p, item in stored
-        ]
-        topics.append(TxnOffsetCommitRequestTopic(name=topic, partitions=entries))
+    topics = [
+        TxnOffsetCommitRequestTopic(name=topic, partitions=entries)
+        for topic, entries in commit_entries(offsets, TxnOffsetCommitRequestPartition)
+    ]
     return TxnOffsetCommitRequest(
         transactional_id=settings.transactional_id or "",
         group_id=group.group_id,

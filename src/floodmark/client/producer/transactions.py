@@ -1,9 +1,9 @@
-"""The transactions of one producer: its identity, what belongs to the open one, how it ends.
+"""A producer's transactions: identity, state, and completion.
 
-Belongs to `producer.py`, which offers the calls, and to `sender.py`, which asks before it sends a
-batch. Both of Kafka's protocols: in the first a partition is added before its first batch goes out
-and the epoch stays; in the second (KIP-890, finalized feature `transaction.version` 2) the produce
-itself adds it, and every end of a transaction brings a new epoch.
+Belongs to `producer.py`, which exposes the calls, and to `sender.py`, which asks before it sends a
+batch. Supports both of Kafka's protocols. In the first, a partition is added before its first batch
+and the epoch stays. In the second (KIP-890, feature `transaction.version` 2), the produce request
+adds it, and every transaction ends with a new epoch.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ class State(Enum):
     COMMITTING = "being committed"
     ABORTING = "being aborted"
     FAILED = "failed: abort it"
-    FENCED = "out of the producer's hands: close the producer"
+    FENCED = "fenced: close the producer"
 
 
-# Everything that may happen, and from where.
+# Every allowed transition: the new state, and the states it may follow.
 _ALLOWED: dict[State, frozenset[State]] = {
     State.READY: frozenset({State.UNINITIALIZED, State.COMMITTING, State.ABORTING}),
     State.OPEN: frozenset({State.READY}),
-    # A commit or an abort whose answer did not come may be asked for again.
+    # A commit or abort without a response may be repeated.
     State.COMMITTING: frozenset({State.OPEN, State.COMMITTING}),
     State.ABORTING: frozenset({State.OPEN, State.FAILED, State.ABORTING}),
     State.FAILED: frozenset({State.OPEN, State.COMMITTING}),
     State.FENCED: frozenset(State),
 }
 
-# After these no transaction of this producer can succeed any more.
+# After these errors, no transaction of this producer can succeed.
 _FATAL_CODES = frozenset(
     {
         ErrorCode.PRODUCER_FENCED,
@@ -60,7 +60,7 @@ class Transactions:
     def __init__(
         self, cluster: Cluster, settings: ProducerSettings, on_change: Callable[[], None]
     ) -> None:
-        """`on_change` is called when batches that had to wait may go, or have to fail."""
+        """Calls `on_change` when waiting batches may be sent or must fail."""
         assert settings.transactional_id is not None
         self.transactional_id = settings.transactional_id
         self.identity = ProducerIdentity()
@@ -74,14 +74,14 @@ class Transactions:
         self._unadded: set[TopicPartition] = set()
         self._adding: asyncio.Task[None] | None = None
         self._groups: set[str] = set()
-        # Numbers were used that the log may lack, or the coordinator may know more than we do: only
-        # a new epoch makes both agree again.
+        # We used sequences that the log may lack, or the coordinator may know more than we do. Only
+        # a new epoch resolves this.
         self._must_renumber = False
 
     # --- the producer's calls ---
 
     async def initialize(self) -> None:
-        """Get id and epoch; ends what an earlier producer of this transactional id left open."""
+        """Gets an id and epoch, and ends an earlier producer's open transaction."""
         self._require(State.READY)
         await self._ask_for_identity(ProducerIdentity())
         self._state = State.READY
@@ -96,7 +96,7 @@ class Transactions:
                 await requests.add_group(
                     self._cluster, self._settings, self.identity, group.group_id
                 )
-            # Once the second protocol's request is out the group may belong to the transaction.
+            # Once the second protocol's request is sent, the group may belong to the transaction.
             self._groups.add(group.group_id)
             await requests.commit_group_offsets(
                 self._cluster,
@@ -111,14 +111,14 @@ class Transactions:
             raise self.error or error from error
 
     def require_open(self) -> None:
-        """Raises unless records and offsets may join the transaction now."""
+        """Raises unless records and offsets may join the transaction."""
         if self.error is not None:
             raise self.error
         if self._state is not State.OPEN:
             raise self._out_of_turn()
 
     def require_committable(self) -> None:
-        """Raises unless a commit may begin, or be asked for again."""
+        """Raises unless a commit may start or be repeated."""
         if self.error is not None:
             raise self.error
         self._require(State.COMMITTING)
@@ -132,7 +132,7 @@ class Transactions:
         self._unadded.clear()
 
     async def end(self, *, timeout_ms: float | None = None) -> None:
-        """Tell the coordinator how it ends; when that fails for want of an answer, call again."""
+        """Ends the transaction at the coordinator. Call again if there was no response."""
         if self.error is not None and self._state is not State.ABORTING:
             raise self.error
         if self._adding is not None:
@@ -162,11 +162,11 @@ class Transactions:
 
     @property
     def may_retry(self) -> bool:
-        """Whether a batch that was refused is worth another try."""
+        """Whether a refused batch may be retried."""
         return self._state is State.OPEN
 
     def may_send(self, partition: TopicPartition) -> bool:
-        """Whether the partition belongs to the transaction; if not it is being added."""
+        """Whether the partition belongs to the transaction. If not, starts adding it."""
         if partition in self._partitions:
             return True
         if self._state is not State.OPEN:
@@ -180,12 +180,12 @@ class Transactions:
         return False
 
     def lost(self, error: KafkaError, *, numbered: bool) -> None:
-        """A batch will not be sent (again): the transaction cannot be committed whole."""
+        """A batch is lost, so the transaction can no longer commit."""
         self._must_renumber = self._must_renumber or numbered
         self.fail(error)
 
     def fail(self, error: KafkaError) -> None:
-        """The transaction must be aborted or, if the error is final, the producer closed."""
+        """The transaction must be aborted, or the producer closed if the error is fatal."""
         if self._state is State.FENCED:
             return
         if error.code in _FATAL_CODES:
@@ -193,7 +193,7 @@ class Transactions:
             self.error = error
         elif self._state in _ALLOWED[State.FAILED]:
             self._state = State.FAILED
-            # What was worth a retry before is not any more, and must not look so to callers.
+            # An error that was retriable no longer is, and must not look so to callers.
             self.error = (
                 KafkaError(ErrorCode.TRANSACTION_ABORTABLE, f"abort the transaction: {error}")
                 if error.retriable
@@ -204,7 +204,7 @@ class Transactions:
     # --- inside ---
 
     async def _add_partitions(self) -> None:
-        """One request at a time; what is wanted meanwhile goes with the next."""
+        """Sends one request at a time. New partitions wait for the next."""
         try:
             while self._unadded:
                 batch = frozenset(self._unadded)
@@ -213,14 +213,14 @@ class Transactions:
                 self._partitions |= batch
                 self._on_change()
         except KafkaError as error:
-            # Perhaps it was added and only the answer is missing.
+            # The coordinator may have added them, with only the response lost.
             self._must_renumber = self._must_renumber or error.retriable
             self.fail(error)
         finally:
             self._adding = None
 
     async def _end_at_coordinator(self, timeout_ms: float | None) -> None:
-        # The cluster may have changed the protocol in the meantime: the next transaction follows.
+        # The cluster may have switched protocols: the next transaction follows.
         ended, self.is_second_protocol = await requests.end(
             self._cluster,
             self._settings,
