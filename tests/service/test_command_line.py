@@ -12,6 +12,7 @@ from kit.exported import FLOODMARK, TESTS, exported
 from kit.process import free_port
 from kit.programs import run_program
 from kit.sample_service import Sample
+from kit.waiting import eventually
 from kit.zookeeper import ZooKeeper
 
 pytestmark = pytest.mark.java
@@ -48,10 +49,13 @@ async def test_one_of_two_providers_is_killed_without_a_failed_call(
     ):
         async with Consumer(registry=registry) as consumer:
             proxy = await consumer.refer(Sample, interface, loadbalance="roundrobin")
+            await eventually(lambda: len(proxy.reference.addresses) == 2)
             for number in range(600):
                 if number == 200:
                     first.kill()
                 assert await proxy.hello(str(number)) == f"hello {number}"
+            # Its session ends, and with it its registration.
+            await eventually(lambda: len(proxy.reference.addresses) == 1)
 
 
 def test_stubs_are_written(tmp_path: Path) -> None:
@@ -65,10 +69,10 @@ def test_stubs_are_written(tmp_path: Path) -> None:
 def test_mistakes_are_explained(tmp_path: Path) -> None:
     for arguments, text in (
         (["export", "nowhere:X"], "there is no module nowhere"),
-        (["export", "kit.sample_service:Sample"], "which Java interface it is"),
+        (["export", "kit.sample_service:Sample"], "has no Java interface"),
         (
             ["list", "--registry", f"zookeeper://127.0.0.1:{free_port()}?timeout=200"],
-            "the registry cannot be reached",
+            "the registry is unreachable",
         ),
         (["list", "--registry", "nacos://127.0.0.1:1"], "is not supported"),
     ):

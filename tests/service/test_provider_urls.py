@@ -86,6 +86,20 @@ CASES: dict[str, dict[str, Any]] = {
     "validation-dropped": {"service": {"validation": "true", "cache": "lru"}},
     "connections": {"service": {"connections": 2, "actives": 4, "callbacks": 10, "executes": 9}},
     "generic-value": {"service": {"generic": "true"}},
+    "delay": {"service": {"delay": 1}},
+    "delay-of-provider": {"provider": {"delay": 1}},
+    "export": {"service": {"export": True}},
+    "dynamic-of-registry": {"registry": {"dynamic": False}},
+    "monitor": {"monitor": {"address": "127.0.0.1:7070"}},
+    "two-methods": {
+        "methods": {"hello": {"timeout": 1, "async": True}, "find": {"retry": False, "actives": 5}}
+    },
+    "cluster": {"service": {"cluster": "failfast", "layer": "dao"}},
+    "local-host": {"protocol": {"host": "localhost"}},
+    "parameters-everywhere": {
+        "provider": {"parameters": {"a": "1", "b": "1"}},
+        "service": {"parameters": {"b": "2"}},
+    },
 }
 
 
@@ -120,12 +134,12 @@ def _lines(name: str, case: dict[str, Any], zookeeper: ZooKeeper, port: int) -> 
     address = f"registry zookeeper://{zookeeper.hosts}"
     options = [f"{address} {k} {_text(v)}" for k, v in case.get("registry", {}).items()]
     lines += options or [address]
-    for section in ("application", "module", "provider", "service"):
+    for section in ("application", "module", "monitor", "provider", "service"):
         for key, value in case.get(section, {}).items():
             if key == "generic":
                 lines.append("generic yes")
             elif key == "parameters":
-                lines += [f"parameter {k} {v}" for k, v in value.items()]
+                lines += [f"parameter {section} {k} {v}" for k, v in value.items()]
             else:
                 lines.append(f"{section} {key} {_text(value)}")
     lines += [f"protocol a {key} {_text(v)}" for key, v in case.get("protocol", {}).items()]
@@ -168,6 +182,7 @@ def our_url(case: dict[str, Any], java: URL) -> URL:
     settings = Settings(
         application={"name": "shop", "qosEnable": False, **case.get("application", {})},
         module=case.get("module", {}),
+        monitor=case.get("monitor", {}),
         provider=case.get("provider", {}),
         protocols=({"name": "dubbo", "port": java.port, **case.get("protocol", {})},),
         registries=({"address": "zookeeper://127.0.0.1:2181", **case.get("registry", {})},),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,6 +51,18 @@ class Place:
         path = f"/dubbo/{self.interface}/configurators/{encode(rule)}"
         await self._session.create(path)
         return path
+
+    async def owners(self) -> list[int]:
+        """The sessions that the providers' nodes belong to; 0 is none."""
+        folder = f"/dubbo/{self.interface}/providers"
+        client: Any = self._session._client
+        names = await self._session.children(folder)
+        found = [await asyncio.to_thread(client.exists, f"{folder}/{name}") for name in names]
+        return [stat.ephemeralOwner for stat in found]
+
+    async def watch(self, listener: Callable[[Sequence[str]], None]) -> Callable[[], None]:
+        path = f"/dubbo/{self.interface}/providers"
+        return await self._session.watch_children(path, listener)
 
     async def remove_rule(self, path: str) -> None:
         await self._session.delete(path)
@@ -170,6 +184,71 @@ async def test_several_protocols_and_registries(place: Place) -> None:
         await registry.close()
 
 
+async def test_two_registries_show_it_and_one_that_is_not_to_register_does_not(
+    place: Place, tmp_path: Path
+) -> None:
+    with ZooKeeper(tmp_path) as other, ZooKeeper(tmp_path / "quiet") as quiet:
+        second, third = (f"zookeeper://{item.hosts}" for item in (other, quiet))
+        async with Services() as services:
+            registries = [place.address, second, f"{third}?register=false"]
+            await place.export(services, registry=registries)
+            # Providers of all its registries count, whichever tells last.
+            for asked, count in (([second], 1), ([third], 0), ([second, place.address, third], 1)):
+                async with Consumer(registry=asked) as consumer:
+                    proxy = await consumer.refer(Sample, place.interface)
+                    assert len(proxy.reference.addresses) == count
+                    if count:
+                        assert await proxy.hello("x") == "hello x"
+
+
+async def test_the_server_is_open_before_the_registry_shows_it(place: Place) -> None:
+    port = free_port()
+    reached: list[bool] = []
+
+    def look(names: Sequence[str]) -> None:
+        for _ in names:
+            with socket.create_connection(("127.0.0.1", port), 1):
+                reached.append(True)
+
+    end = await place.watch(look)
+    async with Services() as services:
+        await place.export(services, port=port)
+        await eventually(lambda: reached)
+    end()
+
+
+async def test_the_session_keeps_an_idle_registration(place: Place) -> None:
+    """Idle for three times as long as ZooKeeper waits for a silent session."""
+    async with Services() as services:
+        export = await place.export(services)
+        registry: Any = next(iter(services._registries.values()))
+        await asyncio.sleep(6)
+        assert await place.providers() == export.registered_urls
+        assert registry._session.sessions == 1
+
+
+async def test_a_provider_that_is_not_dynamic_is_registered_until_it_is_unexported(
+    place: Place,
+) -> None:
+    async with Services() as services:
+        export = await place.export(services, dynamic=False)
+        assert await place.providers() == export.registered_urls
+        assert await place.owners() == [0]
+    assert await place.providers() == []
+
+
+async def test_a_rule_takes_a_provider_away_from_consumers(place: Place) -> None:
+    async with Services() as services, Consumer(registry=place.address) as consumer:
+        await place.export(services)
+        proxy = await consumer.refer(Sample, place.interface)
+        assert await proxy.hello("x") == "hello x"
+        path = await place.add_rule(f"override://0.0.0.0/{place.interface}?disabled=true")
+        await eventually(lambda: not proxy.reference.addresses)
+        await place.remove_rule(path)
+        await eventually(lambda: proxy.reference.addresses)
+        assert await proxy.hello("x") == "hello x"
+
+
 async def test_rules_come_and_go_under_load_without_a_failed_call(place: Place) -> None:
     async with Services() as services, Consumer(registry=place.address) as consumer:
         export = await place.export(services)
@@ -193,6 +272,10 @@ async def test_a_rule_changes_the_limit_of_calls_at_once(place: Place) -> None:
     async with Services() as services, Consumer(registry=place.address) as consumer:
         export = await place.export(services)
         proxy = await consumer.refer(Sample, place.interface, retries=0, timeout_ms=9000)
+        # One that makes no sense changes nothing, and keeps no later one from being seen.
+        await place.add_rule(f"override://0.0.0.0/{place.interface}?executes=many")
+        await eventually(lambda: export.registered_urls[0].get("executes") == "many")
+        assert await proxy.hello("x") == "hello x"
         await place.add_rule(f"override://0.0.0.0/{place.interface}?pause.executes=1")
         await eventually(lambda: export.registered_urls[0].get("pause.executes") == "1")
         slow = asyncio.create_task(proxy.pause(600))

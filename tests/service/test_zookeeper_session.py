@@ -91,6 +91,22 @@ async def test_a_node_left_by_an_earlier_session_is_replaced(
     assert await session.children("/held") == []
 
 
+async def test_what_is_released_while_nodes_are_repaired_stays_away(
+    session: ZooKeeperSession,
+) -> None:
+    """Every event of a watch looks after all nodes that are held."""
+    for number in range(100):
+        path = f"/released/{number % 7}"
+        await session.hold(path)
+        session._repair_soon()
+        for _ in range(number % 5):
+            await asyncio.sleep(0)
+        await session.release(path)
+    while session._repair is not None and not session._repair.done():
+        await session._repair
+    assert await session.children("/released") == []
+
+
 async def test_after_an_expired_session_everything_is_there_again(
     zookeeper: ZooKeeper, session: ZooKeeperSession
 ) -> None:
@@ -124,9 +140,10 @@ async def test_a_restarted_server_finds_everything_again(
             await session.create("/restarted/refused")
         # Asked for while nobody answers: comes when somebody does.
         await session.hold("/restarted/during")
+        await session.hold("/restarted/lasting", ephemeral=False)
         await session.release("/restarted/before")
         await asyncio.to_thread(zookeeper.start)
-        await seen.until("during")
+        await seen.until("during", "lasting")
         await session.close()
 
 

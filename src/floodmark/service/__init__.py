@@ -1,7 +1,7 @@
 """Services: a Python object that Dubbo consumers in Java and Go can call.
 
-`from floodmark.service import service, Service`. Needs the extra `service`. Names are loaded when
-first used.
+`from floodmark.service import service, Service`. Requires the `service` extra. Names load on first
+use.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""What users write: `@service(...)` on a class, `@service.table(...)` on a pipeline's output."""
+"""The user-facing API: `@service(...)` on a class, `@service.table(...)` on a pipeline's output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TABLE = "__served_table__"
 
 
 class DeclaredTable(NamedTuple):
-    """What `@service.table` says about an output."""
+    """The arguments of `@service.table` on an output."""
 
     interface: str
     row: type
@@ -28,7 +28,7 @@ class ServiceDecorator:
     """`@service("dev.shop.Orders")` on a class, `@service.table(...)` on a pipeline's output."""
 
     def __call__(self, interface: str, **options: Any) -> Callable[[T], T]:
-        """Say which Java interface a class is, and the options of its exports."""
+        """Declares a class's Java interface and the options of its exports."""
 
         def mark(cls: T) -> T:
             setattr(cls, _INTERFACE, interface)
@@ -38,7 +38,7 @@ class ServiceDecorator:
         return mark
 
     def table(self, interface: str, *, row: type, max_lag: int = 10_000) -> Callable[[F], F]:
-        """Serve the topic that a pipeline's sink writes, as `floodmark service tables` does."""
+        """Serves the topic a pipeline's sink writes, for `floodmark service tables`."""
 
         def mark(function: F) -> F:
             setattr(function, _TABLE, DeclaredTable(interface, row, max_lag))
@@ -51,7 +51,7 @@ service = ServiceDecorator()
 
 
 def declared_table(function: Callable[..., Any]) -> DeclaredTable | None:
-    """What a pipeline's function was marked with."""
+    """The table that a pipeline's function was marked with."""
     found: DeclaredTable | None = getattr(function, _TABLE, None)
     return found
 
@@ -72,13 +72,13 @@ def settings_of(
     module: str = "",
     **service: Any,
 ) -> Settings:
-    """Settings from options; all others are the service's (`group`, `timeout`...)."""
+    """Builds settings from options. Unnamed ones are the service's (`group`, `timeout`...)."""
     options = {**getattr(cls, _OPTIONS, {}), **service}
     name = options.pop("interface", None) or getattr(cls, _INTERFACE, None)
     if name is None:
         raise ConfigError(
-            f"{cls.__name__} does not say which Java interface it is: decorate it with "
-            '@service("dev.shop.Orders"), or give interface='
+            f"{cls.__name__} has no Java interface: decorate it with "
+            '@service("dev.shop.Orders"), or pass interface='
         )
     registries = [registry] if isinstance(registry, str) else list(registry)
     if isinstance(application, str) or application is None:

@@ -1,4 +1,4 @@
-"""PURE: which provider gets a call: random, roundrobin or leastactive, all by weight."""
+"""PURE: picks the provider for a call: random, roundrobin or leastactive, all by weight."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEFAULT_WEIGHT = 100
 DEFAULT_WARMUP_MS = 600_000
 
 Chance = Callable[[int], int]
-"""A number from 0 up to, not including, its argument."""
+"""A random number from 0 up to, but not including, its argument."""
 
 
 class Candidate(Protocol):
@@ -27,7 +27,7 @@ class Balancer(Protocol):
 
 
 def weight_of(url: URL, method: str, now_ms: int) -> int:
-    """A provider's weight; one that has just started gets its share step by step."""
+    """A provider's weight. One that has just started gets its share gradually."""
     text = url.method_parameter(method, "weight")
     weight = int(text) if text.isdecimal() else DEFAULT_WEIGHT
     started_ms = url.get_int("timestamp", 0)
@@ -52,11 +52,11 @@ class RandomBalancer:
             number -= weight
             if number < 0:
                 return candidate
-        raise AssertionError("a number below the total belongs to somebody")
+        raise AssertionError("a number below the total always has an owner")
 
 
 class RoundRobinBalancer:
-    """Smooth: everybody gains its weight, the highest is taken and pays the total."""
+    """Smooth: all gain their weight, and the highest is picked and pays the total."""
 
     def __init__(self) -> None:
         self._current: dict[str, dict[str, int]] = {}
@@ -77,7 +77,7 @@ class RoundRobinBalancer:
 
 
 class LeastActiveBalancer:
-    """Who has the fewest calls under way; among equals by weight."""
+    """Picks the provider with the fewest calls in progress; among equals, by weight."""
 
     def __init__(self, chance: Chance) -> None:
         self._random = RandomBalancer(chance)

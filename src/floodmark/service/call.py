@@ -1,4 +1,4 @@
-"""One call, as its method may see it: `current_call()`."""
+"""One call, as its method sees it: `current_call()`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Call:
-    """Who calls, what travels beside the arguments, and what is to travel beside the result."""
+    """The caller, and the attachments next to the arguments and the result."""
 
     __slots__ = ("attachments", "method", "remote_address", "response_attachments")
 
@@ -23,7 +23,7 @@ _CURRENT: ContextVar[Call] = ContextVar("floodmark_service_call")
 
 
 def current_call() -> Call:
-    """The call that is being served; a LookupError outside of one."""
+    """The call being served. Raises LookupError outside one."""
     return _CURRENT.get()
 
 

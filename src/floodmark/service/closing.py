@@ -1,4 +1,4 @@
-"""What `async with` ends by closing: services, consumers and served tables."""
+"""Closes services, consumers and served tables at the end of `async with`."""
 
 from __future__ import annotations
 

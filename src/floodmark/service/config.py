@@ -1,6 +1,6 @@
-"""PURE: settings to provider URLs, with the rules and the order of Dubbo's ServiceConfig.
+"""PURE: turns settings into provider URLs, with the rules and order of Dubbo's ServiceConfig.
 
-What comes from outside (time, chance, the environment, the local address) is handed in.
+External input (time, randomness, the environment, the local address) is passed in.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from floodmark.service.settings import (
     SERVICE,
     Settings,
     Values,
+    number_of,
     text_of,
 )
 from floodmark.service.url import ANY_HOST, ANY_VALUE, URL, encode, is_set
 
 PROTOCOL_VERSION = "2.0.2"
 RELEASE = "2.7.23"
-"""The release of Dubbo that we behave like; consumers choose features by it."""
+"""The Dubbo release whose behaviour we match. Consumers choose features by it."""
 
 DEFAULT_PORTS = {"dubbo": 20880, "tri": 50051, "injvm": 0}
 
@@ -78,7 +79,7 @@ _SIMPLIFIED = (
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a URL takes from outside of its settings."""
+    """A URL's inputs besides its settings."""
 
     now_ms: int
     pid: int
@@ -112,7 +113,7 @@ def provider_url(
 
 
 def _service_values(settings: Settings, interface: Interface) -> dict[str, Any]:
-    """The service's own values, with what it inherits from the provider by name."""
+    """The service's own values, plus those it inherits from the provider by name."""
     values: dict[str, Any] = {"interface": interface.name}
     for name in ("group", "version", "export", "delay"):
         inherited = settings.inherited(name)
@@ -124,7 +125,7 @@ def _service_values(settings: Settings, interface: Interface) -> dict[str, Any]:
 
 
 def _service_name(values: Values, settings: Settings) -> str:
-    """The name that Spring would know it by."""
+    """The name that Spring would give it."""
     group, version = text_of(values.get("group")), text_of(values.get("version"))
     return f"ServiceBean:{group}/{values['interface']}" + (f":{version}" if version else "")
 
@@ -153,8 +154,8 @@ def _append_method(parameters: dict[str, str], values: Values, interface: Interf
 
 
 def _indexes(argument: Values, method: Method) -> list[int]:
-    """The parameters that an argument's section is about: by index, by type, or both."""
-    index = int(argument.get("index", -1))
+    """The parameters an argument's section refers to: by index, by type, or both."""
+    index = number_of("index", argument.get("index", -1))
     java = text_of(argument.get("type"))
     types = [parameter.type.erased for parameter in method.parameters]
     if not java and index == -1:
@@ -196,7 +197,7 @@ def _path(settings: Settings, protocol: Values, interface: Interface) -> str:
 
 
 def is_local(host: str) -> bool:
-    """A host that nobody else can reach us by."""
+    """A host by which nobody else can reach us."""
     return host in ("", "localhost", ANY_HOST) or host.startswith("127.")
 
 
@@ -236,7 +237,8 @@ def _port(
 ) -> int:
     port = _port_from(around, name, "DUBBO_PORT_TO_BIND")
     if not port:
-        port = int(protocol.get("port") or 0) or int(settings.provider.get("port") or 0)
+        port = number_of("port", protocol.get("port"))
+        port = port or number_of("port", settings.provider.get("port"))
         default = DEFAULT_PORTS.get(name, 20880)
         port = port or default
         if port < 0:
@@ -253,7 +255,7 @@ def _port_from(around: Surroundings, protocol: str, name: str) -> int:
     if not text:
         return 0
     if not text.isdecimal() or not 0 < int(text) <= 65535:
-        raise ConfigError(f"{name} is {text!r}: that is no port")
+        raise ConfigError(f"{name} is {text!r}: not a port number")
     return int(text)
 
 
@@ -271,7 +273,7 @@ def registry_urls(settings: Settings, *, for_provider: bool) -> list[URL]:
 
 
 def _side_by_side(address: str) -> list[str]:
-    """Several registries stand side by side with `|` or `;`."""
+    """Several registries are separated by `|` or `;`."""
     return [part.strip() for part in address.replace(";", "|").split("|") if part.strip()]
 
 
@@ -291,7 +293,7 @@ def _registry_url(address: str, values: Values, settings: Settings) -> URL:
 
 
 def with_registry(url: URL, registry: URL, settings: Settings, around: Surroundings) -> URL:
-    """A provider URL as this registry is to see it, before overrides."""
+    """A provider URL for this registry, before overrides."""
     if registry.get("dynamic"):
         url = url.with_absent({"dynamic": registry.get("dynamic")})
     monitor = _monitor_url(settings, around)

@@ -1,4 +1,4 @@
-"""PURE: override and absent rules, which operators put below a service's `configurators`."""
+"""PURE: override and absent rules that operators put below a service's `configurators`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CONDITIONS = frozenset(
 
 
 def parse_rules(names: Iterable[str]) -> list[URL]:
-    """Rules from the names of nodes; names that are none are left out."""
+    """Parses rules from node names. Skips names that are not rules."""
     rules = []
     for name in names:
         try:
@@ -40,7 +40,7 @@ def parse_rules(names: Iterable[str]) -> list[URL]:
 
 
 def apply_rules(url: URL, rules: Sequence[URL]) -> URL:
-    """The URL under all rules that are meant for it, those of higher priority last."""
+    """Applies all matching rules to the URL, higher priority last."""
     matching = [rule for rule in rules if _is_for_service(rule, url)]
     for rule in sorted(matching, key=lambda rule: (rule.host, rule.get_int("priority", 0))):
         url = _apply(url, rule)
@@ -48,7 +48,7 @@ def apply_rules(url: URL, rules: Sequence[URL]) -> URL:
 
 
 def _is_for_service(rule: URL, url: URL) -> bool:
-    """What a registry would tell the provider of: the same interface, group and version."""
+    """Whether the rule is for the same interface, group and version."""
     if rule.interface not in (ANY_VALUE, url.interface) or not rule.get_bool("enabled", True):
         return False
     return all(
@@ -58,7 +58,7 @@ def _is_for_service(rule: URL, url: URL) -> bool:
 
 
 def _apply(url: URL, rule: URL) -> URL:
-    # A rule with a port is for that provider, one without for all of the host.
+    # A rule with a port applies to that provider, one without to the whole host.
     if rule.port:
         if rule.port != url.port:
             return url

@@ -1,4 +1,4 @@
-"""Python calls services: found in the registry, chosen by load, tried elsewhere on failure."""
+"""Calls services from Python: finds them in the registry, balances load, fails over."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _GENERIC_DESCRIPTOR = "Ljava/lang/String;[Ljava/lang/String;[Ljava/lang/Object;"
 
 
 class Consumer(ClosedAtExit):
-    """Refers to services: `async with Consumer(registry="zookeeper://...") as consumer:`."""
+    """References services: `async with Consumer(registry="zookeeper://...") as consumer:`."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Consumer(ClosedAtExit):
         clock: Clock | None = None,
         seed: int | None = None,
     ) -> None:
-        """With `services`, what this process exports itself is called directly (injvm)."""
+        """With `services`, calls this process's own exports directly (injvm)."""
         addresses = [registry] if isinstance(registry, str) else list(registry)
         self._settings = Settings(
             application={"name": application},
@@ -76,7 +76,7 @@ class Consumer(ClosedAtExit):
     async def refer(self, cls: type, interface: str = "", **options: Any) -> Any:
         """An object with the methods of `cls`, all of them async.
 
-        Options: group, version, url (past the registry), timeout_ms, retries, loadbalance.
+        Options: group, version, url (bypasses the registry), timeout_ms, retries, loadbalance.
         """
         name = interface or getattr(cls, "__dubbo_interface__", cls.__name__)
         return Proxy(await self.reference(interface_of(cls, name), **options))
@@ -104,7 +104,7 @@ class Consumer(ClosedAtExit):
             local = self._services.local.get(service_key(interface.name, group, version))
         if url:
             direct = URL.parse(url)
-            # As in Java: an address alone means the interface's own path.
+            # As in Java, an address without a path means the interface's own path.
             directory.add(replace(direct, path=direct.path or interface.name))
         elif local is None:
             for registry in self._registries:
@@ -118,7 +118,7 @@ class Consumer(ClosedAtExit):
     async def _register(
         self, registry: Registry, interface: Interface, group: str, version: str
     ) -> None:
-        """Consumers are seen in the registry, too."""
+        """Consumers are visible in the registry too."""
         parameters = {
             "application": str(self._settings.application["name"]),
             "category": "consumers",
@@ -168,14 +168,16 @@ class Reference:
 
     @property
     def addresses(self) -> list[str]:
-        """Who could be called now."""
+        """The providers that could be called now."""
         return sorted(item.url.address for item in self._directory.providers())
 
     async def call(self, method: Method, arguments: Sequence[Any]) -> Any:
-        """Call a method that is known by its type hints."""
+        """Calls a method known by its type hints."""
         parameters = method.parameters
         if not method.fewest <= len(arguments) <= len(parameters):
-            raise TypeError(f"{method.name} takes {len(parameters)} arguments: {len(arguments)}")
+            raise TypeError(
+                f"{method.name} takes {len(parameters)} arguments, got {len(arguments)}"
+            )
         if self._local is not None:
             return await self._call_locally(self._local, method.name, list(arguments))
         typed = [(p.type.write, value) for p, value in zip(parameters, arguments, strict=False)]
@@ -186,7 +188,7 @@ class Reference:
             raise RpcError(f"the result of {method.name}: {error}") from error
 
     async def invoke(self, name: str, arguments: Sequence[Any], types: Sequence[str] = ()) -> Any:
-        """A generic call: objects go and come as maps. `types` are needed by Java providers."""
+        """A generic call: objects are maps. Java providers need `types`."""
         values = [name, list(types), list(arguments)]
         if self._local is not None:
             return await self._call_locally(self._local, GENERIC_CALLS[0], values)
@@ -205,7 +207,7 @@ class Reference:
         arguments: Sequence[Any],
         more: Mapping[str, str],
     ) -> Any:
-        """Failover: another provider if one fails before it has answered."""
+        """Failover: tries another provider if one fails before it has responded."""
         tried: set[str] = set()
         failure: RpcError | None = None
         for _ in range(self._retries + 1):
@@ -219,7 +221,7 @@ class Reference:
                 failure = error
                 continue
             if outcome.thrown is not None:
-                # An answer, though not a good one: somebody else would say the same.
+                # A response, though a negative one: another provider would say the same.
                 raise _exception(outcome.thrown)
             return outcome.value
         assert failure is not None
@@ -264,7 +266,7 @@ class Reference:
             provider.active -= 1
 
     async def _call_locally(self, invoker: Invoker, name: str, arguments: list[Any]) -> Any:
-        """Without a wire: arguments and result are passed on as they are."""
+        """In the same process: passes arguments and result unchanged."""
         attachments = {**self._attachments, "token": invoker.token, "generic": "true"}
         prepared = prepare(invoker, name, arguments, attachments)
         handle = prepared.handle

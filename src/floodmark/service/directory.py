@@ -1,4 +1,4 @@
-"""The providers of one interface, as the registry shows them, each with a connection when used."""
+"""The providers of one interface in the registry, each connected on first use."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Provider:
 
     @property
     def is_ready(self) -> bool:
-        """Not if it has told us to call it no more."""
+        """False if it has asked us to stop calling it."""
         return self._client is None or not (self._client.is_open and self._client.is_readonly)
 
     async def client(self) -> DubboClient:
-        """Its connection; raises RpcError if it cannot be reached."""
+        """Its connection. Raises RpcError if it is unreachable."""
         async with self._connecting:
             if self._client is None or not self._client.is_open:
                 self._client = await DubboClient.connect(self.url.host, self.url.port)
@@ -37,49 +37,59 @@ class Provider:
             self._client.close()
 
 
+class _Followed:
+    """What one registry shows: its providers, under its rules."""
+
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        self._on_change = on_change
+        self._providers: list[URL] = []
+        self._rules: list[URL] = []
+
+    def rules_changed(self, names: Sequence[str]) -> None:
+        self._rules = parse_rules(names)
+        self._on_change()
+
+    def providers_changed(self, names: Sequence[str]) -> None:
+        self._providers = parse_urls(names)
+        self._on_change()
+
+    def urls(self) -> list[URL]:
+        return [apply_rules(url, self._rules) for url in self._providers]
+
+
 class Directory:
-    """Follows the registry; a provider that leaves it keeps the calls that are under way."""
+    """Follows the registry. A provider that leaves keeps its calls in progress."""
 
     def __init__(self, interface: str, group: str, version: str) -> None:
         self.interface = interface
         self._group = group
         self._version = version
         self._providers: dict[str, Provider] = {}
-        self._names: Sequence[str] = ()
-        self._rules: list[URL] = []
+        self._followed: list[_Followed] = []
         self._ends: list[Callable[[], None]] = []
 
     async def follow(self, registry: Registry) -> None:
-        self._ends.append(
-            await registry.subscribe(self.interface, "configurators", self._rules_changed)
-        )
-        self._ends.append(
-            await registry.subscribe(self.interface, "providers", self._providers_changed)
-        )
+        """Providers of this registry count, besides those of others."""
+        followed = _Followed(self._refresh)
+        self._followed.append(followed)
+        for category, listener in (
+            ("configurators", followed.rules_changed),
+            ("providers", followed.providers_changed),
+        ):
+            self._ends.append(await registry.subscribe(self.interface, category, listener))
 
     def add(self, url: URL) -> None:
-        """A provider that is known without a registry."""
+        """Adds a provider that is known without a registry."""
         self._providers[url.address] = Provider(url)
 
     def providers(self) -> list[Provider]:
         return [item for item in self._providers.values() if item.is_ready]
 
-    def _rules_changed(self, names: Sequence[str]) -> None:
-        self._rules = parse_rules(names)
-        self._refresh()
-
-    def _providers_changed(self, names: Sequence[str]) -> None:
-        self._names = names
-        self._refresh()
-
     def _refresh(self) -> None:
-        wanted = {
-            url.address: apply_rules(url, self._rules)
-            for url in parse_urls(self._names)
-            if self._is_wanted(url)
-        }
+        shown = [url for followed in self._followed for url in followed.urls()]
+        wanted = {url.address: url for url in shown if self._is_wanted(url)}
         for address in self._providers.keys() - wanted.keys():
-            # Its connection closes from the other end, when the calls under way are done.
+            # The other end closes the connection when the calls in progress are done.
             del self._providers[address]
         for address, url in wanted.items():
             known = self._providers.get(address)
@@ -91,7 +101,7 @@ class Directory:
     def _is_wanted(self, url: URL) -> bool:
         return (
             url.protocol == "dubbo"
-            and url.get_bool("enabled", True)
+            and _is_enabled(url)
             and self._group in (ANY_VALUE, url.get("group"))
             and self._version in (ANY_VALUE, url.get("version"))
         )
@@ -101,3 +111,10 @@ class Directory:
             end()
         for provider in self._providers.values():
             provider.close()
+
+
+def _is_enabled(url: URL) -> bool:
+    """A rule of an operator may take a provider away from consumers."""
+    if url.get("disabled"):
+        return not url.get_bool("disabled", False)
+    return url.get_bool("enabled", True)

@@ -1,6 +1,6 @@
-"""What lies between a decoded request and the method: token, echo, generic calls, limits.
+"""The steps between a decoded request and the method: token, echo, generic calls, limits.
 
-The order is that of Dubbo's provider filters. Callers: the Dubbo and triple servers, and injvm.
+In the order of Dubbo's provider filters. Called by the Dubbo and triple servers, and by injvm.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _GENERIC_KINDS = ("", "true", "bean", "nativejava")
 
 
 class Prepared(NamedTuple):
-    """A call that may begin."""
+    """A call that may start."""
 
     handle: Handle | None
-    """None: `arguments[0]` is the result already (an echo)."""
+    """None means that `arguments[0]` is already the result (an echo)."""
     arguments: list[Any]
     write: Writer
     finish: Callable[[Any], Any] | None
@@ -37,7 +37,7 @@ class Prepared(NamedTuple):
 def prepare(
     invoker: Invoker, method: str, arguments: list[Any], attachments: Mapping[str, Any]
 ) -> Prepared:
-    """Check and convert; raises RpcError, NoSuchMethod or HessianError."""
+    """Checks and converts. Raises RpcError, NoSuchMethod or HessianError."""
     if invoker.token and attachments.get("token") != invoker.token:
         raise RpcError(
             f"Invalid token! Forbid invoke remote service {invoker.interface.name} method "
@@ -56,7 +56,7 @@ def prepare(
 def _generic(invoker: Invoker, arguments: list[Any], attachments: Mapping[str, Any]) -> Prepared:
     kind = attachments.get("generic", "")
     if kind not in _GENERIC_KINDS or kind in ("bean", "nativejava"):
-        raise RpcError(f"generic={kind} is not served here: use generic=true")
+        raise RpcError(f"generic={kind} is not supported: use generic=true")
     name, _types, values = arguments
     if not isinstance(name, str) or not isinstance(values, (list, type(None))):
         raise HessianError("$invoke takes a name, its parameter types and its arguments")
@@ -72,7 +72,7 @@ def _generic(invoker: Invoker, arguments: list[Any], attachments: Mapping[str, A
 
 
 def java_exception(error: BaseException, invoker: Invoker, *, is_generic: bool) -> JavaObject:
-    """What the consumer is to throw."""
+    """What the consumer should throw."""
     if isinstance(error, RpcError):
         thrown = throwable(RPC_EXCEPTION, str(error))
         thrown.fields["code"] = error.code

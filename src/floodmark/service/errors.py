@@ -1,26 +1,26 @@
-"""What can go wrong with services, by who has to do something about it."""
+"""Errors of services, by who has to act on them."""
 
 from __future__ import annotations
 
 
 class ServiceError(Exception):
-    """Anything of this room."""
+    """The base of all errors in this package."""
 
 
 class InterfaceError(ServiceError):
-    """A Python class cannot be a Java interface as it is."""
+    """A Python class cannot be mapped to a Java interface."""
 
 
 class ConfigError(ServiceError):
-    """Settings of a service contradict each other or make no sense."""
+    """A service's settings conflict or are invalid."""
 
 
 class RegistryError(ServiceError):
-    """The registry cannot be reached, or refused."""
+    """The registry is unreachable, or refused a request."""
 
 
 class RpcError(ServiceError):
-    """A call failed before or instead of the method; codes are those of Dubbo's RpcException."""
+    """A call failed before or instead of the method. Uses the codes of Dubbo's RpcException."""
 
     UNKNOWN = 0
     NETWORK = 1
@@ -37,7 +37,7 @@ class RpcError(ServiceError):
 
 
 class RemoteError(ServiceError):
-    """The method raised at the other end, an exception that has no Python class here."""
+    """The remote method raised an exception that has no Python class here."""
 
     def __init__(self, java_class: str, message: str | None) -> None:
         super().__init__(f"{java_class}: {message}")

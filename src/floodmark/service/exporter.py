@@ -1,4 +1,4 @@
-"""A provider URL in one registry, kept as the configurators there want it."""
+"""A provider URL in one registry, kept up to date with its configurators."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 
 from floodmark.service.config import registered_url
 from floodmark.service.configurators import apply_rules, parse_rules
-from floodmark.service.errors import RegistryError
 from floodmark.service.invoker import Invoker
 from floodmark.service.registry import Registry
 from floodmark.service.url import URL
@@ -17,10 +16,10 @@ logger = logging.getLogger(__name__)
 
 
 class Registration:
-    """One service in one registry: registered, and registered anew when a rule changes its URL."""
+    """One service in one registry. Registered again when a rule changes its URL."""
 
     def __init__(self, registry: Registry, url: URL, invoker: Invoker) -> None:
-        """`url` is the provider URL without any override."""
+        """`url` is the provider URL without overrides."""
         self._registry = registry
         self._url = url
         self._invoker = invoker
@@ -33,11 +32,11 @@ class Registration:
 
     @property
     def url(self) -> URL | None:
-        """What the registry shows now."""
+        """The URL the registry currently shows."""
         return self._registered
 
     async def start(self) -> None:
-        """Ask for the rules first, so that consumers see the right URL from the beginning."""
+        """Reads the rules first, so that consumers see the right URL from the start."""
         self._unsubscribe = await self._registry.subscribe(
             self._url.interface, "configurators", self._rules_changed
         )
@@ -49,7 +48,7 @@ class Registration:
         self._wanted = registered_url(effective, self._registry.url)
         self._invoker.reconfigure(effective)
         if self._registered is not None and self._registered != self._wanted:
-            logger.info("%s is configured anew: %s", self._url.interface, self._wanted)
+            logger.info("%s is reconfigured: %s", self._url.interface, self._wanted)
             self._change_soon()
 
     def _change_soon(self) -> None:
@@ -57,7 +56,7 @@ class Registration:
             self._changes = asyncio.get_running_loop().create_task(self._settle())
 
     async def _settle(self) -> None:
-        """Make the registry show what it should: first the new URL, then without the old."""
+        """Updates the registry: adds the new URL, then removes the old one."""
         while self._registered != self._target():
             target, before = self._target(), self._registered
             if target is not None:
@@ -72,7 +71,7 @@ class Registration:
         return self._wanted
 
     async def withdraw(self) -> None:
-        """Take the service out of the registry; calls that still come are served."""
+        """Removes the service from the registry. Still serves remaining calls."""
         self._is_withdrawn = True
         await self._finish_changes()
 
@@ -88,7 +87,4 @@ class Registration:
     async def stop(self) -> None:
         if self._unsubscribe is not None:
             self._unsubscribe()
-        try:
-            await self.withdraw()
-        except RegistryError as error:
-            logger.warning("%s could not be unregistered: %s", self._url.interface, error)
+        await self.withdraw()

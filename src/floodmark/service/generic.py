@@ -1,4 +1,4 @@
-"""PURE: generic calls (`$invoke`): objects as maps, for consumers without the interface."""
+"""PURE: generic calls (`$invoke`) with maps for objects, for consumers without the interface."""
 
 from __future__ import annotations
 
@@ -12,27 +12,54 @@ from floodmark.service.hessian.encode import Encoded
 _MAX_DEPTH = 100
 
 
-def generalized(value: Any, classes: JavaClasses, depth: int = 0) -> Any:
-    """A result as Java's PojoUtils makes it: fields by name, an entry `class`, enums by name."""
-    if depth > _MAX_DEPTH:
-        raise HessianError("a result for a generic call is nested too deeply, or in a cycle")
+def generalized(value: Any, classes: JavaClasses) -> Any:
+    """A result like Java's PojoUtils makes it: fields by name, an entry `class`, enums by name."""
     if isinstance(value, Encoded):
-        return generalized(loads(value.data, classes), classes)
-    if isinstance(value, Enum):
-        return value.name
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [generalized(item, classes, depth + 1) for item in value]
-    if isinstance(value, dict):
-        return {key: generalized(item, classes, depth + 1) for key, item in value.items()}
-    if isinstance(value, JavaObject):
-        return {
-            **{name: generalized(v, classes, depth + 1) for name, v in value.fields.items()},
-            "class": value.java_class,
-        }
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {
-            field.java_name: generalized(getattr(value, field.name), classes, depth + 1)
-            for field in classes.fields_of(type(value))
-        }
-        return {**fields, "class": classes.name_of(type(value))}
-    return value
+        value = loads(value.data, classes)
+    return _Generalization(classes).of(value, 0)
+
+
+class _Generalization:
+    """Visits every object once: what is shared or leads back to itself does so afterwards, too."""
+
+    def __init__(self, classes: JavaClasses) -> None:
+        self._classes = classes
+        self._made: dict[int, tuple[Any, Any]] = {}
+        """By the id of the object, which is kept because an id is only unique while it lives."""
+
+    def of(self, value: Any, depth: int) -> Any:
+        if isinstance(value, Enum):
+            return value.name
+        known = self._made.get(id(value))
+        if known is not None:
+            return known[1]
+        if depth > _MAX_DEPTH:
+            raise HessianError("a result for a generic call is nested too deeply")
+        if isinstance(value, (list, tuple, set, frozenset)):
+            return self._list(value, depth)
+        if isinstance(value, dict):
+            return self._map(value, value, None, depth)
+        if isinstance(value, JavaObject):
+            return self._map(value, value.fields, value.java_class, depth)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            fields = self._classes.fields_of(type(value))
+            items = {field.java_name: getattr(value, field.name) for field in fields}
+            return self._map(value, items, self._classes.name_of(type(value)), depth)
+        return value
+
+    def _list(self, value: Any, depth: int) -> list[Any]:
+        made: list[Any] = []
+        self._made[id(value)] = (value, made)
+        made.extend(self.of(item, depth + 1) for item in value)
+        return made
+
+    def _map(
+        self, value: Any, items: dict[Any, Any], java_class: str | None, depth: int
+    ) -> dict[Any, Any]:
+        made: dict[Any, Any] = {}
+        self._made[id(value)] = (value, made)
+        for name, item in items.items():
+            made[name] = self.of(item, depth + 1)
+        if java_class is not None:
+            made["class"] = java_class
+        return made

@@ -1,7 +1,7 @@
-"""Type hints as Java types: how they are named in Java, written to the wire and checked on arrival.
+"""Type hints as Java types: their Java names, encoding, and conversion of received values.
 
-interface.py asks for each parameter and result once, when a service or consumer is made; calls use
-the functions found here without looking at a hint again.
+interface.py looks up each parameter and result once, when a service or consumer is created. Calls
+use these functions without looking at a hint again.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ Writer = Callable[[Encoder, Any], None]
 
 
 class HintedType(NamedTuple):
-    """A type hint, seen from Java."""
+    """A type hint, as Java sees it."""
 
     java: str
-    """As Java sources write it, type arguments included."""
+    """As in Java sources, including type arguments."""
     boxed: str
-    """The same where only an object will do: as a type argument, or where null is allowed."""
+    """The same as an object: for type arguments, or where null is allowed."""
     write: Writer
     convert: Convert
-    """What came from the wire as the hint says; raises HessianError if it cannot be that."""
+    """Converts a received value to the hinted type. Raises HessianError if that is impossible."""
 
     @property
     def erased(self) -> str:
-        """Without type arguments, as descriptors and metadata name it."""
+        """Without type arguments, as in descriptors and metadata."""
         return self.java.partition("<")[0] + ("[]" if self.java.endswith(">[]") else "")
 
 
 class Hints:
-    """Understands the hints of one service, and registers the classes that they name."""
+    """Resolves the hints of one service and registers the classes they name."""
 
     def __init__(self, classes: JavaClasses, package: str) -> None:
-        """Classes without a `@java_class` go into `package`."""
+        """Classes without `@java_class` go into `package`."""
         self.classes = classes
         self._package = package
 
@@ -62,7 +62,9 @@ class Hints:
             return _PLAIN[hint]
         if isinstance(hint, type):
             return self._class(hint)
-        raise InterfaceError(f"{hint!r} has no Java type: see docs/services.md for those that do")
+        raise InterfaceError(
+            f"{hint!r} has no Java type: docs/services.md lists the supported types"
+        )
 
     def _annotated(self, hint: Any) -> HintedType:
         inner, *notes = get_args(hint)
@@ -79,7 +81,7 @@ class Hints:
     def _union(self, hint: Any) -> HintedType:
         members = [item for item in get_args(hint) if item is not types.NoneType]
         if len(members) != 1:
-            raise InterfaceError(f"{hint!r}: a Java type is one type, or that or null")
+            raise InterfaceError(f"{hint!r}: a Java type is a single type, optionally nullable")
         inner = self.of(members[0])
         return inner._replace(
             java=inner.boxed, write=_item_writer(inner), convert=_optional(inner.convert)
@@ -111,20 +113,20 @@ class Hints:
         raise InterfaceError(f"{cls.__qualname__} has no Java type: make it a dataclass or an Enum")
 
     def register_dataclass(self, cls: type) -> None:
-        """Make a dataclass known with its fields; those may lead back to itself."""
+        """Registers a dataclass with its fields, which may refer back to it."""
         if cls in self.classes:
             return
         self._register(cls, ())
         hints = typing.get_type_hints(cls, include_extras=True)
         found = [(field.name, self.of(hints[field.name])) for field in dataclasses.fields(cls)]
-        # hessian-lite 4.0.4 (Dubbo 3) puts the eight bytes of a double into a float field: that
-        # field is lost, and its neighbour too unless it is set later. So floats come first.
+        # hessian-lite 4.0.4 (Dubbo 3) puts the eight bytes of a double into a float field. That
+        # field is lost, and so is its neighbour unless it is set later. So floats come first.
         found.sort(key=lambda item: item[1].java != "float")
         fields = [Field(name, java_name(name), kind.write, kind.convert) for name, kind in found]
         self._register(cls, fields)
 
     def register_exception(self, cls: type[BaseException]) -> None:
-        """Make a declared exception known; its annotated attributes are its fields."""
+        """Registers a declared exception. Its annotated attributes are its fields."""
         if cls in self.classes:
             return
         hints = typing.get_type_hints(cls, include_extras=True)
@@ -164,7 +166,7 @@ class Hints:
 
 def _not_a(expected: str, value: Any) -> HessianError:
     got = value.java_class if isinstance(value, JavaObject) else type(value).__name__
-    return HessianError(f"{expected} is expected here, not {got}")
+    return HessianError(f"expected {expected}, not {got}")
 
 
 def _nullable(write: Writer) -> Writer:

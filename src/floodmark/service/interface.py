@@ -1,7 +1,7 @@
 """A Python class as a Java interface: its methods, their types, and Dubbo's description of them.
 
-Built once per service or consumer. Public methods count; their names become camelCase unless
-`@method(name=...)` says otherwise.
+Built once per service or consumer. Includes public methods. Their names become camelCase unless
+`@method(name=...)` overrides them.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ class Method(NamedTuple):
 
     @property
     def descriptor(self) -> str:
-        """The parameter types in the JVM's notation, as requests carry them."""
+        """The parameter types in JVM notation, as in requests."""
         return "".join(descriptor_of(parameter.type.erased) for parameter in self.parameters)
 
     @property
     def fewest(self) -> int:
-        """How many arguments it needs at least."""
+        """The minimum number of arguments."""
         return sum(not parameter.has_default for parameter in self.parameters)
 
 
@@ -79,10 +79,10 @@ class Interface(NamedTuple):
 def method(
     *, name: str | None = None, inline: bool = False, raises: tuple[type[BaseException], ...] = ()
 ) -> Callable[[F], F]:
-    """Settings of one method of a service.
+    """Configures one method of a service.
 
-    `name` is its name in Java. `inline` runs a plain function on the event loop instead of a
-    thread: for functions that never wait. `raises` are exceptions that the Java interface declares.
+    `name` is its Java name. `inline` runs a plain function on the event loop instead of a thread:
+    for functions that never wait. `raises` lists the exceptions the Java interface declares.
     """
 
     def mark(function: F) -> F:
@@ -96,7 +96,7 @@ def method(
 
 
 def interface_of(cls: type, name: str) -> Interface:
-    """The interface that `cls` has under the Java name `name`."""
+    """The interface of `cls` under the Java name `name`."""
     package = name.rpartition(".")[0]
     classes = JavaClasses()
     hints = Hints(classes, f"{package}." if package else "")
@@ -116,7 +116,9 @@ def _method(python_name: str, function: Callable[..., Any], hints: Hints) -> Met
     try:
         found = typing.get_type_hints(function, include_extras=True)
     except NameError as error:
-        raise InterfaceError(f"the type hints of {python_name} cannot be read: {error}") from error
+        raise InterfaceError(
+            f"the type hints of {python_name} could not be read: {error}"
+        ) from error
     parameters = [
         _parameter(python_name, parameter, found, hints)
         for parameter in list(inspect.signature(function).parameters.values())[1:]
@@ -144,8 +146,8 @@ def _parameter(
 ) -> Parameter:
     if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
         raise InterfaceError(
-            f"{where} takes {parameter}: Java passes arguments by position only; leave it out, or "
-            "begin the method's name with an underscore"
+            f"{where} takes {parameter}: Java passes arguments only by position; remove it, or "
+            "start the method's name with an underscore"
         )
     try:
         kind = hints.of(found.get(parameter.name, Any))
@@ -163,7 +165,7 @@ def descriptor_of(java: str) -> str:
 
 
 def count_of(descriptor: str) -> int:
-    """How many types a descriptor of parameters names."""
+    """The number of types in a parameter descriptor."""
     count = position = 0
     while position < len(descriptor):
         while descriptor[position : position + 1] == "[":
@@ -177,7 +179,7 @@ def count_of(descriptor: str) -> int:
 
 
 def definition_json(interface: Interface, parameters: dict[str, str]) -> str:
-    """The service definition that metadata centres keep, as Dubbo's FullServiceDefinition."""
+    """The service definition for metadata centres, as Dubbo's FullServiceDefinition."""
     types: dict[str, dict[str, Any]] = {}
     for item in interface.methods.values():
         for kind in (*(p.type for p in item.parameters), item.result):

@@ -1,6 +1,6 @@
-"""A method of an exported object, ready to be called: arguments in, result out.
+"""Methods of an exported object, ready to be called: arguments in, result out.
 
-Everything that can be known before a call is found out when the service is exported.
+Everything that can be known before a call is determined when the service is exported.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from floodmark.service.interface import Interface, Method
 from floodmark.service.url import URL, is_set
 
 CONVERSION_ERRORS = (HessianError, ArithmeticError, RecursionError, ValueError)
-"""What a converter raises for a wrong value; all but the first come from Python's own types, such
-as a number that is too large for a float."""
+"""What a converter raises for an invalid value.
+
+All but the first come from Python's own types, such as a number too large for a float.
+"""
 
 
 class Runs(Enum):
@@ -35,26 +37,44 @@ class NoSuchMethod(RpcError):
 class Handle:
     """One method of one object."""
 
-    __slots__ = ("_converters", "_fewest", "active", "function", "limit", "name", "runs", "write")
+    __slots__ = (
+        "_converters",
+        "_fewest",
+        "active",
+        "function",
+        "limit",
+        "name",
+        "runs",
+        "service",
+        "timeout_seconds",
+        "write",
+    )
 
-    def __init__(self, method: Method, function: Callable[..., Any], limit: int) -> None:
+    def __init__(self, method: Method, function: Callable[..., Any], url: URL) -> None:
         self.name = method.name
+        self.service = url.interface
         self.function = function
         self.write: Writer = method.result.write
         self.runs = _runs(method)
-        self.limit = limit
-        """Calls at the same time (`executes`); 0 is no limit."""
+        self.limit = 0
+        """Maximum concurrent calls (`executes`); 0 for no limit."""
+        self.timeout_seconds = 0.0
+        """Calls that take longer are logged; 0 for no limit."""
         self.active = 0
+        self.configure(url)
         self._converters = tuple(parameter.type.convert for parameter in method.parameters)
         self._fewest = method.fewest
 
+    def configure(self, url: URL) -> None:
+        """Take over a provider URL's settings for this method."""
+        self.limit = max(0, _number(url.method_parameter(self.name, "executes")))
+        self.timeout_seconds = max(0, _number(url.method_parameter(self.name, "timeout"))) / 1000
+
     def accept(self, values: Sequence[Any]) -> list[Any]:
-        """Arguments as the type hints say, or an error that names the wrong one."""
+        """Converts arguments to the hinted types, or raises an error that names the wrong one."""
         converters = self._converters
         if not self._fewest <= len(values) <= len(converters):
-            raise NoSuchMethod(
-                f"{self.name} takes {self._takes()} arguments, {len(values)} were given"
-            )
+            raise NoSuchMethod(f"{self.name} takes {self._takes()} arguments, got {len(values)}")
         try:
             return [convert(value) for convert, value in zip(converters, values, strict=False)]
         except CONVERSION_ERRORS:
@@ -73,7 +93,7 @@ class Handle:
         return str(most) if most == self._fewest else f"{self._fewest} to {most}"
 
     def begin(self) -> None:
-        """Count a call; over the limit it is refused as Dubbo's ExecuteLimitFilter does."""
+        """Counts a call. Above the limit it is refused, like Dubbo's ExecuteLimitFilter does."""
         if self.limit and self.active >= self.limit:
             raise RpcError(
                 f"Failed to invoke method {self.name}, cause: The service using threads greater "
@@ -86,6 +106,14 @@ class Handle:
         self.active -= 1
 
 
+def _number(text: str) -> int:
+    """A rule of an operator may say anything: what is no number counts as not set."""
+    try:
+        return int(text)
+    except ValueError:
+        return 0
+
+
 def _runs(method: Method) -> Runs:
     if method.is_async:
         return Runs.ON_THE_LOOP
@@ -93,7 +121,7 @@ def _runs(method: Method) -> Runs:
 
 
 class Invoker:
-    """An object behind an interface and a URL; the URL changes when a configurator says so."""
+    """An object behind an interface and a URL. A configurator may change the URL."""
 
     def __init__(self, target: object, interface: Interface, url: URL) -> None:
         self.target = target
@@ -101,13 +129,12 @@ class Invoker:
         self.url = url
         self.token = _token(url)
         self.last_call = 0.0
-        """When the last call came, on the loop's clock; 0 if none has."""
+        """The time of the last call on the loop's clock; 0 if there was none."""
         self.handles: dict[str, Handle] = {}
         for method in interface.methods.values():
-            limit = int(url.method_parameter(method.name, "executes", "0"))
-            handle = Handle(method, getattr(target, method.python_name), limit)
+            handle = Handle(method, getattr(target, method.python_name), url)
             self.handles[method.name] = handle
-            # A Java interface may have Python's own name, too.
+            # A Java interface may also use Python's own name.
             self.handles.setdefault(method.python_name, handle)
 
     @property
@@ -115,11 +142,11 @@ class Invoker:
         return self.interface.classes
 
     def reconfigure(self, url: URL) -> None:
-        """Take over the settings of a new URL while calls go on."""
+        """Applies the settings of a new URL while calls continue."""
         self.url = url
         self.token = _token(url)
         for handle in self.handles.values():
-            handle.limit = int(url.method_parameter(handle.name, "executes", "0"))
+            handle.configure(url)
 
     def handle(self, name: str) -> Handle:
         found = self.handles.get(name)
@@ -134,5 +161,5 @@ def _token(url: URL) -> str:
 
 
 def write_any(encoder: Encoder, value: Any) -> None:
-    """A result by its own type, as echo and generic calls have it."""
+    """Writes a result by its own type, for echo and generic calls."""
     encoder.write(value)

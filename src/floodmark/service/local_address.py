@@ -1,4 +1,4 @@
-"""The address that others reach this machine by, and ports that nobody uses."""
+"""The address by which others reach this machine, and free ports."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from floodmark.service.config import is_local
 from floodmark.service.url import URL
 
 LOOPBACK = "127.0.0.1"
-# No packet goes there: connecting a datagram socket only asks the routing table.
+# Sends no packet: connecting a datagram socket only consults the routing table.
 _ANYWHERE = ("192.0.2.1", 9)
 
 
 def local_host(registries: list[URL]) -> str:
-    """Our address towards a registry or the rest of the world; loopback if there is no other."""
+    """Our address towards a registry or the rest of the world, or loopback if there is none."""
     candidates = [_by_name(), *(_towards(url.host, url.port or 2181) for url in registries)]
     candidates.append(_towards(*_ANYWHERE))
     return next((found for found in candidates if not is_local(found)), LOOPBACK)

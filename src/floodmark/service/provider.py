@@ -1,12 +1,13 @@
-"""Services of one process: exports objects, and owns their servers and registries.
+"""The services of one process: exports objects, and owns their servers and registries.
 
-The composition root of this room. `Services` may hold many services; `Service` is the short way for
+The composition root of this package. `Services` may hold many services; `Service` is a shortcut for
 one.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 from types import TracebackType
@@ -29,8 +30,8 @@ from floodmark.service.invoker import Invoker
 from floodmark.service.local_address import free_port, local_host
 from floodmark.service.loop_thread import LoopThread
 from floodmark.service.registry import Registry
-from floodmark.service.server import DEFAULT_THREADS, ServiceServer
-from floodmark.service.settings import Settings, Values, text_of
+from floodmark.service.server import DEFAULT_THREADS, HEARTBEAT_SECONDS, ServiceServer
+from floodmark.service.settings import Settings, Values, number_of, text_of
 from floodmark.service.url import ANY_HOST, URL
 
 logger = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ class Services(ClosedAtExit):
     async def export(
         self, target: object, settings: Settings, interface: Interface | None = None
     ) -> Export:
-        """Export an object, at once or after its `delay`."""
+        """Exports an object, immediately or after its `delay`."""
         found = interface or interface_of(type(target), _interface_name(target, settings))
         export = Export(self, target, settings, found)
         self._exports.append(export)
@@ -61,9 +62,9 @@ class Services(ClosedAtExit):
         return export
 
     async def close(self) -> None:
-        """Withdraw everything, let calls end, close."""
+        """Withdraws everything, waits for calls to finish, and closes."""
         exports, self._exports = self._exports, []
-        await asyncio.gather(*(export.unexport() for export in exports))
+        await asyncio.gather(*(export.leave() for export in exports))
         await asyncio.gather(*(server.stop() for server in self._servers.values()))
         self._servers.clear()
         for registry in self._registries.values():
@@ -71,7 +72,7 @@ class Services(ClosedAtExit):
         self._registries.clear()
 
     async def server(self, url: URL) -> ServiceServer:
-        """The server at a URL's address; it is bound once for all services."""
+        """The server at a URL's address, bound once for all services."""
         host = ANY_HOST if url.get_bool("anyhost", False) else url.get("bind.ip")
         address = (host, url.get_int("bind.port", url.port))
         server = self._servers.get(address)
@@ -80,13 +81,13 @@ class Services(ClosedAtExit):
             try:
                 await server.start()
             except OSError as error:
-                text = f"port {address[1]} cannot be bound: {error.strerror or error}"
+                text = f"port {address[1]} could not be bound: {error.strerror or error}"
                 raise ServiceError(text) from error
             self._servers[address] = server
         return server
 
     async def registry(self, url: URL) -> Registry:
-        """The registry at a URL; connected once for all services."""
+        """The registry at a URL, connected once for all services."""
         key = f"{url.address},{url.get('backup')},{url.get('group')}"
         registry = self._registries.get(key)
         if registry is None:
@@ -107,7 +108,7 @@ class Services(ClosedAtExit):
 
 
 class Export:
-    """One exported object: its URLs, registrations and end."""
+    """One exported object: its URLs, its registrations, and how to unexport it."""
 
     def __init__(
         self, services: Services, target: object, settings: Settings, interface: Interface
@@ -122,36 +123,46 @@ class Export:
         self._registrations: list[Registration] = []
         self._delayed: asyncio.Task[None] | None = None
         self._is_exported = False
-        self._is_over = False
+        self._over = asyncio.Event()
 
     @property
     def registered_urls(self) -> list[URL]:
-        """What registries show now."""
+        """The URLs that registries currently show."""
         return [item.url for item in self._registrations if item.url is not None]
 
     async def start(self) -> None:
-        """Export unless `export` says no. Twice is once; after the end it is an error."""
-        if self._is_over:
+        """Exports unless `export` is false.
+
+        Repeated calls do nothing; after the end it is an error.
+        """
+        if self._over.is_set():
             raise ServiceError(f"{self.interface.name} was unexported and cannot be exported again")
         if self._is_exported:
             return
         if text_of(self._settings.inherited("export")) == "false":
             return
         self._is_exported = True
-        delay_ms = int(self._settings.inherited("delay") or 0)
+        delay_ms = number_of("delay", self._settings.inherited("delay"))
         if delay_ms > 0:
             self._delayed = asyncio.create_task(self._export_later(delay_ms))
         else:
             await self._export()
 
     async def exported(self) -> None:
-        """Wait until a delayed export has happened."""
+        """Waits until a delayed export has happened."""
         if self._delayed is not None:
             await asyncio.shield(self._delayed)
 
     async def _export_later(self, delay_ms: int) -> None:
-        await asyncio.sleep(delay_ms / 1000)
-        await self._export()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._over.wait(), delay_ms / 1000)
+            return
+        try:
+            await self._export()
+        except ServiceError as error:
+            # Nobody may be waiting for it any more.
+            logger.error("%s could not be exported: %s", self.interface.name, error)
+            raise
 
     async def _export(self) -> None:
         registries = registry_urls(self._settings, for_provider=True)
@@ -179,7 +190,7 @@ class Export:
     async def _export_remotely(
         self, url: URL, invoker: Invoker, registries: list[URL], around: Surroundings
     ) -> None:
-        """Serve first, then show it to others."""
+        """Serves first, then registers."""
         server = await self._services.server(url)
         server.add(invoker)
         self._served.append((server, invoker))
@@ -200,7 +211,7 @@ class Export:
             await registry.publish_metadata(url, definition)
 
     async def withdraw(self) -> None:
-        """Out of the registries, for a while; calls that still come are served."""
+        """Leaves the registries for a while. Still serves remaining calls."""
         for registration in self._registrations:
             await registration.withdraw()
 
@@ -209,29 +220,35 @@ class Export:
             await registration.put_back()
 
     async def unexport(self) -> None:
-        """Out of the registries and, once nothing needs it, off the network."""
-        if self._is_over:
+        """Leaves the registries and, once nothing needs it, closes the server."""
+        await self.leave()
+        served, self._served = self._served, []
+        await asyncio.gather(*(server.remove(invoker) for server, invoker in served))
+
+    async def leave(self) -> None:
+        """Leaves the registries permanently. Still serves remaining calls."""
+        if self._over.is_set():
             return
-        self._is_over = True
+        self._over.set()
         if self._delayed is not None:
-            self._delayed.cancel()
+            # An export that has begun is finished first, so that nothing of it stays.
+            await asyncio.gather(self._delayed, return_exceptions=True)
         for registration in self._registrations:
             await registration.stop()
         for key in self._local_keys:
             self._services.local.pop(key, None)
-        await asyncio.gather(*(server.remove(invoker) for server, invoker in self._served))
 
 
 def _new_server(url: URL, host: str, port: int) -> ServiceServer:
     threads = url.get_int("threads", DEFAULT_THREADS)
+    beat = url.get_int("heartbeat", 0) / 1000 or HEARTBEAT_SECONDS
     if url.protocol == "dubbo":
-        beat = url.get_int("heartbeat", 60_000) / 1000
         return DubboServer(host, port, threads=threads, heartbeat_seconds=beat)
     if url.protocol == "tri":
-        # Imported here because most services do without HTTP/2.
+        # Imported late: most services do not need HTTP/2.
         from floodmark.service.triple.server import TripleServer
 
-        return TripleServer(host, port, threads=threads)
+        return TripleServer(host, port, threads=threads, heartbeat_seconds=beat)
     raise ConfigError(f"protocol {url.protocol!r} is not supported: use dubbo or tri")
 
 
@@ -239,7 +256,7 @@ def _interface_name(target: object, settings: Settings) -> str:
     name = settings.service.get("interface") or getattr(target, "__dubbo_interface__", None)
     if not name:
         raise ConfigError(
-            f"{type(target).__name__} does not say which Java interface it is: decorate it with "
+            f"{type(target).__name__} has no Java interface: decorate it with "
             '@service("dev.shop.Orders")'
         )
     return str(name)
@@ -249,7 +266,7 @@ class Service:
     """One object to export: `async with Service(Orders(), registry="zookeeper://...").export():`."""
 
     def __init__(self, target: object, **options: Any) -> None:
-        """Options are those of `settings_of`."""
+        """Takes the options of `settings_of`."""
         from floodmark.service.api import settings_of
 
         self._target = target
@@ -260,8 +277,10 @@ class Service:
 
 
 class RunningService:
-    """A service for as long as its `async with` block runs, or `with` in a program without a loop:
-    then it is served by a thread of its own."""
+    """A service for the duration of an `async with` block.
+
+    In a program without a loop, use `with`: a thread then serves it.
+    """
 
     def __init__(self, target: object, settings: Settings) -> None:
         self._target = target

@@ -46,12 +46,12 @@ class Registry:
         await self._session.close()
 
     async def register(self, url: URL, category: str = "providers") -> None:
-        """Show a URL to others: until the session ends if it is dynamic, else for good."""
+        """Registers a URL: until the session ends if it is dynamic, otherwise until `unregister`.
+
+        Retries while ZooKeeper is unreachable.
+        """
         path = self._node(url, category)
-        if url.get_bool("dynamic", True):
-            await self._session.hold(path)
-        else:
-            await self._ask_create(path)
+        await self._session.hold(path, ephemeral=url.get_bool("dynamic", True))
 
     async def unregister(self, url: URL, category: str = "providers") -> None:
         path = self._node(url, category)
@@ -60,7 +60,7 @@ class Registry:
     async def subscribe(
         self, interface: str, category: str, listener: Callable[[Sequence[str]], None]
     ) -> Callable[[], None]:
-        """Call the listener with the names below a category, now and when they change."""
+        """Calls the listener with the names below a category, now and when they change."""
         return await self._session.watch_children(self._folder(interface, category), listener)
 
     async def lookup(self, interface: str, category: str = "providers") -> list[URL]:
@@ -72,7 +72,7 @@ class Registry:
         return parse_urls(names)
 
     async def interfaces(self) -> list[str]:
-        """All interfaces that somebody provides or wants."""
+        """All interfaces with providers or consumers."""
         try:
             names = await self._session.children(self._root)
         except ZooKeeperUnavailable as error:
@@ -81,18 +81,12 @@ class Registry:
         return sorted(decode(name) for name in names if name not in others)
 
     async def publish_metadata(self, url: URL, definition: str) -> None:
-        """The service's definition, for consoles and testing tools."""
+        """Publishes the service's definition, for consoles and testing tools."""
         parts = [url.interface, url.get("version"), url.get("group"), "provider"]
         parts.append(url.get("application"))
         path = "/".join(part for part in parts if part)
         try:
             await self._session.put(f"{self._root}/metadata/{path}", definition.encode())
-        except ZooKeeperUnavailable as error:
-            raise RegistryError(str(error)) from error
-
-    async def _ask_create(self, path: str) -> None:
-        try:
-            await self._session.create(path)
         except ZooKeeperUnavailable as error:
             raise RegistryError(str(error)) from error
 
@@ -104,7 +98,7 @@ class Registry:
 
 
 def parse_urls(names: Sequence[str]) -> list[URL]:
-    """URLs from the names of nodes; names that are none are left out."""
+    """Parses URLs from node names. Skips names that are not URLs."""
     urls = []
     for name in names:
         try:

@@ -1,8 +1,8 @@
-"""PURE: rows that are encoded once, when they arrive, and served as bytes.
+"""PURE: rows that are encoded once, on arrival, and served as bytes.
 
-Class definitions are numbered per table and stand in front of the first row of an answer, so every
-row is a copy of bytes. It made a scan of 100 rows faster than a Java provider, where encoding at
-each call was nine times slower.
+Class definitions are numbered per table and precede the first row of a response, so every row is a
+copy of bytes. This made a scan of 100 rows faster than a Java provider; encoding at each call was
+nine times slower.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NO_ROWS = Encoded(list_start(0))
 
 
 class _RowEncoder(Encoder):
-    """Without references: a row must mean the same wherever it stands in an answer."""
+    """Without references: a row must mean the same anywhere in a response."""
 
     __slots__ = ()
 
@@ -26,21 +26,21 @@ class _RowEncoder(Encoder):
 
 
 class Rows:
-    """Encodes rows of one type, and puts encoded ones together."""
+    """Encodes rows of one type, and joins encoded ones."""
 
     def __init__(self, classes: JavaClasses, write: Writer) -> None:
         self._classes = classes
         self._write = write
         self._definitions: dict[Any, int] = {}
         self._prefix = b""
-        """The class definitions of all rows so far, in the order of their numbers."""
+        """The class definitions of all rows so far, in numeric order."""
 
     def encode(self, row: Any) -> bytes:
-        """A row's bytes, without class definitions; raises HessianError."""
+        """A row's bytes without class definitions. Raises HessianError."""
         encoder = self._encoder()
         encoder.write_whole(row, self._write)
         if encoder.defined:
-            # It brought new classes, whose definitions stand inside of it: once more without.
+            # It has new classes, whose definitions are inside it: encode it again without them.
             for key, _name, _fields in encoder.defined:
                 self._definitions[key] = len(self._definitions)
             definitions = _RowEncoder(self._classes)

@@ -1,4 +1,4 @@
-"""What the servers of all protocols share: the services at an address, and the calls under way."""
+"""The common base of all protocol servers: the services at an address, and calls in progress."""
 
 from __future__ import annotations
 
@@ -9,32 +9,43 @@ from typing import cast
 
 from floodmark.occurrences import Occurrences
 from floodmark.service.hessian import JavaClasses
-from floodmark.service.invoker import Invoker
+from floodmark.service.invoker import Handle, Invoker
 from floodmark.service.url import service_key
 
 logger = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 10_000
 MAX_CALLS = 20_000
-"""Calls under way; a further one is refused, as Dubbo does when its threads are exhausted."""
+"""Maximum calls in progress. Further ones are refused, as Dubbo does without free threads."""
 
 STOP_SECONDS = 10.0
+UNTIL_QUIET_SECONDS = 20.0
+"""Consumers of Dubbo 3 take up to ten seconds to see that a provider has left the registry."""
+
 QUIET_SECONDS = 0.5
-"""A service that nobody has called for so long after it left the registry is called no more."""
+"""After leaving the registry, a service without calls for this long counts as unused."""
+
+HEARTBEAT_SECONDS = 60.0
+"""Dubbo's default: a connection that is silent for so long is asked whether it lives."""
+
+MISSED_HEARTBEATS = 3
+
+MAX_BUFFERED_BYTES = 256 * 1024 * 1024
+"""Of all requests whose rest has not come yet. One may have 8 MB, and there are many consumers."""
 
 DEFAULT_THREADS = 200
-"""Dubbo's default size of the pool; threads are started when they are needed."""
+"""Dubbo's default pool size. Threads start on demand."""
 
 
 class ServedConnection(asyncio.Protocol):
-    """A consumer, in whatever protocol."""
+    """A consumer, in any protocol."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
         self.remote_address = ""
 
     def _is_accepted(self, transport: asyncio.BaseTransport, server: ServiceServer) -> bool:
-        """Called first in connection_made; with too many connections it is closed at once."""
+        """Called first in connection_made. Closes the connection if there are too many."""
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.remote_address = f"{peer[0]}:{peer[1]}" if peer else ""
@@ -44,21 +55,39 @@ class ServedConnection(asyncio.Protocol):
         self._transport.abort()
         return False
 
+    def keep_alive(self, now: float, heartbeat_seconds: float, missed: int) -> None:
+        """Ask a silent consumer whether it lives; give up after `missed` times without a word."""
+        raise NotImplementedError
+
     def say_goodbye(self) -> None:
-        """Tell the consumer to send no more calls."""
+        """Tells the consumer to send no more calls."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """After what is written already."""
+        """Closes after everything already written is sent."""
         raise NotImplementedError
 
 
 class ServiceServer:
-    """Finds the service that a request is for, and counts calls."""
+    """Finds the service for a request, and counts calls."""
 
-    def __init__(self, host: str, port: int, threads: int) -> None:
+    tells_first = True
+    """Whether consumers take a goodbye well while they still call. If not, they hear it when they
+    have left by themselves."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        threads: int = DEFAULT_THREADS,
+        heartbeat_seconds: float = HEARTBEAT_SECONDS,
+    ) -> None:
         self.host = host
         self.port = port
+        self._heartbeat_seconds = heartbeat_seconds
+        self._beat: asyncio.TimerHandle | None = None
+        self.buffered_bytes = 0
         self.occurrences = Occurrences()
         self.max_threads = threads
         self.calls_in_threads = 0
@@ -72,10 +101,21 @@ class ServiceServer:
         self._idle.set()
 
     async def start(self) -> None:
-        """Listen; port 0 takes a free one, which `port` then says."""
+        """Starts listening. Port 0 picks a free port, which `port` then returns."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self.new_connection, self.host, self.port)
         self.port = self._server.sockets[0].getsockname()[1]
+        self._beat_later()
+
+    def _beat_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._beat = loop.call_later(self._heartbeat_seconds / 3, self._check_connections)
+
+    def _check_connections(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for connection in self.connections:
+            connection.keep_alive(now, self._heartbeat_seconds, MISSED_HEARTBEATS)
+        self._beat_later()
 
     def new_connection(self) -> ServedConnection:
         raise NotImplementedError
@@ -83,6 +123,9 @@ class ServiceServer:
     @property
     def connections(self) -> frozenset[ServedConnection]:
         return frozenset(self._connections)
+
+    def is_overfull(self) -> bool:
+        return self.buffered_bytes > MAX_BUFFERED_BYTES
 
     def opened(self, connection: ServedConnection) -> bool:
         if len(self._connections) >= MAX_CONNECTIONS:
@@ -94,18 +137,13 @@ class ServiceServer:
         self._connections.discard(connection)
 
     def add(self, invoker: Invoker) -> None:
-        """Serve it from now on; another one with the same key is replaced."""
+        """Serves it from now on. Replaces another one with the same key."""
         self._invokers[invoker.url.service_key] = invoker
         self._classes.clear()
 
-    async def remove(self, invoker: Invoker, timeout_seconds: float = STOP_SECONDS) -> None:
-        """Serve it no longer, once consumers have seen that it left the registry."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_seconds
-        quiet_at = invoker.last_call + QUIET_SECONDS if invoker.last_call else 0.0
-        while (now := loop.time()) < min(quiet_at, deadline):
-            await asyncio.sleep(min(quiet_at, deadline) - now)
-            quiet_at = invoker.last_call + QUIET_SECONDS
+    async def remove(self, invoker: Invoker) -> None:
+        """Stops serving it, once consumers have seen that it left the registry."""
+        await _until_quiet([invoker])
         key = invoker.url.service_key
         if self._invokers.get(key) is invoker:
             del self._invokers[key]
@@ -115,14 +153,14 @@ class ServiceServer:
         return self._invokers.get(service_key(path, group, version))
 
     def classes_of(self, path: str) -> JavaClasses | None:
-        """The classes for arguments, known before the group is: that stands behind them.
+        """The classes for arguments. Needed before the group is known, which follows them.
 
-        Services of one path share their interface, and with it the names of classes.
+        Services with the same path share their interface, and thus the class names.
         """
         if path not in self._classes:
             found = (i.classes for i in self._invokers.values() if i.url.path == path)
             if len(self._classes) > len(self._invokers):
-                return None  # an unknown path: remember no more of those
+                return None  # an unknown path: do not cache it
             self._classes[path] = next(found, None)
         return self._classes[path]
 
@@ -144,25 +182,55 @@ class ServiceServer:
         if not self.calls:
             self._idle.set()
 
+    def note_duration(self, handle: Handle, seconds: float) -> None:
+        """Tell of a call that took longer than its `timeout`, as Dubbo's TimeoutFilter does. Its
+        answer goes out all the same: the consumer decides how long it waits."""
+        if handle.timeout_seconds and seconds > handle.timeout_seconds:
+            method = f"{handle.service}.{handle.name}"
+            text = f"{seconds * 1000:.0f} ms, its timeout is {handle.timeout_seconds * 1000:.0f} ms"
+            self.warn(f"timeout {method}", f"{method} took {text}")
+
     def warn(self, kind: str, text: str) -> None:
         times = self.occurrences.worth_telling(kind)
         if times:
             logger.warning("%s (%d times)", text, times)
 
-    async def stop(self, timeout_seconds: float = STOP_SECONDS) -> None:
-        """Tell consumers, finish what is under way, close."""
-        if self._server is None:
-            return
-        self._server.close()
+    def _say_goodbye(self) -> None:
         for connection in self.connections:
             connection.say_goodbye()
+
+    async def stop(self, timeout_seconds: float = STOP_SECONDS) -> None:
+        """Notifies consumers, serves those not yet aware, finishes calls, and closes."""
+        if self._server is None:
+            return
+        if self._beat is not None:
+            self._beat.cancel()
+        self._server.close()
+        if self.tells_first:
+            self._say_goodbye()
+        await _until_quiet(list(self._invokers.values()))
+        if not self.tells_first:
+            self._say_goodbye()
         try:
             await asyncio.wait_for(self._idle.wait(), timeout_seconds)
         except TimeoutError:
-            logger.warning("%d calls did not end within %s s", self.calls, timeout_seconds)
+            logger.warning("%d calls did not finish within %s s", self.calls, timeout_seconds)
         for connection in self.connections:
             connection.close()
         await self._server.wait_closed()
         self._server = None
         if self._threads is not None:
             self._threads.shutdown(wait=False)
+
+
+async def _until_quiet(invokers: list[Invoker]) -> None:
+    """Wait until nobody has called for a while."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + UNTIL_QUIET_SECONDS
+    while True:
+        last_call = max((invoker.last_call for invoker in invokers), default=0.0)
+        quiet_at = last_call + QUIET_SECONDS if last_call else 0.0
+        left = min(quiet_at, deadline) - loop.time()
+        if left <= 0:
+            return
+        await asyncio.sleep(left)

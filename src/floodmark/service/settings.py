@@ -1,7 +1,7 @@
-"""PURE: the settings of an export, by section, and how each section becomes URL parameters.
+"""PURE: the settings of an export, by section, and their conversion to URL parameters.
 
-Names are those of Dubbo's configuration (`timeout`, `loadbalance`, `keepAlive`), so that Dubbo's
-documentation holds. A section says which of them the URL leaves out, escapes or names otherwise.
+Uses the names of Dubbo's configuration (`timeout`, `loadbalance`, `keepAlive`), so that Dubbo's
+documentation applies. A section says which of them the URL omits, escapes or renames.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from floodmark.service.errors import ConfigError
 from floodmark.service.url import encode
 
 Values = Mapping[str, Any]
@@ -20,7 +21,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
 
 @dataclass(frozen=True)
 class Section:
-    """How the settings of one section become parameters."""
+    """How one section's settings become parameters."""
 
     excluded: frozenset[str] = frozenset()
     names: Mapping[str, str] = field(default_factory=dict)
@@ -29,7 +30,7 @@ class Section:
     defaults: Values = field(default_factory=dict)
 
     def append_to(self, parameters: dict[str, str], values: Values, prefix: str = "") -> None:
-        """Add the section's values; later sections override, filters and listeners add up."""
+        """Adds the section's values. Later sections override; filters and listeners accumulate."""
         for name, value in {**self.defaults, **values}.items():
             if name == "parameters":
                 parameters.update(_extra(value, prefix))
@@ -90,7 +91,7 @@ MONITOR = Section(excluded=frozenset({"address"}))
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that decides how a service is exported."""
+    """Everything that determines how a service is exported."""
 
     application: Values = field(default_factory=dict)
     module: Values = field(default_factory=dict)
@@ -105,7 +106,7 @@ class Settings:
     metadata_report: str = ""
 
     def inherited(self, name: str) -> Any:
-        """A service's setting, or else the provider's."""
+        """A service's setting, or the provider's."""
         value = self.service.get(name)
         return self.provider.get(name) if value is None else value
 
@@ -118,13 +119,22 @@ def text_of(value: Any) -> str:
     return str(value).strip()
 
 
+def number_of(name: str, value: Any) -> int:
+    """A setting that is a whole number; 0 if it is not set."""
+    text = text_of(value)
+    try:
+        return int(text) if text else 0
+    except ValueError:
+        raise ConfigError(f"{name} is {text!r}: that is no whole number") from None
+
+
 def _dotted(name: str) -> str:
     """`keepAlive` becomes `keep.alive`."""
     return _HUMP.sub(lambda found: f".{found.group().lower()}", name)
 
 
 def _extra(values: Values, prefix: str) -> dict[str, str]:
-    """Free parameters; a name with dashes counts with dots as well."""
+    """Free parameters. A name with dashes also counts with dots."""
     before = f"{prefix}." if prefix else ""
     extra = {before + name: text_of(value) for name, value in values.items()}
     extra |= {

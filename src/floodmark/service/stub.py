@@ -1,7 +1,7 @@
-"""PURE: Java and Go sources of an interface, for consumers to compile against.
+"""PURE: generates Java and Go sources of an interface, for consumers to compile against.
 
-`floodmark service stub` writes them. A Java interface, a class per dataclass, enum and declared
-exception; for Go one file with structs and a service struct as dubbo-go wants it.
+Used by `floodmark service stub`. For Java, an interface and a class per dataclass, enum and
+declared exception. For Go, one file with structs and a service struct for dubbo-go.
 """
 
 from __future__ import annotations
@@ -13,11 +13,28 @@ from floodmark.service.errors import InterfaceError
 from floodmark.service.hints import Hints
 from floodmark.service.interface import Interface, Method
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_JAVA_WORDS = _words(
+    "abstract assert boolean break byte case catch char class const continue default do double "
+    "else enum extends false final finally float for goto if implements import instanceof int "
+    "interface long native new null package private protected public return short static "
+    "strictfp super switch synchronized this throw throws transient true try void volatile while _"
+)
+_GO_WORDS = _words(
+    "break case chan const continue default defer else fallthrough for func go goto if import "
+    "interface map package range return select struct switch type var ctx _"
+)
+"""Go's own, and the name of the first parameter of every function."""
+
 _HEADER = "// Written by `floodmark service stub`. Changes will be lost.\n"
 
 
 def java_sources(interface: Interface) -> dict[str, str]:
-    """Sources by their path, such as `dev/shop/Orders.java`."""
+    """Sources by path, such as `dev/shop/Orders.java`."""
     sources = {_path(interface.name): _java_interface(interface)}
     for cls, name in interface.classes:
         if issubclass(cls, Enum):
@@ -25,6 +42,18 @@ def java_sources(interface: Interface) -> dict[str, str]:
         else:
             sources[_path(name)] = _java_class(cls, name, interface)
     return sources
+
+
+def _java_word(name: str, where: str) -> str:
+    """A name that Java sources have to use as it is."""
+    if name in _JAVA_WORDS:
+        raise InterfaceError(f"{where} cannot be named {name} in Java, where that word is reserved")
+    return name
+
+
+def _parameter(name: str, reserved: frozenset[str]) -> str:
+    """A parameter's name is nothing to the wire, so it may change."""
+    return f"{name}_" if name in reserved else name
 
 
 def _path(name: str) -> str:
@@ -44,14 +73,17 @@ def _java_interface(interface: Interface) -> str:
 
 
 def _java_signature(method: Method, interface: Interface) -> str:
-    parameters = ", ".join(f"{item.type.java} {item.name}" for item in method.parameters)
+    name = _java_word(method.name, f"method {method.python_name}")
+    parameters = ", ".join(
+        f"{item.type.java} {_parameter(item.name, _JAVA_WORDS)}" for item in method.parameters
+    )
     thrown = ", ".join(interface.classes.name_of(cls) or "" for cls in method.raises)
     throws = f" throws {thrown}" if thrown else ""
-    return f"{method.result.java} {method.name}({parameters}){throws}"
+    return f"{method.result.java} {name}({parameters}){throws}"
 
 
 def _java_enum(cls: type[Enum], name: str) -> str:
-    constants = ", ".join(member.name for member in cls)
+    constants = ", ".join(_java_word(member.name, f"a member of {name}") for member in cls)
     return f"{_top(name)}public enum {name.rpartition('.')[2]} {{ {constants} }}\n"
 
 
@@ -62,7 +94,8 @@ def _java_class(cls: type, name: str, interface: Interface) -> str:
     lines = [_top(name) + f"public class {simple} {extends} {{"]
     lines.append("    private static final long serialVersionUID = 1L;\n")
     fields = _fields(cls, interface)
-    lines += [f"    private {java} {field};" for field, java in fields]
+    for field, java in fields:
+        lines.append(f"    private {java} {_java_word(field, f'a field of {name}')};")
     lines.append(f"\n    public {simple}() {{\n    }}")
     if is_exception:
         lines.append(f"\n    public {simple}(String message) {{\n        super(message);\n    }}")
@@ -78,7 +111,7 @@ def _java_class(cls: type, name: str, interface: Interface) -> str:
 
 
 def _fields(cls: type, interface: Interface) -> list[tuple[str, str]]:
-    """Name and Java type of each field, in the order of the wire."""
+    """Name and Java type of each field, in wire order."""
     found = typing.get_type_hints(cls, include_extras=True)
     package = f"{interface.package}." if interface.package else ""
     hints = Hints(interface.classes, package)
@@ -104,8 +137,19 @@ _GO_TYPES = {
     "java.lang.Double": "*float64",
     "java.util.Date": "time.Time",
     "java.math.BigDecimal": "*big.Decimal",
+    "java.math.BigInteger": "*big.Integer",
     "byte[]": "[]byte",
     "java.lang.Object": "interface{}",
+}
+
+
+# Go refuses an import that is not used.
+_GO_IMPORTS = {
+    "context.Context": '\t"context"',
+    "time.Time": '\t"time"',
+    "hessian.Register": '\n\thessian "github.com/apache/dubbo-go-hessian2"',
+    "java_exception.": '\t"github.com/apache/dubbo-go-hessian2/java_exception"',
+    "*big.": '\tbig "github.com/dubbogo/gost/math/big"',
 }
 
 
@@ -115,23 +159,14 @@ def go_source(interface: Interface, package: str = "stub") -> str:
     body.append(_go_service(interface))
     text = "\n".join(body)
     registered = "".join(_go_registration(cls, name) for cls, name in interface.classes)
-    imports = ['\t"context"']
-    if "time.Time" in text:
-        imports.append('\t"time"')
-    imports.append('\n\thessian "github.com/apache/dubbo-go-hessian2"')
-    if "*big.Decimal" in text:
-        imports.append('\tbig "github.com/dubbogo/gost/math/big"')
-    joined = "\n".join(imports)
-    return (
-        f"{_HEADER}package {package}\n\nimport (\n{joined}\n)\n\n"
-        f"func init() {{\n{registered}}}\n\n{text}"
-    )
+    init = f"func init() {{\n{registered}}}\n\n" if registered else ""
+    used = [line for mark, line in _GO_IMPORTS.items() if mark in init + text]
+    imports = f"import (\n{chr(10).join(used)}\n)\n\n" if used else ""
+    return f"{_HEADER}package {package}\n\n{imports}{init}{text}"
 
 
 def _go_registration(cls: type, name: str) -> str:
     simple = name.rpartition(".")[2]
-    if issubclass(cls, BaseException):
-        return ""
     if not issubclass(cls, Enum):
         return f"\thessian.RegisterPOJO(&{simple}{{}})\n"
     return "".join(f"\thessian.RegisterJavaEnum({simple}{member})\n" for member in cls.__members__)
@@ -148,7 +183,10 @@ def _go_service(interface: Interface) -> str:
         parameters = ", ".join(
             [
                 "ctx context.Context",
-                *(f"{p.name} {_go(p.type.java, interface)}" for p in method.parameters),
+                *(
+                    f"{_parameter(p.name, _GO_WORDS)} {_go(p.type.java, interface)}"
+                    for p in method.parameters
+                ),
             ]
         )
         result = _go_result(method.result.java, interface)
@@ -164,9 +202,10 @@ def _go_service(interface: Interface) -> str:
 
 
 def _go_result(java: str, interface: Interface) -> str:
-    """dubbo-go does not convert the items of a list or map that is the result itself."""
+    """dubbo-go does not convert the items of a top-level list or map, and refuses a function
+    without a result."""
     if java == "void":
-        return "error"
+        return "(interface{}, error)"
     if java.startswith(("java.util.List", "java.util.Set")):
         return "([]interface{}, error)"
     if java.startswith("java.util.Map"):
@@ -197,16 +236,29 @@ def _go_class(cls: type, name: str, interface: Interface) -> str:
     simple = name.rpartition(".")[2]
     if issubclass(cls, Enum):
         return _go_enum(cls, name)
-    lines = [f"type {simple} struct {{"]
+    is_exception = issubclass(cls, BaseException)
+    lines = [f"type {simple} struct {{", *(_GO_THROWABLE if is_exception else ())]
     for field, java in _fields(cls, interface):
         go_name = field[:1].upper() + field[1:]
         lines.append(f'\t{go_name} {_go(java, interface)} `hessian:"{field}"`')
     lines += ["}", "", f"func (*{simple}) JavaClassName() string {{", f'\treturn "{name}"', "}"]
+    if is_exception:
+        lines += ["", f"func (e *{simple}) Error() string {{", "\treturn e.DetailMessage", "}", ""]
+        lines += [f"func (e *{simple}) GetStackTrace() []java_exception.StackTraceElement {{"]
+        lines += ["\treturn e.StackTrace", "}"]
     return "\n".join([*lines, ""])
 
 
+# An exception is an error there: `errors.As` finds its class.
+_GO_THROWABLE = (
+    '\tDetailMessage string `hessian:"detailMessage"`',
+    '\tCause java_exception.Throwabler `hessian:"cause"`',
+    '\tStackTrace []java_exception.StackTraceElement `hessian:"stackTrace"`',
+)
+
+
 def _go_item(java: str, interface: Interface) -> str:
-    """Inside lists and maps Java's numbers are objects, and Go's are not."""
+    """Inside lists and maps, Java's numbers are objects, but Go's are not."""
     return (
         _go(java, interface).lstrip("*") if java.startswith("java.lang.") else _go(java, interface)
     )

@@ -1,15 +1,14 @@
-"""A compacted topic as a service: the last row of each key, looked up and scanned by consumers.
+"""Serves a compacted topic: consumers look up and scan the last row of each key.
 
     table = Table("revenue", row=Revenue, key="category", interface="dev.shop.RevenueTable")
     async with table.serve("127.0.0.1:9092", registry="zookeeper://..."):
 
-It is registered when it has caught up with the topic, and withdrawn while it lags too far behind.
+It registers once it has caught up with the topic, and withdraws while it lags too far behind.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import logging
 from bisect import bisect_left, bisect_right
@@ -33,10 +32,10 @@ from floodmark.service.types import Int
 logger = logging.getLogger(__name__)
 
 DEFAULT_MAX_LAG = 10_000
-"""Records behind the end of the topic, above which consumers should ask somebody else."""
+"""The lag in records above which consumers should use another provider."""
 
 MAX_SCAN = 10_000
-"""Rows of one answer at most; consumers go on with the last key they got."""
+"""Maximum rows per response. Consumers continue with the last key they got."""
 
 POLL_RECORDS = 2_000
 
@@ -48,7 +47,7 @@ class _Stored(NamedTuple):
 
 
 class Table:
-    """What to serve: a topic, the dataclass of its rows, and the Java interface to be."""
+    """What to serve: a topic, the dataclass of its rows, and the Java interface."""
 
     def __init__(
         self,
@@ -59,7 +58,7 @@ class Table:
         interface: str,
         max_lag: int = DEFAULT_MAX_LAG,
     ) -> None:
-        """Values are JSON objects; `key` names the row's field that is the record's key."""
+        """Values are JSON objects. `key` names the row's field that holds the record's key."""
         if not dataclasses.is_dataclass(row):
             raise ConfigError(f"the rows of table {topic} must be a dataclass, not {row!r}")
         names = {field.name for field in dataclasses.fields(row)}
@@ -74,13 +73,15 @@ class Table:
     def serve(
         self, bootstrap: str, *, services: Services | None = None, **options: Any
     ) -> ServedTable:
-        """Materialise and export it; options are those of `Service`. Tables may share `services`
-        and with it a port."""
+        """Materializes and exports it.
+
+        Takes the options of `Service`. Tables may share `services` and thus a port.
+        """
         return ServedTable(self, bootstrap, options, services)
 
 
 class StoredRows:
-    """The last row of each key, encoded, and how far the topic has been read."""
+    """The last row of each key, encoded, and the topic's read positions."""
 
     def __init__(self) -> None:
         self.rows: dict[str, _Stored] = {}
@@ -90,7 +91,7 @@ class StoredRows:
         """The rows in the order of `keys`: a scan copies a slice of it."""
         self.positions: dict[int, int] = {}
         self.offsets = ""
-        """The positions as an attachment says them."""
+        """The positions as a call attachment."""
 
     def put(self, key: str, row: bytes, partition: int, offset: int) -> None:
         place = bisect_left(self.keys, key)
@@ -107,7 +108,7 @@ class StoredRows:
             del self.keys[place], self._ordered[place]
 
     def load(self, changes: dict[str, _Stored | None]) -> None:
-        """Many changes at once, with one sort of the keys."""
+        """Applies many changes at once, sorting the keys only once."""
         for key, stored in changes.items():
             if stored is None:
                 self.rows.pop(key, None)
@@ -117,7 +118,7 @@ class StoredRows:
         self._ordered = [self.rows[key].row for key in self.keys]
 
     def after(self, key: str | None, count: int) -> list[bytes]:
-        """So many rows behind a key, or from the first."""
+        """This many rows after a key, or from the first."""
         start = 0 if key is None else bisect_right(self.keys, key)
         return self._ordered[start : start + count]
 
@@ -127,7 +128,7 @@ class StoredRows:
 
 
 class TableService:
-    """The methods of a table. Their results are bytes already."""
+    """The methods of a table. Their results are already encoded."""
 
     def __init__(self, topic: str, stored: StoredRows, rows: Rows) -> None:
         self._topic = topic
@@ -148,7 +149,7 @@ class TableService:
 
     @method(inline=True)
     def scan(self, after: str | None, limit: Int) -> Any:
-        """Rows by rising key, behind the key `after`, or from the first."""
+        """Rows in ascending key order, after the key `after`, or from the first."""
         stored = self._stored
         attachments = current_call().response_attachments
         attachments["topic"] = self._topic
@@ -162,21 +163,21 @@ class TableService:
 
     @method(inline=True)
     def offset(self, partition: Int) -> int:
-        """Up to where a partition has been read: the first offset that is not in the table."""
+        """How far a partition has been read: the first offset not in the table."""
         return self._stored.positions.get(partition, 0)
 
 
 def table_interface(
     table: Table, service: type[TableService] = TableService
 ) -> tuple[Interface, Rows]:
-    """The interface with the row's class, and what encodes its rows."""
+    """The interface with the row's class, and the encoder of its rows."""
     interface = interface_of(service, table.interface)
     package = f"{interface.package}." if interface.package else ""
     hints = Hints(interface.classes, package)
     one, many = hints.of(table.row), hints.of(list[table.row])  # type: ignore[name-defined]
     for name, kind in (("get", one), ("scan", many)):
         found = interface.methods[name]
-        written = kind._replace(write=Encoder.write)  # the results are encoded already
+        written = kind._replace(write=Encoder.write)  # the results are already encoded
         interface.methods[name] = found._replace(result=written)
     return interface, Rows(interface.classes, one.write)
 
@@ -202,10 +203,11 @@ class ServedTable(ClosedAtExit):
         self._consumer: Consumer | None = None
         self._export: Export | None = None
         self._task: asyncio.Task[None] | None = None
+        self._withdrawal: asyncio.Task[None] | None = None
         self._caught_up = asyncio.Event()
         self.is_registered = False
         self.broken_rows = 0
-        """Records that are no row, and were left out."""
+        """Records that are not valid rows, and were skipped."""
 
     async def __aenter__(self) -> ServedTable:
         try:
@@ -227,8 +229,9 @@ class ServedTable(ClosedAtExit):
             partitions = await self._consumer.partitions_of(self._table.topic)
             await self._consumer.assign(partitions)
         except KafkaError as error:
-            raise ServiceError(f"topic {self._table.topic} cannot be read: {error}") from error
+            raise ServiceError(f"topic {self._table.topic} could not be read: {error}") from error
         self._task = asyncio.create_task(self._follow(partitions))
+        self._task.add_done_callback(self._follower_ended)
         waiting = asyncio.create_task(self._caught_up.wait())
         await asyncio.wait((self._task, waiting), return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
@@ -244,8 +247,7 @@ class ServedTable(ClosedAtExit):
     async def close(self) -> None:
         if self._task is not None:
             self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await asyncio.gather(self._task, return_exceptions=True)
         if self._owns_services:
             await self._services.close()
         elif self._export is not None:
@@ -259,18 +261,26 @@ class ServedTable(ClosedAtExit):
         return self._export
 
     async def _follow(self, partitions: list[TopicPartition]) -> None:
-        """Read for ever; a broker that is away for a while makes the table lag."""
+        """Reads forever. While a broker is away, the table lags."""
         consumer = self._consumer
         assert consumer is not None
         while True:
             try:
                 polled = await consumer.poll(500)
             except KafkaError as error:
-                logger.warning("table %s cannot read on: %s", self._table.topic, error)
+                logger.warning("table %s cannot continue reading: %s", self._table.topic, error)
                 await asyncio.sleep(1.0)
                 continue
             self._apply(polled)
             await self._note_lag(partitions)
+
+    def _follower_ended(self, task: asyncio.Task[None]) -> None:
+        """Without its follower a table would serve old rows for ever: rather none."""
+        if task.cancelled() or self._export is None:
+            return
+        logger.error("table %s is withdrawn: it ended with %r", self._table.topic, task.exception())
+        self.is_registered = False
+        self._withdrawal = asyncio.create_task(self._export.withdraw())
 
     def _apply(self, polled: dict[TopicPartition, list[Record]]) -> None:
         for partition, records in polled.items():
@@ -309,13 +319,13 @@ class ServedTable(ClosedAtExit):
             fields = msgspec.json.decode(value, type=dict[str, Any])
             if self._table.key:
                 fields[self._table.key] = key
-            # Lax, because a key is a text whatever its field is, and JSON has no dates.
+            # Lax, because a key is text whatever its field's type, and JSON has no dates.
             row = msgspec.convert(fields, self._table.row, strict=False)
             return self._rows.encode(row)
-        except (msgspec.DecodeError, HessianError) as error:
+        except (msgspec.DecodeError, HessianError, RecursionError) as error:
             self.broken_rows += 1
             if self.broken_rows.bit_count() == 1:
-                logger.warning("a record of %s is no row: %s", self._table.topic, error)
+                logger.warning("a record of %s is not a valid row: %s", self._table.topic, error)
             return None
 
     async def _note_lag(self, partitions: list[TopicPartition]) -> None:

@@ -1,7 +1,7 @@
-"""Java types that Python has no word for, to be used as type hints.
+"""Java types without a Python equivalent, for use as type hints.
 
-A plain `int` is a Java long, a plain `float` a double, `bytes` a byte[]. Where the Java interface
-wants another width, say so: `def add(self, a: Int, b: Int) -> Int`.
+A plain `int` is a Java long, a plain `float` a double, `bytes` a byte[]. If the Java interface has
+another width, name it: `def add(self, a: Int, b: Int) -> Int`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 
 class Java(NamedTuple):
-    """The Java type behind a hint, as Java sources write it."""
+    """The Java type behind a hint, as in Java sources."""
 
     name: str
 

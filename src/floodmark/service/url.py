@@ -1,6 +1,6 @@
-"""PURE: Dubbo's URL, the one data structure that configuration, registry and calls share.
+"""PURE: Dubbo's URL, the data structure shared by configuration, registry and calls.
 
-Immutable. `str(url)` has sorted parameters, as Java writes them; a node's name in the registry is
+Immutable. `str(url)` has sorted parameters, as in Java. A node's name in the registry is
 `encode(str(url))`.
 """
 
@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote_plus
 
 from floodmark.service.errors import ConfigError
 
-# What Java's URLEncoder leaves as it is; a space becomes '+'.
+# What Java's URLEncoder leaves unchanged. A space becomes '+'.
 _SAFE = "*-._"
 
 ANY_VALUE = "*"
@@ -22,7 +22,7 @@ _EMPTY = ("", "false", "0", "null", "n/a")
 
 
 def encode(text: str) -> str:
-    """As java.net.URLEncoder does it."""
+    """Works like java.net.URLEncoder."""
     return quote(text, safe=_SAFE + " ").replace("~", "%7E").replace(" ", "+")
 
 
@@ -32,7 +32,7 @@ def decode(text: str) -> str:
 
 @dataclass(frozen=True)
 class URL:
-    """`protocol://username:password@host:port/path?key=value`; equal if all of it is."""
+    """`protocol://username:password@host:port/path?key=value`. Equal if all parts are."""
 
     protocol: str
     host: str = ""
@@ -59,11 +59,11 @@ class URL:
 
     @classmethod
     def parse(cls, text: str) -> URL:
-        """The reverse of `str`; a text without a protocol is an error."""
+        """The inverse of `str`. A text without a protocol is an error."""
         base, _, query = text.strip().partition("?")
         protocol, separator, rest = base.partition("://")
         if not separator or not protocol:
-            raise ConfigError(f"{text!r} is no URL: it has no protocol, such as zookeeper://")
+            raise ConfigError(f"{text!r} is not a URL: it has no protocol, such as zookeeper://")
         address, _, path = rest.partition("/")
         credentials, _, address = address.rpartition("@")
         username, _, password = credentials.partition(":")
@@ -80,7 +80,7 @@ class URL:
 
     @property
     def service_key(self) -> str:
-        """`group/path:version`, which names a service within a provider."""
+        """`group/path:version`, which identifies a service within a provider."""
         return service_key(self.path, self.get("group"), self.get("version"))
 
     def get(self, key: str, default: str = "") -> str:
@@ -97,7 +97,7 @@ class URL:
         return default if value is None else value.lower() == "true"
 
     def method_parameter(self, method: str, key: str, default: str = "") -> str:
-        """`method.key` if it is set, else `key`."""
+        """`method.key` if set, otherwise `key`."""
         return self.parameters.get(f"{method}.{key}") or self.parameters.get(key, default)
 
     def with_parameters(self, more: Mapping[str, str]) -> URL:
@@ -116,7 +116,7 @@ class URL:
 
 
 def is_set(text: str) -> bool:
-    """Dubbo's words for nothing count as nothing."""
+    """Dubbo's words for "nothing" count as not set."""
     return text.lower() not in _EMPTY
 
 
@@ -131,7 +131,7 @@ def _host_and_port(address: str, text: str) -> tuple[str, int]:
         return address, 0
     if not port.isdecimal() or int(port) > 65535:
         # Several hosts, as in `a:2181,b:2181`, stay together.
-        raise ConfigError(f"{text!r}: {port!r} is no port")
+        raise ConfigError(f"{text!r}: {port!r} is not a port")
     return host, int(port)
 
 

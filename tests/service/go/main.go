@@ -3,7 +3,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"os"
 	"reflect"
 	"strings"
@@ -30,77 +32,20 @@ import (
 	_ "dubbo.apache.org/dubbo-go/v3/registry/zookeeper"
 	hessian "github.com/apache/dubbo-go-hessian2"
 	big "github.com/dubbogo/gost/math/big"
+
+	// Written by `floodmark service stub` when this is built.
+	"floodmark.dev/tests/service/stub"
 )
 
-type Customer struct {
-	Name     string      `hessian:"name"`
-	Birthday interface{} `hessian:"birthday"`
-	Tags     []string    `hessian:"tags"`
-}
-
-func (*Customer) JavaClassName() string { return "dev.floodmark.sample.Customer" }
-
-type Line struct {
-	Product   string       `hessian:"product"`
-	Pieces    int32        `hessian:"pieces"`
-	UnitPrice *big.Decimal `hessian:"unitPrice"`
-}
-
-func (*Line) JavaClassName() string { return "dev.floodmark.sample.Line" }
-
-type Order struct {
-	Id        int64             `hessian:"id"`
-	Customer  *Customer         `hessian:"customer"`
-	Lines     []*Line           `hessian:"lines"`
-	Status    Status            `hessian:"status"`
-	OrderedAt time.Time         `hessian:"orderedAt"`
-	Weight    float64           `hessian:"weight"`
-	Rebate    float64           `hessian:"rebate"`
-	IsGift    bool              `hessian:"isGift"`
-	Remarks   map[string]string `hessian:"remarks"`
-	Pages     []int32           `hessian:"pages"`
-}
-
-func (*Order) JavaClassName() string { return "dev.floodmark.sample.Order" }
-
-type Status hessian.JavaEnum
-
-var statuses = []string{"OPEN", "PAID", "SENT"}
-
-func (Status) JavaClassName() string { return "dev.floodmark.sample.Status" }
-func (s Status) String() string      { return statuses[s] }
-func (Status) EnumValue(name string) hessian.JavaEnum {
-	for i, known := range statuses {
-		if known == name {
-			return hessian.JavaEnum(i)
-		}
-	}
-	return hessian.InvalidJavaEnum
-}
-
-type Node struct {
-	Name   string  `hessian:"name"`
-	Next   *Node   `hessian:"next"`
-	Others []*Node `hessian:"others"`
-}
-
-func (*Node) JavaClassName() string { return "dev.floodmark.sample.Node" }
+var ctx = context.Background()
 
 func same(expected, found interface{}) {
 	if !reflect.DeepEqual(expected, found) {
-		fmt.Printf("expected %v (%T), found %v (%T)\n", expected, expected, found, found)
-		os.Exit(1)
+		fail(fmt.Sprintf("expected %v (%T), found %v (%T)", expected, expected, found, found))
 	}
 }
 
 func main() {
-	hessian.RegisterPOJO(&Customer{})
-	hessian.RegisterPOJO(&Node{})
-	hessian.RegisterPOJO(&Line{})
-	hessian.RegisterPOJO(&Order{})
-	for i := range statuses {
-		hessian.RegisterJavaEnum(Status(i))
-	}
 	instance, err := dubbo.NewInstance(
 		dubbo.WithName("go-consumer"),
 		dubbo.WithLogger(logger.WithLevel("error")),
@@ -109,68 +54,71 @@ func main() {
 	check(err)
 	consumer, err := instance.NewClient(client.WithClientProtocolDubbo(), client.WithClientSerialization(constant.Hessian2Serialization), client.WithClientRequestTimeout(10*time.Second))
 	check(err)
-	connection, err := consumer.Dial("dev.floodmark.sample.Sample")
+	sample := new(stub.Sample)
+	connection, err := consumer.DialWithService(sample.Reference(), sample)
 	check(err)
-	call := func(result interface{}, method string, arguments ...interface{}) {
-		if err := connection.CallUnary(context.Background(), arguments, result, method); err != nil {
-			fmt.Println(method, err)
-			os.Exit(1)
+	// dubbo-go asks the registry in the background.
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		if _, err = sample.Hello(ctx, "anybody"); err == nil || time.Since(began) > 10*time.Second {
+			break
 		}
 	}
-	var text string
-	call(&text, "hello", "world")
-	same("hello world", text)
+	if len(os.Args) > 2 {
+		idle(sample, os.Args[2])
+	} else {
+		values(sample)
+		objects(sample)
+		failures(sample)
+		withoutStub(connection)
+	}
+	fmt.Println("all holds")
+	os.Exit(0)
+}
+
+func idle(sample *stub.Sample, milliseconds string) {
+	same("hello before", must(sample.Hello(ctx, "before")))
+	pause, err := time.ParseDuration(milliseconds + "ms")
+	check(err)
+	time.Sleep(pause)
+	same("hello after", must(sample.Hello(ctx, "after")))
+}
+
+func values(sample *stub.Sample) {
+	same("hello world", must(sample.Hello(ctx, "world")))
+	same("hello go", must(sample.HelloAsync(ctx, "go")))
 	large := strings.Repeat("flood 😀 mark é ", 8000)
-	call(&text, "text", large)
-	same(large, text)
-	call(&text, "helloAsync", "go")
-	same("hello go", text)
-	var number int64
-	call(&number, "widths", int8(1), int16(2), int32(3), int64(4))
-	same(int64(10), number)
-	var small int32
-	call(&small, "nextInt", int32(41))
-	same(int32(42), small)
-	var ratio float64
-	call(&ratio, "half", 2.5, float32(1.5))
-	same(2.0, ratio)
-	var yes bool
-	call(&yes, "negate", false)
-	same(true, yes)
-	var data []byte
-	call(&data, "reversedBytes", []byte{1, 2, 3})
-	same([]byte{3, 2, 1}, data)
-	text = "left"
-	call(&text, "$echo", "ping")
-	same("ping", text)
-	call(&text, "$invoke", "hello", []string{"java.lang.String"}, []hessian.Object{"generic"})
-	same("hello generic", text)
+	same(large, must(sample.Text(ctx, large)))
+	same("", must(sample.Text(ctx, "")))
+	same(int64(math.MaxInt64), must(sample.Widths(ctx, 0, 0, 0, math.MaxInt64)))
+	same(int64(4), must(sample.Widths(ctx, -128, 32767, math.MinInt32, 2147451013)))
+	same(int8(-128), must(sample.PreviousByte(ctx, -127)))
+	same(int16(8), must(sample.NextShort(ctx, 7)))
+	same(int32(math.MaxInt32), must(sample.NextInt(ctx, math.MaxInt32-1)))
+	same(2.0, must(sample.Half(ctx, 2.5, 1.5)))
+	same(float32(0.75), must(sample.Quarter(ctx, 3)))
+	same(true, must(sample.Negate(ctx, false)))
+	same([]byte{3, 2, 1}, must(sample.ReversedBytes(ctx, []byte{1, 2, 3})))
 	// dubbo-go reads lists and maps of no declared type, as Java writes them, only into these.
-	var numbers []interface{}
-	call(&numbers, "sorted", []int64{3, 1, 2})
-	same([]interface{}{int64(1), int64(2), int64(3)}, numbers)
-	var words []string
-	call(&words, "words", "to be or not")
-	same([]string{"to", "be", "or", "not"}, words)
-	call(&ratio, "summed", []int32{1, 2}, []float64{0.5, 0.25})
-	same(3.75, ratio)
-	var merged map[interface{}]interface{}
-	call(&merged, "merged", map[string]float64{"a": 1.5}, map[string]float64{"b": 2.5})
+	same([]interface{}{int64(1), int64(2), int64(3)}, must(sample.Sorted(ctx, []int64{3, 1, 2})))
+	same([]string{"to", "be", "or", "not"}, must(sample.Words(ctx, "to be or not")))
+	same(3.75, must(sample.Summed(ctx, []int32{1, 2}, []float64{0.5, 0.25})))
+	merged := must(sample.Merged(ctx, map[string]float64{"a": 1.5}, map[string]float64{"b": 2.5}))
 	same(map[interface{}]interface{}{"a": 1.5, "b": 2.5}, merged)
 	moment := time.UnixMilli(1_700_000_000_123)
-	var answered time.Time
-	call(&answered, "sameMoment", moment)
-	same(moment.UnixMilli(), answered.UnixMilli())
+	same(moment.UnixMilli(), must(sample.SameMoment(ctx, moment)).UnixMilli())
 	price := new(big.Decimal)
 	check(price.FromString("4.25"))
-	doubled := new(big.Decimal)
-	call(doubled, "twice", price)
-	same("8.50", doubled.String())
-	var status Status
-	call(&status, "nextStatus", Status(0))
-	same("PAID", status.String())
-	order := new(Order)
-	call(order, "find", int64(7_000_000_000))
+	same("8.50", must(sample.Twice(ctx, price)).String())
+	number := new(big.Integer)
+	check(number.FromString("1000000000000000000000"))
+	same("1000000000000000000000000000000000000000000", must(sample.Square(ctx, number)).String())
+	same("PAID", must(sample.NextStatus(ctx, stub.StatusOPEN)).String())
+	same("", must(sample.Nothing(ctx, "whatever")))
+	same(nil, must(sample.Done(ctx)))
+}
+
+func objects(sample *stub.Sample) {
+	order := must(sample.Find(ctx, 7_000_000_000))
 	same("Žofie 😀", order.Customer.Name)
 	same([]string{"a", "b"}, order.Customer.Tags)
 	same("4.50", order.Lines[0].UnitPrice.String())
@@ -178,33 +126,63 @@ func main() {
 	same(int64(1_794_918_600_250), order.OrderedAt.UnixMilli())
 	same(map[string]string{"door": "green"}, order.Remarks)
 	same([]int32{1, 2, 3}, order.Pages)
-	back := new(Order)
-	call(back, "same", order)
+	back := must(sample.Same(ctx, order))
 	same(order.Lines[1].Product, back.Lines[1].Product)
 	same(order.IsGift, back.IsGift)
-	var missing *Order
-	call(&missing, "nothing", "whatever")
-	same((*Order)(nil), missing)
-	err = connection.CallUnary(context.Background(), []interface{}{int64(5)}, order, "find")
-	if err == nil || !strings.Contains(err.Error(), "there is no order 5") {
-		fmt.Println("no typed error as it should be:", err)
-		os.Exit(1)
+	ring := must(sample.Ring(ctx, 3))
+	// dubbo-go copies the first object into its reply.
+	if ring.Next.Next.Next.Next != ring.Next || ring.Others[1] != ring.Next.Next {
+		fail("the ring is broken")
 	}
-	ring := new(Node)
-	call(ring, "ring", int32(3))
-	same("0", ring.Next.Next.Next.Name)
-	err = connection.CallUnary(context.Background(), []interface{}{"value"}, &text, "fails")
+}
+
+func failures(sample *stub.Sample) {
+	_, err := sample.Find(ctx, 5)
+	var missing *stub.NoSuchOrder
+	if !errors.As(err, &missing) {
+		fail("no typed error as it should be: ", err)
+	}
+	same("there is no order 5", missing.Error())
+	same(int64(5), missing.OrderId)
+	same("find", missing.StackTrace[0].MethodName)
+	_, err = sample.Fails(ctx, "value")
 	if err == nil || !strings.Contains(err.Error(), "not a good value") {
-		fmt.Println("no error as it should be:", err)
-		os.Exit(1)
+		fail("no error as it should be: ", err)
 	}
-	fmt.Println("all holds")
-	os.Exit(0)
+	_, err = sample.Unwritable(ctx)
+	if err == nil || !strings.Contains(err.Error(), "Failed to send response of unwritable") {
+		fail("no error as it should be: ", err)
+	}
+	same("hello again", must(sample.Hello(ctx, "again")))
+}
+
+func withoutStub(connection *client.Connection) {
+	var text string
+	check(connection.CallUnary(ctx, []interface{}{"ping"}, &text, "$echo"))
+	same("ping", text)
+	arguments := []interface{}{"hello", []string{"java.lang.String"}, []hessian.Object{"generic"}}
+	check(connection.CallUnary(ctx, arguments, &text, "$invoke"))
+	same("hello generic", text)
+	err := connection.CallUnary(ctx, []interface{}{"x"}, &text, "unheardOf")
+	if err == nil || !strings.Contains(err.Error(), "Service not found") {
+		fail("no error as it should be: ", err)
+	}
+	check(connection.CallUnary(ctx, []interface{}{"again"}, &text, "hello"))
+	same("hello again", text)
+}
+
+func must[T any](value T, err error) T {
+	check(err)
+	return value
 }
 
 func check(err error) {
 	if err != nil {
-		fmt.Println(err)
-		os.Exit(1)
+		fail(err)
 	}
+}
+
+func fail(reason ...interface{}) {
+	fmt.Println(reason...)
+	os.Exit(1)
 }

@@ -11,6 +11,7 @@ import org.apache.dubbo.config.RegistryConfig;
 import org.apache.dubbo.rpc.RpcContext;
 import org.apache.dubbo.rpc.RpcException;
 import org.apache.dubbo.rpc.service.EchoService;
+import org.apache.dubbo.rpc.service.GenericException;
 import org.apache.dubbo.rpc.service.GenericService;
 
 /** Calls everything that the sample service has, finding it by the registry; ends with 0 if all holds. */
@@ -35,6 +36,8 @@ public class SampleConsumer {
         objects(sample);
         failures(sample);
         generic();
+        unknownInterface(arguments[1]);
+        same("hello again", sample.hello("again"));
         async(sample);
         withoutToken(arguments[1]);
         System.out.println("all holds");
@@ -85,6 +88,8 @@ public class SampleConsumer {
         same(Long.MAX_VALUE, sample.widths((byte) 0, (short) 0, 0, Long.MAX_VALUE));
         same(Integer.MAX_VALUE, sample.nextInt(Integer.MAX_VALUE - 1));
         same((short) 8, sample.nextShort((short) 7));
+        same((byte) -128, sample.previousByte((byte) -127));
+        same(0.75f, sample.quarter(3f));
         same(1.75, sample.half(2.0, 1.5f));
         same(0.0755, sample.half(0.151, 0f));
         same(false, sample.negate(true));
@@ -188,11 +193,38 @@ public class SampleConsumer {
         } catch (RpcException error) {
             if (!error.getMessage().contains("Service not found")) throw error;
         }
+        Map<?, ?> ring = (Map<?, ?>) service.$invoke("ring", new String[] {"int"}, new Object[] {2});
+        if (((Map<?, ?>) ring.get("next")).get("next") != ring) throw new AssertionError("the ring is broken");
+        try {
+            service.$invoke("find", new String[] {"long"}, new Object[] {5L});
+            throw new AssertionError("nothing was thrown");
+        } catch (GenericException error) {
+            same("dev.floodmark.sample.NoSuchOrder", error.getExceptionClass());
+            same("there is no order 5", error.getExceptionMessage());
+        }
+        try {
+            service.$invoke("hello", new String[] {}, new Object[] {});
+            throw new AssertionError("nothing was thrown");
+        } catch (RpcException error) {
+            if (!error.getMessage().contains("hello takes 1 arguments, got 0")) throw error;
+        }
         try {
             service.$invoke("hello", new String[] {"java.util.List"}, new Object[] {new ArrayList<>()});
             throw new AssertionError("nothing was thrown");
         } catch (RpcException error) {
             if (!error.getMessage().contains("argument 0 of hello")) throw error;
+        }
+    }
+
+    private static void unknownInterface(String url) {
+        String name = "dev.floodmark.sample.Unknown";
+        ReferenceConfig<Object> reference = reference(name, "true");
+        reference.setUrl(url.replace(Sample.class.getName(), name));
+        try {
+            ((GenericService) reference.get()).$invoke("hello", new String[] {"java.lang.String"}, new Object[] {"x"});
+            throw new AssertionError("nothing was thrown");
+        } catch (RpcException error) {
+            if (!error.getMessage().contains("ot found")) throw error;
         }
     }
 

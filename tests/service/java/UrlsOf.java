@@ -79,7 +79,12 @@ public class UrlsOf {
                     set(argument, line[2], line[3]);
                     methods.get(line[1]).setArguments(Collections.singletonList(argument));
                     break;
-                case "parameter": service.setParameters(Collections.singletonMap(line[1], line[2])); break;
+                case "parameter":
+                    if (line[1].equals("provider") && provider == null) provider = new ProviderConfig();
+                    AbstractMethodConfig config = line[1].equals("service") ? service : provider;
+                    if (config.getParameters() == null) config.setParameters(new HashMap<>());
+                    config.getParameters().put(line[2], line[3]);
+                    break;
                 default: throw new IllegalArgumentException(line[0]);
             }
         }
@@ -101,9 +106,16 @@ public class UrlsOf {
         }
         service.export();
         System.out.println("case " + name);
-        for (ProviderModel model : ApplicationModel.allProviderModels())
-            for (ProviderModel.RegisterStatedURL url : model.getStatedUrl()) System.out.println(url.getProviderUrl().toFullString());
+        for (int i = 0; i < 200 && registered().isEmpty(); i++) Thread.sleep(25); // it may be delayed
+        for (String url : registered()) System.out.println(url);
         DubboBootstrap.reset(false);
+    }
+
+    private static List<String> registered() {
+        List<String> urls = new ArrayList<>();
+        for (ProviderModel model : ApplicationModel.allProviderModels())
+            for (ProviderModel.RegisterStatedURL url : model.getStatedUrl()) urls.add(url.getProviderUrl().toFullString());
+        return urls;
     }
 
     private static void set(Object config, String key, String value) throws Exception {

@@ -137,5 +137,5 @@ def test_options_of_the_decorator_hold_unless_others_are_given() -> None:
     settings = settings_of(Orders, group="b", registry="zookeeper://a:1", port=9)
     assert settings.service == {"interface": "dev.shop.Orders", "group": "b", "timeout": 5}
     assert settings.protocols == ({"name": "dubbo", "port": 9},)
-    with pytest.raises(ConfigError, match="which Java interface"):
+    with pytest.raises(ConfigError, match="has no Java interface"):
         settings_of(int)

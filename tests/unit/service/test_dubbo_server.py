@@ -29,7 +29,8 @@ from floodmark.service.dubbo.requests import Requests, read_prefix, takes_attach
 from floodmark.service.dubbo.responses import Outcome
 from floodmark.service.dubbo.server import DubboServer
 from floodmark.service.errors import RpcError
-from floodmark.service.hessian import Encoder, HessianError, JavaObject
+from floodmark.service.generic import generalized
+from floodmark.service.hessian import Encoder, HessianError, JavaObject, dumps
 from floodmark.service.interface import interface_of
 from floodmark.service.invoker import Invoker
 from floodmark.service.url import URL
@@ -135,8 +136,8 @@ async def test_exceptions_reach_the_consumer_with_their_class(peer: Peer) -> Non
         ("unheardOf", (1,), "Service not found"),
         ("hello", (), "takes 1 arguments"),
         ("hello", ("a", "b"), "takes 1 arguments"),
-        ("sorted", ("no list",), "argument 0 of sorted: a list"),
-        ("same", (JavaObject("dev.Other", {}),), r"argument 0 of same: Order is expected"),
+        ("sorted", ("no list",), "argument 0 of sorted: expected a list"),
+        ("same", (JavaObject("dev.Other", {}),), r"argument 0 of same: expected Order"),
         ("unwritable", (), "Failed to send response of unwritable"),
     ],
 )
@@ -172,6 +173,53 @@ async def test_echo_and_generic_calls(peer: Peer) -> None:
     assert (order["status"], order["customer"]["name"]) == ("PAID", "Žofie 😀")
     again = await peer.value("$invoke", "same", ["x"], [order], generic="true")
     assert again == order
+
+
+async def test_a_generic_result_may_lead_back_to_itself(peer: Peer) -> None:
+    """Read here by hand, because our own reader takes no map that contains itself."""
+    made = generalized(peer.sample.ring(3), SAMPLE.classes)
+    assert made["next"]["next"]["next"] is made and made["others"][0] is made
+    assert made["class"] == "dev.floodmark.sample.Node"
+    assert dumps(made).count(b"dev.floodmark.sample.Node") == 3
+
+
+@pytest.mark.parametrize("name", ["group", "version", "token", "generic"])
+async def test_attachments_that_decide_are_texts(peer: Peer, name: str) -> None:
+    wrong: Any = {name: ["x"]}
+    with pytest.raises(RpcError, match=f"the attachment {name} is not a text"):
+        await peer.client.call(
+            INTERFACE,
+            "",
+            "hello",
+            "Ljava/lang/String;",
+            [(Encoder.write, "x")],
+            wrong,
+            SAMPLE.classes,
+            5,
+        )
+    assert await peer.value("hello", "x") == "hello x"
+
+
+async def test_a_call_that_outlasts_its_timeout_is_told_of_and_answered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    timeouts = {"pause.timeout": "10", "timeout": "60000"}
+    async with peer_of({**timeouts, "interface": INTERFACE}) as peer:
+        assert await peer.value("helloAsync", "x") == "hello x"
+        assert not caplog.messages
+        assert await peer.value("pause", 50) == "slept"
+        assert f"{INTERFACE}.pause took" in caplog.text and "timeout is 10 ms" in caplog.text
+
+
+async def test_a_method_that_was_cancelled_is_answered(peer: Peer) -> None:
+    async def cancelled(_milliseconds: int) -> str:
+        raise asyncio.CancelledError
+
+    invoker = peer.server.find(INTERFACE, "", "")
+    assert invoker is not None
+    invoker.handles["pause"].function = cancelled
+    thrown = (await peer.outcome("pause", 1)).thrown
+    assert thrown.fields["detailMessage"].startswith("CancelledError")
 
 
 async def test_a_generic_call_that_fails_names_the_exception(peer: Peer) -> None:

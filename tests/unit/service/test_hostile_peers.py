@@ -11,7 +11,7 @@ from decimal import Decimal
 import pytest
 import pytest_asyncio
 
-import floodmark.service.dubbo.server as dubbo_server
+import floodmark.service.server as any_server
 from floodmark.service import method
 from floodmark.service.dubbo.connection import TURN_BYTES
 from floodmark.service.dubbo.frames import (
@@ -230,7 +230,7 @@ async def test_a_consumer_that_does_not_read_gets_few_answers_until_it_does(peer
 async def test_unfinished_requests_of_all_consumers_are_bounded(
     peers: Peers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dubbo_server, "MAX_BUFFERED_BYTES", 1_000_000)
+    monkeypatch.setattr(any_server, "MAX_BUFFERED_BYTES", 1_000_000)
     half = HEADER.pack(MAGIC, REQUEST | HESSIAN2, 0, 1, MAX_PAYLOAD_BYTES) + bytes(400_000)
     opened = [await peers.connect() for _ in range(10)]
     for _, writer in opened:

@@ -81,7 +81,7 @@ class Unknown:
 
 @pytest.mark.parametrize(
     ("cls", "text"),
-    [(Odd, "by position"), (Union, "one type"), (Unknown, "parameter a of unknown")],
+    [(Odd, "by position"), (Union, "a single type"), (Unknown, "parameter a of unknown")],
 )
 def test_classes_that_cannot_be_an_interface_say_why(cls: type, text: str) -> None:
     with pytest.raises(InterfaceError, match=text):
@@ -133,3 +133,45 @@ def test_the_definition_lists_methods_and_types() -> None:
     assert found["canonicalName"] == INTERFACE
     assert {"name": "done", "parameterTypes": [], "returnType": "void"} in found["methods"]
     assert "dev.floodmark.sample.Order" in {item["type"] for item in found["types"]}
+
+
+class Worded:
+    def look(self, type: str, default: int, ctx: str) -> int:
+        return default
+
+
+class Reserved:
+    def new(self) -> int:
+        return 1
+
+
+@dataclass
+class Thing:
+    default: int = 0
+
+
+class ReservedField:
+    def thing(self) -> Thing:
+        return Thing()
+
+
+def test_words_that_are_reserved_elsewhere() -> None:
+    interface = interface_of(Worded, "dev.Worded")
+    assert (
+        "look(java.lang.String type, long default_, " in java_sources(interface)["dev/Worded.java"]
+    )
+    assert "type_ string, default_ int64, ctx_ string" in go_source(interface)
+    for cls, name in ((Reserved, "new"), (ReservedField, "default")):
+        with pytest.raises(InterfaceError, match=f"cannot be named {name} in Java"):
+            java_sources(interface_of(cls, "dev.Reserved"))
+
+
+def test_go_source_imports_only_what_it_uses() -> None:
+    text = go_source(interface_of(Worded, "dev.Worded"))
+    assert '"context"' in text and "hessian" not in text and "func init" not in text
+
+
+def test_a_declared_exception_is_an_error_in_go() -> None:
+    text = go_source(SAMPLE)
+    assert "hessian.RegisterPOJO(&NoSuchOrder{})" in text
+    assert "func (e *NoSuchOrder) Error() string" in text

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from floodmark.service import Consumer, Service, ServiceError, method, service
+from floodmark.service.errors import ConfigError
 from kit.process import free_port
 
 
@@ -46,7 +48,7 @@ def test_a_port_in_use_is_an_error() -> None:
     port = free_port()
     with (
         Service(Greeter(), port=port).export(),
-        pytest.raises(ServiceError, match=f"port {port} cannot be bound"),
+        pytest.raises(ServiceError, match=f"port {port} could not be bound"),
         Service(Greeter(), port=port).export(),
     ):
         pass
@@ -59,3 +61,26 @@ async def test_an_export_happens_once() -> None:
         await export.unexport()
         with pytest.raises(ServiceError, match="cannot be exported again"):
             await export.start()
+
+
+async def test_an_export_that_is_ended_before_its_delay_never_happens() -> None:
+    async with Service(Greeter(), port=-1, delay=60_000).export() as export:
+        await asyncio.wait_for(export.unexport(), 5)
+        await export.exported()
+        assert export.urls == []
+
+
+async def test_a_delayed_export_that_fails_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    async with Service(Greeter(), port=-1).export() as first:
+        port = first.urls[0].port
+        async with Service(Greeter(), port=port, delay=1).export() as second:
+            with pytest.raises(ServiceError, match="could not be bound"):
+                await second.exported()
+    assert f"could not be exported: port {port} could not be bound" in caplog.text
+
+
+@pytest.mark.parametrize("options", [{"delay": "soon"}, {"provider": {"port": "any"}}])
+async def test_settings_that_are_no_numbers_are_errors(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="that is no whole number"):
+        async with Service(Greeter(), **options).export():
+            pass

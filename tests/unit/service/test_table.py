@@ -95,6 +95,7 @@ async def test_rows_are_looked_up_scanned_and_follow_the_topic(floodmark: Any) -
             ("d", None),
             ("x", b"no json"),
             ("y", {"orders": "z"}),
+            ("z", b'{"orders": ' + b"[" * 100_000),
         ],
     )
     async with served(bootstrap) as table, Consumer() as consumer:
@@ -108,11 +109,11 @@ async def test_rows_are_looked_up_scanned_and_follow_the_topic(floodmark: Any) -
         rows = await reference.invoke("scan", ["a", 1])
         assert [item["category"] for item in rows] == ["b"]
         assert await reference.invoke("size", []) == 3
-        assert table.broken_rows == 2
+        assert table.broken_rows == 3
         await produce(bootstrap, [("aa", {"orders": 1}), ("b", None)])
         await eventually(lambda: table.stored.keys == ["a", "aa", "c"])
         total = await reference.invoke("offset", [0]) + await reference.invoke("offset", [1])
-        assert total == 10
+        assert total == 11
 
 
 async def test_answers_carry_topic_partition_and_offset(floodmark: Any) -> None:
@@ -165,8 +166,24 @@ async def test_a_lagging_table_is_withdrawn_until_it_has_caught_up(floodmark: An
         await asyncio.wait_for(back.wait(), 10)
 
 
+async def test_a_table_that_cannot_follow_its_topic_is_withdrawn(
+    floodmark: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    bootstrap = floodmark.bootstrap_servers
+    await created(bootstrap)
+    async with served(bootstrap) as table:
+
+        async def broken(_timeout_ms: float) -> None:
+            raise RuntimeError("a mistake of ours")
+
+        consumer: Any = table._consumer
+        consumer.poll = broken
+        await eventually(lambda: not table.is_registered)
+    assert "is withdrawn: it ended with RuntimeError('a mistake of ours')" in caplog.text
+
+
 async def test_without_a_broker_there_is_an_error() -> None:
-    with pytest.raises(ServiceError, match="topic revenue cannot be read"):
+    with pytest.raises(ServiceError, match="topic revenue could not be read"):
         async with served(f"127.0.0.1:{free_port()}"):
             pass
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import floodmark.service.server as any_server
 from floodmark.service.hessian import HessianError, dumps, loads
 from floodmark.service.interface import interface_of
 from floodmark.service.invoker import Invoker
@@ -26,6 +27,7 @@ from floodmark.service.triple.messages import (
 from floodmark.service.triple.server import TripleServer
 from floodmark.service.url import URL
 from kit.sample_service import INTERFACE, Sample
+from kit.waiting import eventually
 
 SAMPLE = interface_of(Sample, INTERFACE)
 
@@ -79,8 +81,8 @@ class Client:
 
 
 @asynccontextmanager
-async def served() -> AsyncIterator[tuple[TripleServer, Client]]:
-    server = TripleServer("127.0.0.1", 0)
+async def served(heartbeat_seconds: float = 60) -> AsyncIterator[tuple[TripleServer, Client]]:
+    server = TripleServer("127.0.0.1", 0, heartbeat_seconds=heartbeat_seconds)
     await server.start()
     server.add(Invoker(Sample(), SAMPLE, URL("tri", "127.0.0.1", server.port, INTERFACE)))
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -159,6 +161,81 @@ async def test_foreign_bytes_end_only_their_connection() -> None:
         writer.close()
         _headers, answer = await client.call("hello", request("x"))
         assert value(answer) == "hello x"
+
+
+async def test_a_header_that_is_no_text_ends_only_its_connection(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with served() as (server, client):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        peer = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding=None))
+        peer.initiate_connection()
+        headers = [(b":method", b"POST"), (b":scheme", b"http"), (b":authority", b"x")]
+        peer.send_headers(1, [*headers, (b":path", b"/x/y"), (b"trace", b"\xff\xfe")])
+        writer.write(peer.data_to_send())
+        await asyncio.wait_for(reader.read(), 5)
+        writer.close()
+        assert "Fatal error" not in caplog.text
+        _headers, answer = await client.call("hello", request("x"))
+        assert value(answer) == "hello x"
+
+
+async def test_silent_consumers_are_asked_and_given_up() -> None:
+    async with served(heartbeat_seconds=0.06) as (server, _client):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        peer = opened(writer)
+        asked = False
+        while data := await asyncio.wait_for(reader.read(65536), 5):
+            events = peer.receive_data(data)  # never answered
+            asked = asked or any(isinstance(item, h2.events.PingReceived) for item in events)
+        assert asked
+        writer.close()
+
+
+async def test_a_request_that_never_ends_is_ended() -> None:
+    async with served(heartbeat_seconds=0.3) as (server, _client):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        peer = opened(writer)
+        while True:
+            data = await asyncio.wait_for(reader.read(65536), 5)
+            assert data, "the server has closed the connection"
+            events = peer.receive_data(data)
+            writer.write(peer.data_to_send())  # pings are answered
+            if any(isinstance(item, h2.events.StreamReset) for item in events):
+                break
+        writer.close()
+        assert server.buffered_bytes == 0
+
+
+async def test_unfinished_requests_of_all_consumers_are_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(any_server, "MAX_BUFFERED_BYTES", 100_000)
+    async with served() as (server, client):
+        writers = []
+        for _ in range(10):
+            _reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            peer = opened(writer)
+            for _ in range(3):
+                peer.send_data(1, bytes(16_000))
+            writer.write(peer.data_to_send())
+            writers.append(writer)
+        await eventually(lambda: 0 < server.buffered_bytes <= 100_000)
+        _headers, answer = await client.call("hello", request("x"))
+        assert value(answer) == "hello x"
+        for writer in writers:
+            writer.transport.abort()
+        await eventually(lambda: not server.buffered_bytes)
+
+
+def opened(writer: asyncio.StreamWriter) -> h2.connection.H2Connection:
+    """A connection with a request that has begun."""
+    peer = h2.connection.H2Connection(h2.config.H2Configuration())
+    peer.initiate_connection()
+    headers = [(":method", "POST"), (":scheme", "http"), (":authority", "x")]
+    peer.send_headers(1, [*headers, (":path", f"/{INTERFACE}/hello")])
+    writer.write(peer.data_to_send())
+    return peer
 
 
 @given(st.binary(max_size=80))

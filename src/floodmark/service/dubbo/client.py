@@ -1,4 +1,4 @@
-"""A consumer's end of the Dubbo protocol: one connection, many calls at once."""
+"""The client side of the Dubbo protocol: one connection, many concurrent calls."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class DubboClient(asyncio.Protocol):
     """A connection to one provider."""
 
     def __init__(self, on_change: Callable[[], None] | None = None) -> None:
-        """`on_change` is called when the connection has ended or takes no more calls."""
+        """Calls `on_change` when the connection is closed or accepts no more calls."""
         self._loop = asyncio.get_running_loop()
         self.on_change = on_change
         self._frames = Frames()
@@ -72,7 +72,7 @@ class DubboClient(asyncio.Protocol):
         try:
             _, client = await asyncio.wait_for(connecting, timeout_seconds)
         except (OSError, TimeoutError) as error:
-            text = f"provider {host}:{port} cannot be reached: {error or 'timeout'}"
+            text = f"provider {host}:{port} is unreachable: {error or 'timeout'}"
             raise RpcError(text, RpcError.NETWORK) from error
         return client
 
@@ -97,7 +97,7 @@ class DubboClient(asyncio.Protocol):
         waiting, self._waiting = self._waiting, {}
         for future, _ in waiting.values():
             if not future.done():
-                future.set_exception(RpcError("the connection has ended", RpcError.NETWORK))
+                future.set_exception(RpcError("the connection was closed", RpcError.NETWORK))
         if self.on_change is not None:
             self.on_change()
 
@@ -124,7 +124,7 @@ class DubboClient(asyncio.Protocol):
     def _response(self, status: int, request_id: int, body: bytes) -> None:
         future, classes = self._waiting.pop(request_id, (None, None))
         if future is None or classes is None or future.done():
-            return  # it came too late
+            return  # too late
         try:
             if status == Status.OK:
                 future.set_result(read_outcome(body, classes))
@@ -146,9 +146,9 @@ class DubboClient(asyncio.Protocol):
         classes: JavaClasses,
         timeout_seconds: float | None,
     ) -> Outcome:
-        """Wait for the response; without a timeout the call is one-way and has none."""
+        """Waits for the response. Without a timeout, the call is one-way and has none."""
         if not self.is_open:
-            raise RpcError("the connection has ended", RpcError.NETWORK)
+            raise RpcError("the connection was closed", RpcError.NETWORK)
         self._next_id += 1
         request_id = self._next_id
         flags = REQUEST | HESSIAN2 | (TWO_WAY if timeout_seconds is not None else 0)
@@ -164,7 +164,7 @@ class DubboClient(asyncio.Protocol):
         try:
             return await asyncio.wait_for(future, timeout_seconds)
         except TimeoutError:
-            text = f"{path}.{method} did not answer within {timeout_seconds} s"
+            text = f"{path}.{method} did not respond within {timeout_seconds} s"
             raise RpcError(text, RpcError.TIMEOUT) from None
         finally:
             self._waiting.pop(request_id, None)

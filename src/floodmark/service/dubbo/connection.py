@@ -1,4 +1,4 @@
-"""One consumer's connection: frames in, calls out, answers collected and written once per turn."""
+"""A consumer's connection: reads frames, makes calls, and writes responses once per turn."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from floodmark.service.dubbo.server import DubboServer
 
 MAX_CALLS_OF_CONNECTION = 4_000
-"""Calls under way of one connection: above it we read no more, until half of them are done."""
+"""Calls in progress per connection. Above it we stop reading until half of them are done."""
 
 TURN_BYTES = 1024 * 1024
-"""After so many bytes of answers the requests that are left wait for the next turn of the loop: by
-then we know whether the consumer reads. A request is some hundred bytes, an answer up to 8 MB."""
+"""After this many bytes of responses, further requests wait for the next loop iteration: by then we
+know whether the consumer reads. A request is some hundred bytes, a response up to 8 MB."""
 
 
 class Connection(ServedConnection):
@@ -51,7 +51,7 @@ class Connection(ServedConnection):
         self._frames = Frames()
         self._requests = Requests(server.classes_of)
         self._waiting: deque[Frame] = deque()
-        """Requests that have come and are not worked on yet."""
+        """Received requests that have not been started."""
         self._buffered_bytes = 0
         self._frame_began: float | None = None
         self._out: list[bytes | bytearray] = []
@@ -76,7 +76,7 @@ class Connection(ServedConnection):
         self._server.closed(self)
 
     def pause_writing(self) -> None:
-        """The consumer does not read its answers, so it gets no further ones."""
+        """The consumer does not read its responses, so it gets no more."""
         self._is_full = True
         self._pace()
 
@@ -101,7 +101,7 @@ class Connection(ServedConnection):
         self._serve()
 
     def _note_buffered(self, size: int) -> None:
-        """How much of a request has come whose rest has not."""
+        """How much of an incomplete request has arrived."""
         if not size:
             self._frame_began = None
         elif self._frame_began is None:
@@ -110,8 +110,7 @@ class Connection(ServedConnection):
         self._buffered_bytes = size
 
     def _serve(self) -> None:
-        """Work on what has come. What is answered in this turn goes out at its end, in one
-        write."""
+        """Works on received requests. Responses of this turn go out at its end, in one write."""
         self._flush_is_due = True
         self._turn_bytes = 0
         waiting = self._waiting
@@ -119,7 +118,7 @@ class Connection(ServedConnection):
             while waiting and not self._must_wait():
                 flags, _status, request_id, body = waiting.popleft()
                 if not flags & REQUEST:
-                    continue  # an answer to our heartbeat
+                    continue  # a response to our heartbeat
                 if flags & EVENT:
                     self._event(flags, request_id)
                 else:
@@ -142,7 +141,7 @@ class Connection(ServedConnection):
         is_two_way = bool(flags & TWO_WAY)
         try:
             if flags & SERIALIZATION_MASK != HESSIAN2:
-                raise HessianError(f"serialization {flags & SERIALIZATION_MASK} is not served here")
+                raise HessianError(f"serialization {flags & SERIALIZATION_MASK} is not supported")
             request = self._requests.read(body)
         except HessianError as error:
             self._refuse(is_two_way, request_id, Status.BAD_REQUEST, _decode_failure(error))
@@ -171,7 +170,7 @@ class Connection(ServedConnection):
         try:
             prepared = prepare(invoker, method, request.arguments, request.attachments)
             if not self._server.may_begin():
-                raise RpcError("the provider has too many calls under way")
+                raise RpcError("the provider has too many calls in progress")
             handle = prepared.handle
             if handle is None:
                 reply.result(prepared, prepared.arguments[0])
@@ -184,6 +183,7 @@ class Connection(ServedConnection):
             reply.exception(error, is_generic=False)
             return
         if handle.runs is Runs.INLINE:
+            began = self._loop.time() if handle.timeout_seconds else 0.0
             enter_call(call)
             try:
                 value = handle.function(*prepared.arguments)
@@ -193,18 +193,22 @@ class Connection(ServedConnection):
                 reply.result(prepared, value)
             finally:
                 handle.end()
+                if began:
+                    self._server.note_duration(handle, self._loop.time() - began)
         else:
             self._begin(prepared, reply)
 
     def _begin(self, prepared: Prepared, reply: _Reply) -> None:
-        """A call that goes on after this turn."""
+        """Starts a call that continues after this turn."""
         server = self._server
         handle = prepared.handle
         assert handle is not None
         in_thread = handle.runs is Runs.IN_A_THREAD
         if in_thread and server.calls_in_threads >= server.max_threads:
             handle.end()
-            text = f"Server side thread pool is exhausted, {server.max_threads} calls are under way"
+            text = (
+                f"Server side thread pool is exhausted, {server.max_threads} calls are in progress"
+            )
             self._refuse(
                 reply.is_two_way, reply.request_id, Status.SERVER_THREADPOOL_EXHAUSTED, text
             )
@@ -213,24 +217,24 @@ class Connection(ServedConnection):
         self._calls += 1
         self._pace()
         run = self._run_in_thread if in_thread else self._run_on_loop
-        task = self._loop.create_task(run(prepared, reply))
+        task = self._loop.create_task(run(prepared, reply, self._loop.time()))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _run_on_loop(self, prepared: Prepared, reply: _Reply) -> None:
+    async def _run_on_loop(self, prepared: Prepared, reply: _Reply, began: float) -> None:
         handle = prepared.handle
         assert handle is not None
         enter_call(reply.call)
         try:
             value = await handle.function(*prepared.arguments)
-        except Exception as error:  # noqa: BLE001 - goes to the caller, as the method's outcome
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the method's outcome
             reply.exception(error, is_generic=prepared.is_generic)
         else:
             reply.result(prepared, value)
         finally:
-            self._end(prepared)
+            self._end(prepared, began)
 
-    async def _run_in_thread(self, prepared: Prepared, reply: _Reply) -> None:
+    async def _run_in_thread(self, prepared: Prepared, reply: _Reply, began: float) -> None:
         handle, server = prepared.handle, self._server
         assert handle is not None
         enter_call(reply.call)
@@ -246,11 +250,12 @@ class Connection(ServedConnection):
             reply.result(prepared, value)
         finally:
             server.calls_in_threads -= 1
-            self._end(prepared)
+            self._end(prepared, began)
 
-    def _end(self, prepared: Prepared) -> None:
+    def _end(self, prepared: Prepared, began: float) -> None:
         assert prepared.handle is not None
         prepared.handle.end()
+        self._server.note_duration(prepared.handle, self._loop.time() - began)
         self._calls -= 1
         self._server.ended()
         if self._waiting and not self._must_wait():
@@ -261,7 +266,7 @@ class Connection(ServedConnection):
     # Writing
 
     def send(self, data: bytes | bytearray) -> None:
-        """Goes out with everything else of this turn."""
+        """Sent together with everything else of this turn."""
         self._out.append(data)
         self._turn_bytes += len(data)
         if not self._flush_is_due:
@@ -282,7 +287,7 @@ class Connection(ServedConnection):
         self._transport.write(b"".join(out) if len(out) > 1 else out[0])
 
     def _pace(self) -> None:
-        """Read on, or let the consumer wait."""
+        """Resumes or pauses reading."""
         if self._transport is None or self._transport.is_closing():
             return
         must_pause = self._must_wait() or bool(self._waiting)
@@ -298,8 +303,11 @@ class Connection(ServedConnection):
         return self._is_full or self._calls > limit
 
     def keep_alive(self, now: float, heartbeat_seconds: float, missed: int) -> None:
-        """Ask a silent consumer whether it lives; give up after `missed` times without a word, or
-        as long without the rest of a request."""
+        """Sends a heartbeat to a silent consumer.
+
+        Closes it after `missed` heartbeats without a response, or as long without the rest of a
+        request.
+        """
         patience = heartbeat_seconds * missed
         if self._frame_began is not None and now - self._frame_began > patience:
             self._server.warn("slow", f"closed {self.remote_address}: a request takes too long")
@@ -316,14 +324,14 @@ class Connection(ServedConnection):
         self.send(readonly_event(self._event_id))
 
     def close(self) -> None:
-        """After what is written already."""
+        """Closes after everything already written is sent."""
         self._flush()
         if self._transport is not None:
             self._transport.close()
 
 
 class _Reply:
-    """Where the outcome of one call goes."""
+    """The receiver of one call's outcome."""
 
     __slots__ = ("_connection", "_has_attachments", "_invoker", "call", "is_two_way", "request_id")
 

@@ -1,4 +1,4 @@
-"""PURE: the 16 bytes in front of every message of the Dubbo protocol, and what follows them."""
+"""PURE: the 16-byte header of every Dubbo protocol message, and the body after it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from struct import Struct
 MAGIC = 0xDABB
 HEADER_BYTES = 16
 HEADER = Struct(">HBBQI")
-"""Magic, flags with the serialisation's number, status, request id, length of the body."""
+"""Magic, flags with the serialization number, status, request id, length of the body."""
 
 REQUEST = 0x80
 TWO_WAY = 0x40
@@ -28,7 +28,7 @@ PROTOCOL_VERSION = "2.0.2"
 
 
 class Status(IntEnum):
-    """How a response says whether there is a result."""
+    """Whether a response carries a result."""
 
     OK = 20
     CLIENT_TIMEOUT = 30
@@ -44,7 +44,7 @@ class Status(IntEnum):
 
 
 class FrameError(Exception):
-    """The stream is no Dubbo protocol, or a frame is too large: the connection cannot go on."""
+    """The stream is not Dubbo protocol, or a frame is too large: the connection must close."""
 
 
 def frame(flags: int, status: int, request_id: int, body: bytes) -> bytes:
@@ -69,7 +69,7 @@ Frame = tuple[int, int, int, bytes]
 
 
 class Frames:
-    """Bytes as they come in; whole frames out."""
+    """Turns received bytes into whole frames."""
 
     __slots__ = ("_buffer", "_max_payload_bytes", "_needed")
 
@@ -80,11 +80,11 @@ class Frames:
 
     @property
     def unfinished_bytes(self) -> int:
-        """What has come of a frame that is not whole yet."""
+        """How much of an incomplete frame has arrived."""
         return len(self._buffer)
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Every frame that is whole now."""
+        """All frames that are complete now."""
         if self._buffer:
             self._buffer += data
             if len(self._buffer) < self._needed:
@@ -95,9 +95,9 @@ class Frames:
         while end - position >= HEADER_BYTES:
             magic, flags, status, request_id, size = HEADER.unpack_from(data, position)
             if magic != MAGIC:
-                raise FrameError(f"a frame begins with 0x{magic:04x}, not 0x{MAGIC:04x}")
+                raise FrameError(f"a frame starts with 0x{magic:04x}, not 0x{MAGIC:04x}")
             if size > self._max_payload_bytes:
-                raise FrameError(f"a frame of {size} bytes, {self._max_payload_bytes} at most")
+                raise FrameError(f"a frame of {size} bytes, the limit is {self._max_payload_bytes}")
             needed = HEADER_BYTES + size
             if end - position < needed:
                 break

@@ -1,7 +1,7 @@
-"""PURE: request bodies to calls. Repeated parts are remembered instead of decoded again.
+"""PURE: decodes request bodies into calls. Repeated parts are cached instead of decoded again.
 
-A consumer's requests for one method begin with the same bytes (version, path, method, types) and
-mostly end with the same attachments; each connection remembers both.
+A consumer's requests for one method start with the same bytes (version, path, method, types) and
+mostly end with the same attachments. Each connection caches both.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ MAX_ATTACHMENT_BYTES = 4096
 MAX_ARGUMENTS = 255
 """Java's own limit for the parameters of a method."""
 
+_TEXTS = ("group", "version", "token", "generic")
+"""Attachments that decide about a call; anything else in them would end up in keys and messages."""
+
 
 class Prefix(NamedTuple):
-    """What stands in front of the arguments."""
+    """The part before the arguments."""
 
     data: bytes
     dubbo_version: str
@@ -48,13 +51,13 @@ class Requests:
     __slots__ = ("_attachments", "_classes_of", "_prefixes")
 
     def __init__(self, classes_of: ClassesOf) -> None:
-        """`classes_of(path)` has the classes for the arguments."""
+        """`classes_of(path)` returns the classes for the arguments."""
         self._classes_of = classes_of
         self._prefixes: list[Prefix] = []
         self._attachments: dict[bytes, Mapping[str, Any]] = {}
 
     def read(self, body: bytes) -> Request:
-        """A whole request; raises HessianError."""
+        """Decodes a whole request. Raises HessianError."""
         prefix = self._prefix(body)
         start = len(prefix.data)
         arguments: list[Any] = []
@@ -87,7 +90,10 @@ class Requests:
         if attachments is None:
             attachments = {}
         if not isinstance(attachments, dict):
-            raise HessianError("attachments are a map")
+            raise HessianError("attachments must be a map")
+        for name in _TEXTS:
+            if not isinstance(attachments.get(name, ""), (str, type(None))):
+                raise HessianError(f"the attachment {name} is not a text")
         # Texts only: nothing in them refers to the arguments before.
         is_plain = all(type(k) is str and type(v) is str for k, v in attachments.items())
         if is_plain and len(data) <= MAX_ATTACHMENT_BYTES:
@@ -103,7 +109,7 @@ def read_prefix(body: bytes) -> Prefix:
     dubbo_version, path, version, method, descriptor = texts
     count = count_of(descriptor)
     if count > MAX_ARGUMENTS:
-        raise HessianError(f"{count} arguments, {MAX_ARGUMENTS} at most")
+        raise HessianError(f"{count} arguments, the limit is {MAX_ARGUMENTS}")
     return Prefix(
         body[: decoder.position],
         dubbo_version,
@@ -117,7 +123,7 @@ def read_prefix(body: bytes) -> Prefix:
 
 
 def takes_attachments(dubbo_version: str) -> bool:
-    """Between 2.0.2 and 2.0.99, where the protocol's version ends and those of releases begin."""
+    """Between 2.0.2 and 2.0.99: above that are release versions, not protocol versions."""
     parts = dubbo_version.split(".")
     if len(parts) < 3 or parts[:2] != ["2", "0"] or not parts[2].isdecimal():
         return False

@@ -1,4 +1,4 @@
-"""PURE: results to response frames and back."""
+"""PURE: converts results to response frames and back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from floodmark.service.hessian import Decoder, Encoder, HessianError, JavaClasse
 from floodmark.service.hessian.text import write_text
 from floodmark.service.hints import Writer
 
-# The first value of a response says what follows; the second row is with attachments.
+# The first value of a response says what follows; the second row includes attachments.
 EXCEPTION, VALUE, NULL = 0, 1, 2
 WITH_ATTACHMENTS = 3
 
@@ -38,7 +38,7 @@ def result_frame(
     attachments: Mapping[str, str] | None,
     has_attachments: bool,
 ) -> bytearray:
-    """A method's result; raises HessianError if it has no form or is too large."""
+    """A method's result. Raises HessianError if it cannot be encoded or is too large."""
     encoder = Encoder(classes)
     if value is None:
         encoder.out += _NULL_START[has_attachments]
@@ -55,7 +55,7 @@ def exception_frame(
     attachments: Mapping[str, str] | None,
     has_attachments: bool,
 ) -> bytearray:
-    """What a consumer is to throw."""
+    """What a consumer should throw."""
     encoder = Encoder(classes)
     encoder.out += _EXCEPTION_START[has_attachments]
     encoder.write_whole(thrown)
@@ -86,14 +86,14 @@ def _finished(
 
 
 def error_frame(request_id: int, status: Status, message: str) -> bytes:
-    """A failure outside of the method, with a text in place of a result."""
+    """A failure outside the method, with a text instead of a result."""
     encoder = Encoder()
     encoder.write_text(message[:10_000])
     return frame(HESSIAN2, status, request_id, encoder.take())
 
 
 class Outcome(NamedTuple):
-    """What a response says: a value, or an exception that the method threw."""
+    """A response's content: a value, or an exception that the method threw."""
 
     value: Any
     thrown: Any
@@ -101,7 +101,7 @@ class Outcome(NamedTuple):
 
 
 def read_outcome(body: bytes, classes: JavaClasses) -> Outcome:
-    """The body of a response with status OK; raises HessianError."""
+    """Decodes the body of a response with status OK. Raises HessianError."""
     decoder = Decoder(body, classes)
     kind = decoder.read()
     if not isinstance(kind, int) or not 0 <= kind <= NULL + WITH_ATTACHMENTS:

@@ -1,7 +1,7 @@
-"""Which Java class a Python class stands for, and how objects of it are taken apart and built.
+"""Maps Python classes to Java classes, and builds and takes apart their objects.
 
-A `JavaClasses` belongs to one service or consumer. Objects of classes that it does not know are
-read as `JavaObject`. Field names are camelCase in Java and snake_case in Python.
+A `JavaClasses` belongs to one service or consumer. Objects of unknown classes are read as
+`JavaObject`. Field names are camelCase in Java and snake_case in Python.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MARK = "__java_class__"
 
 
 class JavaObject:
-    """An object of a Java class that has no Python class; fields by their Java names."""
+    """An object of a Java class without a Python class. Fields have their Java names."""
 
     __slots__ = ("fields", "java_class")
 
@@ -34,7 +34,7 @@ class JavaObject:
 
 
 def java_class(name: str) -> Callable[[T], T]:
-    """Say which Java class a dataclass, an enum or an exception stands for."""
+    """Declares the Java class of a dataclass, an enum or an exception."""
 
     def mark(cls: T) -> T:
         setattr(cls, _MARK, name)
@@ -57,9 +57,9 @@ class Field(NamedTuple):
     name: str
     java_name: str
     write: Callable[[Any, Any], None] | None
-    """Writes a value of this field's type to an encoder; None: by the value's own type."""
+    """Writes a value of this field's type to an encoder. None: by the value's own type."""
     convert: Convert | None
-    """Makes what the reader gives of it what the type hint says; None: nothing to do."""
+    """Converts a decoded value to the hinted type. None: no conversion needed."""
 
 
 class Shape(NamedTuple):
@@ -70,11 +70,11 @@ class Shape(NamedTuple):
     setters: tuple[tuple[str, Convert | None] | None, ...]
     """Per field of the definition; None: the Python class has no such field."""
     missing: tuple[tuple[str, Callable[[], Any]], ...]
-    """Fields that the definition lacks, with what makes their default."""
+    """Fields that the definition lacks, with factories for their defaults."""
 
 
 class JavaClasses:
-    """The classes that a service or a consumer may send and receive."""
+    """The classes a service or consumer may send and receive."""
 
     def __init__(self) -> None:
         self._name_of: dict[type, str] = {}
@@ -83,7 +83,7 @@ class JavaClasses:
         self._shapes: dict[tuple[str, tuple[str, ...]], Shape] = {}
 
     def add(self, cls: type, name: str, fields: Iterable[Field] | None = None) -> None:
-        """Register a class; a second class under the same name is an error."""
+        """Registers a class. A second class under the same name is an error."""
         known = self._class_of.get(name)
         if known is not None and known is not cls:
             raise HessianError(f"{cls!r} and {known!r} both stand for the Java class {name}")

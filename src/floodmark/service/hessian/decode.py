@@ -1,8 +1,8 @@
-"""Hessian2 bytes to values. Callers: the Dubbo protocol's requests and responses.
+"""Decodes Hessian2 bytes. Used by the Dubbo protocol's requests and responses.
 
-Every read is bounded by the bytes that are there; depth and number of containers by limits.py.
-So are references: the items behind one count again, because whoever walks over the value meets them
-again. Without that a few bytes could stand for billions of items.
+Every read is bounded by the available bytes; limits.py bounds depth and the number of containers.
+References are bounded too: the items behind one count again, because code that walks the value
+meets them again. Otherwise a few bytes could stand for billions of items.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _enum_builder(cls: type | None) -> Callable[[Any], Any] | None:
 
 
 class Decoder:
-    """Reads the values of one message, one after the other."""
+    """Reads the values of one message in sequence."""
 
     __slots__ = (
         "_classes",
@@ -88,11 +88,11 @@ class Decoder:
         self._referred_left = MAX_ITEMS
         self._wide_keys_left = MAX_WIDE_KEYS
         self._walked = 0
-        """Containers, items and fields up to here, with those behind references."""
+        """Containers, items and fields so far, including those behind references."""
         self._sizes: list[int] = []
-        """For each of `_refs` how much was walked inside; before its end ~ of where it began."""
+        """For each of `_refs`, how much was walked inside. Until it ends, ~ of where it started."""
         self._open_object = -1
-        """The object that is being read, by its index in `_refs`."""
+        """The object being read, by its index in `_refs`."""
 
     @property
     def position(self) -> int:
@@ -110,12 +110,12 @@ class Decoder:
             raise HessianError(f"a value does not fit its field: {error}") from None
 
     def read_text(self) -> str:
-        """The next value, which must be a string; null counts as an empty one, as in Dubbo."""
+        """The next value, which must be a string. As in Dubbo, null counts as empty."""
         value = self.read()
         if value is None:
             return ""
         if type(value) is not str:
-            raise HessianError(f"a string is expected here, not {type(value).__name__}")
+            raise HessianError(f"expected a string, not {type(value).__name__}")
         return value
 
     def expect_end(self) -> None:
@@ -130,10 +130,10 @@ class Decoder:
     # Numbers
 
     def _int(self) -> int:
-        """An int that must follow: a length, a reference or an index."""
+        """A required int: a length, a reference or an index."""
         value = self._read()
         if type(value) is not int:
-            raise HessianError("a number is expected here")
+            raise HessianError("expected a number")
         return value
 
     def _small_int(self, code: int) -> int:
@@ -183,7 +183,7 @@ class Decoder:
         return float(value)
 
     def _double_thousandths(self, code: int) -> float:
-        return 0.001 * self._int_5(code)  # the same product as in Java, to the last bit
+        return 0.001 * self._int_5(code)  # bit for bit the same product as in Java
 
     def _double_9(self, _code: int) -> float:
         (value,) = _DOUBLE(self._data, self._pos)
@@ -280,7 +280,7 @@ class Decoder:
     # Containers
 
     def _open(self, value: Any) -> int:
-        """Begin a container; returns the number by which later values refer to it."""
+        """Starts a container. Returns the number by which later values refer to it."""
         index = len(self._refs)
         self._refs.append(value)
         self._sizes.append(~self._walked)
@@ -310,7 +310,7 @@ class Decoder:
             return value
         if type(value) is int and 0 <= value < len(self._types):
             return self._types[value]
-        raise HessianError("a type is expected here")
+        raise HessianError("expected a type")
 
     def _list_until_end(self, code: int) -> list[Any]:
         if code == 0x55:
@@ -353,7 +353,7 @@ class Decoder:
         return self._map(code)
 
     def _object_as_map(self, name: str) -> Any:
-        """Older writers send objects as maps with a type."""
+        """Older writers send objects as typed maps."""
         index = len(self._refs)
         fields = self._map(0)
         definition = _Definition(name, tuple(map(str, fields)), self._classes)
@@ -403,7 +403,7 @@ class Decoder:
     def _field_name(self) -> str:
         name = self._read()
         if type(name) is not str:
-            raise HessianError("the name of a field is no string")
+            raise HessianError("a field name is not a string")
         return name
 
     def _object(self, _code: int) -> Any:
@@ -467,8 +467,8 @@ class Decoder:
         if size < 0:
             size = self._walked - ~size
             if index > self._open_object:
-                # Objects may lead back to themselves. For lists and maps, who walks over them would
-                # have to look out for that.
+                # Objects may be cyclic. Code that walks lists and maps would have to watch out for
+                # that, so they may not.
                 raise HessianError("a list or map contains itself")
         self._walked += size
         self._referred_left -= size
@@ -477,7 +477,7 @@ class Decoder:
         return self._refs[index]
 
     def _unknown(self, code: int) -> Any:
-        raise HessianError(f"byte 0x{code:02x} begins no value")
+        raise HessianError(f"byte 0x{code:02x} does not start a value")
 
 
 def _built(definition: _Definition, fields: dict[str, Any]) -> Any:

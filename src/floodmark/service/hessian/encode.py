@@ -1,7 +1,7 @@
-"""Values to Hessian2 bytes.
+"""Encodes values as Hessian2 bytes.
 
-`Encoder.write` goes by the value's own type. Where a type hint says more (an int that Java declares
-as long), hints.py has writers that call the methods here directly.
+`Encoder.write` uses the value's own type. Where a type hint says more (an int that Java declares as
+long), hints.py has writers that call the methods here directly.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ _NO_CLASSES = JavaClasses()
 
 
 class Encoded:
-    """Bytes that were encoded before: class definitions they need first, then the value.
+    """Already encoded bytes: the class definitions they need, then the value.
 
-    They hold for a message whose first class definitions these are, and contain no references.
+    They are valid for a message that starts with these class definitions, and contain no
+    references.
     """
 
     __slots__ = ("data",)
@@ -46,7 +47,7 @@ class Encoded:
 
 
 class Encoder:
-    """Writes the values of one message, one after the other."""
+    """Writes the values of one message in sequence."""
 
     __slots__ = ("_classes", "_definitions", "_kept", "_refs", "_types", "defined", "out")
 
@@ -58,13 +59,13 @@ class Encoder:
         self._types: dict[str, int] = {}
         self._definitions: dict[Any, int] = {}
         self.defined: list[tuple[Any, str, Any]] = []
-        """Class definitions that this encoder has written: key, name and fields."""
+        """The class definitions this encoder has written: key, name and fields."""
 
     def take(self) -> bytes:
         return bytes(self.out)
 
     def write_whole(self, value: Any, write: Callable[[Encoder, Any], None] | None = None) -> None:
-        """Append a value that callers hand in; one that has no form raises HessianError."""
+        """Appends a value from a caller. Raises HessianError if it cannot be encoded."""
         try:
             (write or Encoder.write)(self, value)
         except HessianError:
@@ -72,11 +73,11 @@ class Encoder:
         except RecursionError:
             raise HessianError("values are nested too deeply") from None
         except (AttributeError, OverflowError, StructError, TypeError, ValueError) as error:
-            # Such as a text where the hint says int.
-            raise HessianError(f"the value is not what its type hint says: {error}") from error
+            # For example a text where the hint says int.
+            raise HessianError(f"the value does not match its type hint: {error}") from error
 
     def write(self, value: Any) -> None:
-        """Append a value by its own type."""
+        """Appends a value by its own type."""
         writer = _WRITERS.get(type(value))
         if writer is not None:
             writer(self, value)
@@ -137,7 +138,7 @@ class Encoder:
                 out.append(0x5E)
                 out += _SHORT(whole)
         else:
-            # Never 0x5f: what it means differs between implementations.
+            # Never 0x5f: its meaning differs between implementations.
             out.append(0x44)
             out += _DOUBLE(value)
 
@@ -191,7 +192,7 @@ class Encoder:
 
     def write_decimal(self, value: Decimal) -> None:
         if not value.is_finite():
-            raise HessianError(f"{value} is no BigDecimal")
+            raise HessianError(f"{value} is not a BigDecimal")
         self._begin_object(java.BIG_DECIMAL, ("value",))
         self.write_text(str(value))
 
@@ -230,7 +231,7 @@ class Encoder:
     # Containers
 
     def write_list(self, value: Any, write: Callable[[Encoder, Any], None] | None = None) -> None:
-        """A list without a type, which Java reads as ArrayList."""
+        """An untyped list, which Java reads as ArrayList."""
         if self._refer(value):
             return
         self.out += list_start(len(value))
@@ -239,7 +240,7 @@ class Encoder:
     def write_array(
         self, type_name: str, value: Any, write: Callable[[Encoder, Any], None] | None = None
     ) -> None:
-        """A list with a type: `[int` for int[], or the name of a collection."""
+        """A typed list: `[int` for int[], or the name of a collection."""
         if self._refer(value):
             return
         size = len(value)
@@ -264,7 +265,7 @@ class Encoder:
         write_key: Callable[[Encoder, Any], None] | None = None,
         write_value: Callable[[Encoder, Any], None] | None = None,
     ) -> None:
-        """A map without a type, which Java reads as HashMap."""
+        """An untyped map, which Java reads as HashMap."""
         if self._refer(value):
             return
         write_key, write_value = write_key or Encoder.write, write_value or Encoder.write
@@ -275,7 +276,7 @@ class Encoder:
         self.out.append(0x5A)
 
     def write_object(self, value: Any) -> None:
-        """A dataclass that stands for a Java class."""
+        """A dataclass that has a Java class."""
         if self._refer(value):
             return
         cls = type(value)
@@ -320,29 +321,29 @@ class Encoder:
             if isinstance(value, base):
                 writer(self, value)
                 return
-        raise HessianError(f"{cls.__module__}.{cls.__qualname__} has no form in Hessian2")
+        raise HessianError(f"{cls.__module__}.{cls.__qualname__} cannot be encoded in Hessian2")
 
     def write_exception(self, value: BaseException) -> None:
-        """A throwable, with the lines of the traceback as its stack trace."""
+        """A throwable with the traceback's lines as its stack trace."""
         if not self._refer(value):
             self._write_fields(throwable_of(value, self._classes))
 
     # References, types, definitions
 
     def _refer(self, value: Any) -> bool:
-        """Write a reference if the message has this very object already; else it counts now."""
+        """Writes a reference if the message already has this object. Otherwise counts it."""
         refs = self._refs
         known = refs.get(id(value))
         if known is None:
             refs[id(value)] = len(refs)
-            self._kept.append(value)  # an id is only unique while its object lives
+            self._kept.append(value)  # an id is unique only while its object lives
             return False
         self.out.append(0x51)
         self.write_int(known)
         return True
 
     def _begin_object(self, name: str, fields: tuple[str, ...]) -> None:
-        """An object of one of Java's value classes; it counts, but nothing refers to it."""
+        """An object of a Java value class. It counts, but nothing refers to it."""
         marker = object()
         self._refs[id(marker)] = len(self._refs)
         self._kept.append(marker)
@@ -363,7 +364,7 @@ class Encoder:
             self.write_int(index)
 
     def write_class(self, name: str, fields: tuple[str, ...] | tuple[Field, ...]) -> None:
-        """A class definition; objects refer to it by its number."""
+        """A class definition, to which objects refer by number."""
         self.out.append(0x43)
         write_text(self.out, name)
         self.write_int(len(fields))
@@ -371,7 +372,7 @@ class Encoder:
             write_text(self.out, field if isinstance(field, str) else field.java_name)
 
     def take_definitions(self, definitions: dict[Any, int]) -> None:
-        """Count these classes as defined by their numbers; see rows.py."""
+        """Counts these classes as already defined, with their numbers; see rows.py."""
         self._definitions = definitions
 
     def _write_type(self, name: str) -> None:
@@ -385,7 +386,7 @@ class Encoder:
 
 @lru_cache(maxsize=1024)
 def list_start(size: int) -> bytes:
-    """What stands in front of the items of a list without a type."""
+    """The bytes before the items of an untyped list."""
     if size < 8:
         return bytes([0x78 + size])
     encoder = Encoder()

@@ -1,5 +1,5 @@
-"""What can be wrong with a value or its bytes."""
+"""Errors in a value or its bytes."""
 
 
 class HessianError(ValueError):
-    """The bytes are no Hessian2, exceed a limit, or the value has no form in Hessian2."""
+    """The bytes are not valid Hessian2 or exceed a limit, or the value cannot be encoded."""

@@ -1,4 +1,4 @@
-"""Python exceptions as Java throwables, with the lines of their traceback."""
+"""Converts Python exceptions to Java throwables, with the lines of their traceback."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from floodmark.service.hessian import java_values as java
 from floodmark.service.hessian.classes import JavaClasses, JavaObject
 
-# Only what Dubbo 3 reads without being told to trust it (its serialize.allowlist).
+# Only classes that Dubbo 3 accepts by default (its serialize.allowlist).
 _JAVA_CLASS_OF: tuple[tuple[type[BaseException], str], ...] = (
     (IndexError, "java.lang.IndexOutOfBoundsException"),
     (PermissionError, "java.lang.SecurityException"),
@@ -20,7 +20,7 @@ _MAX_LINES = 64
 
 
 def throwable_of(error: BaseException, classes: JavaClasses) -> JavaObject:
-    """What a Java consumer rethrows: the class that the exception stands for, or Java's nearest."""
+    """What a Java consumer rethrows: the exception's Java class, or the closest standard one."""
     name = classes.name_of(type(error))
     fields: dict[str, Any] = {
         "detailMessage": _message(error, name),
@@ -34,7 +34,7 @@ def throwable_of(error: BaseException, classes: JavaClasses) -> JavaObject:
 
 
 def throwable(java_class: str, message: str) -> JavaObject:
-    """A Java throwable that no Python exception stands for."""
+    """A Java throwable without a Python exception."""
     fields = {"detailMessage": message, "cause": None, "stackTrace": StackTrace([])}
     return JavaObject(java_class, fields)
 

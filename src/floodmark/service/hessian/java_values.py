@@ -1,7 +1,7 @@
-"""Java's own value classes that are objects on the wire and plain values in Python.
+"""Java's value classes that are objects on the wire and plain values in Python.
 
 hessian-lite writes BigDecimal and UUID as an object with one text, BigInteger by its private
-fields, and java.time through handles of its own.
+fields, and java.time through its own handles.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def milliseconds_of(moment: datetime) -> int:
-    """Since the epoch; a datetime without a zone counts as UTC."""
+    """Milliseconds since the epoch. A datetime without a zone counts as UTC."""
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return (moment - EPOCH) // _MILLISECOND
@@ -87,4 +87,4 @@ BUILDERS: dict[str, Callable[[Fields], Any]] = {
 }
 
 BUILD_ERRORS = (AttributeError, InvalidOperation, KeyError, OverflowError, TypeError, ValueError)
-"""What a builder raises when fields lack, or hold something else than Java would write."""
+"""What a builder raises if fields are missing or hold what Java would never write."""

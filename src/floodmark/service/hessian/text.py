@@ -1,4 +1,4 @@
-"""Strings as Hessian2 writes them: lengths in UTF-16 units, each surrogate in three bytes."""
+"""Hessian2 strings: lengths in UTF-16 units, each surrogate in three bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHUNK_UNITS = 0x8000
 
 
 def with_surrogates(text: str) -> str:
-    """Characters beyond the BMP as two surrogates each, so that `len` counts UTF-16 units."""
+    """Splits characters beyond the BMP into surrogates, so that `len` counts UTF-16 units."""
     return _BEYOND_BMP.sub(_split, text)
 
 
@@ -64,7 +64,7 @@ def _write_chunks(out: bytearray, text: str) -> None:
 def read_units(data: bytes, start: int, units: int) -> tuple[str, int]:
     """The text of `units` UTF-16 units from `start`, and the position after it.
 
-    Surrogates may still stand alone: `joined` puts pairs together when all chunks are there.
+    Surrogates may still be unpaired: `joined` pairs them once all chunks are there.
     """
     end = start + units
     raw = data[start:end]
@@ -76,11 +76,11 @@ def read_units(data: bytes, start: int, units: int) -> tuple[str, int]:
     try:
         return data[start:end].decode("utf-8", "surrogatepass"), end
     except UnicodeDecodeError as error:
-        raise HessianError(f"a string is no UTF-8: {error.reason}") from error
+        raise HessianError(f"a string is not UTF-8: {error.reason}") from error
 
 
 def _end_of(data: bytes, start: int, units: int) -> int:
-    """Where a string of `units` ends. Each round takes the bytes that are missing at least."""
+    """Where a string of `units` ends. Each round adds the minimum number of missing bytes."""
     end, missing = start, units
     while missing > 0:
         piece = data[end : end + missing]
@@ -88,14 +88,14 @@ def _end_of(data: bytes, start: int, units: int) -> int:
             raise HessianError("a string is longer than its message")
         end += missing
         leads = piece.translate(None, _CONTINUATIONS)
-        # Others write four bytes for what Java writes as two surrogates.
+        # Other writers use four bytes for what Java writes as two surrogates.
         missing -= len(leads) + len(leads.translate(None, _BUT_FOUR_BYTE_LEADS))
     if missing < 0:
         raise HessianError("a string ends inside a character")
     lead = end - 1
     while lead > start and 0x80 <= data[lead] < 0xC0:
         lead -= 1
-    # Not "while it is a continuation byte": the next value may begin with one.
+    # Not "while it is a continuation byte": the next value may start with one.
     return max(end, lead + _width(data[lead]))
 
 
@@ -108,7 +108,7 @@ def _width(lead: int) -> int:
 
 
 def joined(text: str) -> str:
-    """The text with its surrogate pairs as characters; a lone surrogate stays."""
+    """The text with its surrogate pairs as characters. A lone surrogate stays."""
     if text.isascii() or _SURROGATE.search(text) is None:
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

@@ -1,1 +1,1 @@
-"""Triple, Dubbo 3's protocol on HTTP/2, as far as plain Java interfaces need it: unary calls."""
+"""Triple, Dubbo 3's protocol on HTTP/2, limited to what plain Java interfaces need: unary calls."""

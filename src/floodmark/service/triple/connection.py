@@ -1,4 +1,4 @@
-"""One HTTP/2 connection of a triple consumer: a stream is a call."""
+"""A triple consumer's HTTP/2 connection. Each stream is a call."""
 
 from __future__ import annotations
 
@@ -33,20 +33,21 @@ if TYPE_CHECKING:
 
 MAX_STREAMS = 1_000
 MAX_WAITING_BYTES = 32 * 1024 * 1024
-"""Bodies of one connection that have not been answered yet, requests and responses."""
+"""The limit for unanswered request and response bodies of one connection."""
 
 _WINDOW = 1024 * 1024
 _HEADERS = [(":status", "200"), ("content-type", "application/grpc+proto")]
 _OWN_HEADERS = frozenset({"content-type", "te", "grpc-timeout", "grpc-accept-encoding"})
 _MAX_MESSAGE = 1_000
+_PING = b"are you?"
 
 INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL = 3, 8, 12, 13
 EXCEPTION_OF_THE_METHOD = "3"
-"""tri-exception-code for an exception that the body carries; the status is then OK."""
+"""tri-exception-code for an exception in the body; the status is then OK."""
 
 
 class _Stream:
-    """What has come of a request, and what is still to be sent of its answer."""
+    """The received part of a request, and the unsent part of its response."""
 
     __slots__ = ("body", "headers", "rest", "trailers")
 
@@ -68,6 +69,10 @@ class TripleConnection(ServedConnection):
         self._h2 = h2.connection.H2Connection(config)
         self._streams: dict[int, _Stream] = {}
         self._waiting_bytes = 0
+        self._last_read = self._last_asked = self._loop.time()
+        self._began: dict[int, float] = {}
+        """Since when a stream waits for its consumer: for the rest of a request, or to be allowed
+        to send the rest of an answer."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     # asyncio's side
@@ -90,10 +95,12 @@ class TripleConnection(ServedConnection):
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._streams.clear()
+        self._began.clear()
+        self._note_waiting(-self._waiting_bytes)
         self._server.closed(self)
 
     def pause_writing(self) -> None:
-        """The consumer does not read its answers, so we take no further requests."""
+        """The consumer does not read its responses, so we accept no more requests."""
         if self._transport is not None:
             self._transport.pause_reading()
 
@@ -102,10 +109,11 @@ class TripleConnection(ServedConnection):
             self._transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
+        self._last_read = self._loop.time()
         try:
             for event in self._h2.receive_data(data):
                 self._event(event)
-        except h2.exceptions.ProtocolError as error:
+        except (h2.exceptions.ProtocolError, UnicodeDecodeError) as error:
             self._server.warn("http2", f"closed {self.remote_address}: {error}")
             self._write()
             self.close()
@@ -117,6 +125,7 @@ class TripleConnection(ServedConnection):
             case h2.events.RequestReceived():
                 headers = {str(name): str(value) for name, value in event.headers or []}
                 self._streams[event.stream_id or 0] = _Stream(headers)
+                self._began[event.stream_id or 0] = self._last_read
             case h2.events.DataReceived():
                 self._data(event)
             case h2.events.StreamEnded():
@@ -137,16 +146,24 @@ class TripleConnection(ServedConnection):
             return
         data = event.data or b""
         stream.body += data
-        self._waiting_bytes += len(data)
-        limit = MAX_PAYLOAD_BYTES + PREFIX_BYTES
-        if len(stream.body) > limit or self._waiting_bytes > MAX_WAITING_BYTES:
+        self._note_waiting(len(data))
+        if (
+            len(stream.body) > MAX_PAYLOAD_BYTES + PREFIX_BYTES
+            or self._waiting_bytes > MAX_WAITING_BYTES
+            or self._server.is_overfull()
+        ):
             self._h2.reset_stream(stream_id, error_code=11)  # ENHANCE_YOUR_CALM
             self._forget(stream_id)
 
+    def _note_waiting(self, size: int) -> None:
+        self._waiting_bytes += size
+        self._server.buffered_bytes += size
+
     def _forget(self, stream_id: int) -> None:
+        self._began.pop(stream_id, None)
         stream = self._streams.pop(stream_id, None)
         if stream is not None:
-            self._waiting_bytes -= len(stream.body) + len(stream.rest)
+            self._note_waiting(-len(stream.body) - len(stream.rest))
 
     # Calls
 
@@ -155,7 +172,8 @@ class TripleConnection(ServedConnection):
         if stream is None:
             return
         body = bytes(stream.body)
-        self._waiting_bytes -= len(body)
+        self._note_waiting(-len(body))
+        self._began.pop(stream_id, None)
         stream.body.clear()
         _, _, rest = stream.headers.get(":path", "").partition("/")
         path, _, method = rest.rpartition("/")
@@ -178,7 +196,7 @@ class TripleConnection(ServedConnection):
             arguments = [Decoder(item, invoker.classes).read() for item in encoded]
             prepared = prepare(invoker, method, arguments, attachments)
             if not self._server.may_begin():
-                self._fail(stream_id, RESOURCE_EXHAUSTED, "too many calls are under way")
+                self._fail(stream_id, RESOURCE_EXHAUSTED, "too many calls in progress")
                 return
             if prepared.handle is not None:
                 prepared.handle.begin()
@@ -199,13 +217,14 @@ class TripleConnection(ServedConnection):
 
     async def _run(self, stream_id: int, invoker: Invoker, prepared: Prepared, call: Call) -> None:
         enter_call(call)
+        began = self._loop.time()
         try:
             value = await self._outcome(prepared)
             if prepared.finish is not None:
                 value = prepared.finish(value)
         except HessianError as error:
             self._fail_to_answer(stream_id, call, error)
-        except Exception as error:  # noqa: BLE001 - goes to the caller, as the method's outcome
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the method's outcome
             thrown = java_exception(error, invoker, is_generic=prepared.is_generic)
             self._answer(stream_id, invoker, Encoder.write, thrown, call, thrown.java_class)
         else:
@@ -213,6 +232,7 @@ class TripleConnection(ServedConnection):
         finally:
             if prepared.handle is not None:
                 prepared.handle.end()
+                self._server.note_duration(prepared.handle, self._loop.time() - began)
             self._server.ended()
 
     async def _outcome(self, prepared: Prepared) -> Any:
@@ -286,12 +306,12 @@ class TripleConnection(ServedConnection):
             return  # the consumer has given up
         self._h2.send_headers(stream_id, headers)
         stream.rest, stream.trailers = memoryview(body), trailers
-        self._waiting_bytes += len(body)
+        self._note_waiting(len(body))
         self._send_rest(stream_id)
         self._write()
 
     def _send_rest(self, stream_id: int) -> None:
-        """As much of an answer as the consumer's window takes."""
+        """Sends as much of a response as the consumer's window allows."""
         stream = self._streams.get(stream_id)
         if stream is None or stream.trailers is None:
             return
@@ -299,24 +319,48 @@ class TripleConnection(ServedConnection):
             window = self._h2.local_flow_control_window(stream_id)
             size = min(len(stream.rest), window, self._h2.max_outbound_frame_size)
             if size <= 0:
+                self._began.setdefault(stream_id, self._loop.time())
                 return
             self._h2.send_data(stream_id, bytes(stream.rest[:size]))
-            self._waiting_bytes -= size
+            self._note_waiting(-size)
             stream.rest = stream.rest[size:]
         self._h2.send_headers(stream_id, stream.trailers, end_stream=True)
         self._streams.pop(stream_id, None)
+        self._began.pop(stream_id, None)
 
     def _write(self) -> None:
         data = self._h2.data_to_send()
         if data and self._transport is not None:
             self._transport.write(data)
 
+    def keep_alive(self, now: float, heartbeat_seconds: float, missed: int) -> None:
+        """With HTTP/2's pings; a stream that its consumer leaves unfinished for as long ends."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        patience = heartbeat_seconds * missed
+        for stream_id in [key for key, began in self._began.items() if now - began > patience]:
+            self._server.warn("slow", f"ended a call that waits for {self.remote_address}")
+            self._h2.reset_stream(stream_id, error_code=11)  # ENHANCE_YOUR_CALM
+            self._forget(stream_id)
+        self._write()
+        # One who was never asked is asked first: it may be the loop that was late.
+        if now - self._last_read > patience and self._last_asked > self._last_read:
+            self._server.warn("silent", f"closed {self.remote_address}: silent for too long")
+            self.close()
+        elif now - max(self._last_read, self._last_asked) > heartbeat_seconds:
+            self._last_asked = now
+            self._h2.ping(_PING)
+            self._write()
+
     def say_goodbye(self) -> None:
-        """GOAWAY: streams under way are finished, new ones go elsewhere."""
+        """Sends GOAWAY: streams in progress finish, new ones go elsewhere.
+
+        It names the highest possible number, because streams already on their way are served too.
+        """
         if self._transport is not None:
-            last = self._h2.highest_inbound_stream_id
+            last = (1 << 31) - 1
             frame = b"\x00\x00\x08\x07\x00\x00\x00\x00\x00" + last.to_bytes(4, "big") + bytes(4)
-            # By hand: after h2's own close_connection it would send no more answers.
+            # Manually: after its own close_connection, h2 would send no more responses.
             self._transport.write(self._h2.data_to_send() + frame)
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""PURE: gRPC's frames and the protobuf wrappers that carry Hessian2 values.
+"""PURE: gRPC frames and the protobuf wrappers around Hessian2 values.
 
-`TripleRequestWrapper` is {1: serialisation, 2: arguments, 3: their types}, `TripleResponseWrapper`
-{1: serialisation, 2: value, 3: its type}; all fields are texts or bytes.
+`TripleRequestWrapper` is {1: serialization, 2: arguments, 3: their types}, `TripleResponseWrapper`
+{1: serialization, 2: value, 3: its type}. All fields are texts or bytes.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ def grpc_frame(message: bytes) -> bytes:
 
 
 def read_grpc_frame(body: bytes) -> bytes:
-    """The one message of a unary call."""
+    """The single message of a unary call."""
     if len(body) < PREFIX_BYTES or len(body) - PREFIX_BYTES != int.from_bytes(body[1:5], "big"):
-        raise HessianError("the request is not one whole message")
+        raise HessianError("the request is not a single complete message")
     if body[0]:
-        raise HessianError("compressed messages are not served here")
+        raise HessianError("compressed messages are not supported")
     return body[PREFIX_BYTES:]
 
 
 def read_request(message: bytes) -> tuple[list[bytes], list[str]]:
-    """Arguments and their types of a TripleRequestWrapper."""
+    """Arguments and their types in a TripleRequestWrapper."""
     arguments, types, serialization = [], [], ""
     for number, data in _fields(message):
         if number == 1:
@@ -38,7 +38,7 @@ def read_request(message: bytes) -> tuple[list[bytes], list[str]]:
         elif number == 3:
             types.append(data.decode("utf-8", "replace"))
     if serialization not in (HESSIAN, "hessian2"):
-        raise HessianError(f"serialization {serialization!r} is not served here")
+        raise HessianError(f"serialization {serialization!r} is not supported")
     return arguments, types
 
 
