@@ -1,6 +1,6 @@
 """The test kit: `from floodmark.testing import Broker`. docs/testing.md shows how to use it.
 
-Names are loaded when first used: pytest imports this package in every project that has floodmark
+Names load on first use, because pytest imports this package in every project that has floodmark
 installed.
 """
 

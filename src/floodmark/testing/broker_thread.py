@@ -1,7 +1,7 @@
-"""A whole broker inside the test's process, on a loop and thread of its own.
+"""A complete broker inside the test process, with its own event loop and thread.
 
-PUBLIC as `floodmark.testing.Broker`; the `floodmark` fixture is one of these. It works for plain
-and for asyncio tests alike, because it shares no loop with them.
+PUBLIC as `floodmark.testing.Broker` and as the `floodmark` fixture. Works in both plain and asyncio
+tests, because it does not share their loop.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
 from difflib import get_close_matches
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 from uuid import uuid4
 
@@ -27,12 +26,17 @@ from floodmark.config.errors import ConfigError
 from floodmark.config.not_served import refuse_open_doors
 from floodmark.config.settings import BROKER_SETTINGS_BY_NAME
 from floodmark.controller.topics import NewTopic
+from floodmark.controller.users import CredentialChange
+from floodmark.security.sasl import SCRAM_HASHES
+from floodmark.security.scram_credentials import MIN_ITERATIONS, credential_of, salted_password
 from floodmark.storage.files import Files
 from floodmark.testing.faults import Faults
 from floodmark.testing.memory_files import MemoryFiles
+from floodmark.testing.secured import Secured
 from floodmark.testing.values import SettingValue, as_texts
 from floodmark.testing.virtual_clock import VirtualClock
 from floodmark.testing.virtual_loop import VirtualLoop
+from floodmark.testing.with_block import WithBlock
 from floodmark.wire.errors import ErrorCode
 
 T = TypeVar("T")
@@ -45,7 +49,7 @@ TEST_SETTINGS: Mapping[str, str] = {
     "transaction.state.log.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
-"""A free port, and no waiting: what is slow on purpose in production is quick in a test."""
+"""A free port, and no deliberate delays: a test should not wait for production timers."""
 
 MEMORY_DIR = Path("/floodmark-data")
 NOT_STARTED = "the broker has not been started: use `with`, or call start()"
@@ -54,28 +58,30 @@ SETTINGS_VARIABLE = "FLOODMARK_TEST_SETTINGS"
 
 
 def settings_from_environment() -> dict[str, str]:
-    """Settings for all brokers of a test run: `name=value`, several with commas in between.
+    """Settings for all brokers of a test run: comma-separated `name=value` pairs.
 
-    With log.flush.interval.messages=1 a suite rehearses a cluster: nothing is acknowledged at once.
+    With log.flush.interval.messages=1, acknowledgements are deferred as in a cluster.
     """
     pairs = filter(None, os.environ.get(SETTINGS_VARIABLE, "").split(","))
     return {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
 
 
-class Broker:
+class Broker(WithBlock):
     """A broker for tests, on a free port of 127.0.0.1.
 
         with Broker(settings={"num.partitions": 3}) as broker:
             topic = broker.create_topic()
             run_my_code(broker.bootstrap_servers, topic)
 
-    Use it with `with`, with `async with`, or call `start` and, at the end, `close`. In between
-    `stop` and `start` take it away and back, on the same port and with the same data.
+    Use it with `with`, with `async with`, or call `start` and finally `close`. `stop` and `start`
+    simulate a restart on the same port with the same data.
 
-    - `data_dir`: the folder for the data; without it a temporary one, which `close` removes.
-    - `settings`: Kafka's broker settings; an unknown one is a ConfigError.
-    - `clock`: a `VirtualClock`, to let time pass at will.
-    - `files`: a `MemoryFiles`, for a broker that leaves the disk alone, full disks and power loss.
+    - `data_dir`: the data folder. Default: a temporary folder that `close` removes.
+    - `settings`: Kafka's broker settings. Unknown names raise a ConfigError.
+    - `clock`: a `VirtualClock`, to control time.
+    - `files`: a `MemoryFiles`, to keep data in memory and simulate full disks and power loss.
+    - `security`: SSL, SASL_SSL or SASL_PLAINTEXT. Adds certificates, a user and tokens
+      (`broker.security`). Needs `floodmark[security]`.
     """
 
     def __init__(
@@ -85,6 +91,7 @@ class Broker:
         *,
         clock: Clock | None = None,
         files: Files | None = None,
+        security: str | None = None,
     ) -> None:
         if isinstance(data_dir, Mapping):
             raise TypeError("the first argument is the data folder: use Broker(settings={...})")
@@ -96,8 +103,10 @@ class Broker:
             data_dir = MEMORY_DIR if data_dir is None else data_dir
         self._needs_folder = data_dir is None and not {"log.dirs", "log.dir"} & given.keys()
         own_folder = {} if data_dir is None else {"log.dirs": str(data_dir)}
+        self._security = None if security is None else Secured(security)
+        secured = {} if self._security is None else self._security.broker_settings()
         self._config = checked_config(
-            {**TEST_SETTINGS, **settings_from_environment(), **own_folder, **given}
+            {**TEST_SETTINGS, **settings_from_environment(), **secured, **own_folder, **given}
         )
         self._clock = clock
         self._files = files
@@ -108,9 +117,9 @@ class Broker:
         self.faults = Faults()
 
     def start(self) -> Self:
-        """Returns when the broker serves; raises what kept it from doing so."""
+        """Returns once the broker serves requests. Raises if it fails to start."""
         if self._running is not None:
-            raise RuntimeError("the broker is running already")
+            raise RuntimeError("the broker is already running")
         if self._needs_folder and self._remove_folder is None:
             folder = tempfile.mkdtemp(prefix="floodmark-")
             self._remove_folder = weakref.finalize(self, shutil.rmtree, folder, True)
@@ -120,12 +129,14 @@ class Broker:
         self._running = running
         self._address = broker.address
         self._config = self._config.with_static({"listeners": _as_bound(broker)})
+        if self._security is not None and self._security.uses_sasl:
+            self.add_user(self._security.user, self._security.password)
         return self
 
     def stop(self) -> None:
-        """Stops the broker in order; `start` brings it back on the same port with its data.
+        """Shuts the broker down cleanly. `start` restarts it on the same port with its data.
 
-        Clients see a broker that went away. Armed faults stay armed.
+        Clients see the broker disappear. Armed faults stay armed.
         """
         if self._running is not None:
             running, self._running = self._running, None
@@ -140,22 +151,8 @@ class Broker:
                 self._remove_folder()
                 self._remove_folder = None
 
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return await asyncio.to_thread(self.start)
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        await asyncio.to_thread(self.close)
+    def _enter(self) -> None:
+        self.start()
 
     @property
     def is_running(self) -> bool:
@@ -163,8 +160,9 @@ class Broker:
 
     @property
     def broker(self) -> RealBroker:
-        """The broker itself; after `stop` the one that ran last. It lives on another thread: change
-        it only through `call`.
+        """The underlying broker, or the last one after `stop`.
+
+        It runs on another thread: change it only through `call`.
         """
         if self._broker is None:
             raise RuntimeError(NOT_STARTED)
@@ -172,10 +170,27 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Its address, as clients take it: `127.0.0.1:49153`. It stays the same over restarts."""
+        """The address for clients, such as `127.0.0.1:49153`. It survives restarts."""
         if self._address is None:
             raise RuntimeError(NOT_STARTED)
         return self._address
+
+    @property
+    def security(self) -> Secured:
+        """The certificates, user and tokens of a broker that was made with `security=`."""
+        if self._security is None:
+            raise RuntimeError('this broker has no security: use Broker(security="SASL_SSL")')
+        return self._security
+
+    def add_user(self, name: str, password: str) -> None:
+        """Lets a user authenticate by SCRAM-SHA-256 and SCRAM-SHA-512."""
+        changes = []
+        for number, hash_name in enumerate(SCRAM_HASHES.values(), 1):
+            salt = os.urandom(16)
+            salted = salted_password(hash_name, password, salt, MIN_ITERATIONS)
+            credential = credential_of(hash_name, salted, salt, MIN_ITERATIONS)
+            changes.append(CredentialChange(name, number, credential))
+        self.call(self.broker.controller.alter_scram_credentials(changes))
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Runs a coroutine on the broker's loop and returns its result."""
@@ -187,10 +202,10 @@ class Broker:
         partitions: int = 1,
         configs: Mapping[str, SettingValue] | None = None,
     ) -> str:
-        """Creates a topic and returns its name; RuntimeError says why it could not.
+        """Creates a topic and returns its name. Raises RuntimeError with the reason if it fails.
 
         orders = broker.create_topic("orders", partitions=3, configs={"retention.ms": 60_000})
-        fresh = broker.create_topic()  # a name that no other topic has
+        fresh = broker.create_topic()  # a unique name
         """
         name = fresh_topic_name() if name is None else name
         topic = NewTopic(name, partitions, 1, configs=as_texts(configs))
@@ -215,12 +230,12 @@ BrokerThread = Broker
 
 
 class _Running:
-    """One run of a broker: its thread and its loop, from a start to the next stop."""
+    """One run of a broker, with its thread and loop, from start to stop."""
 
     def __init__(
         self, owner: Broker, config: BrokerConfig, clock: Clock | None, files: Files | None
     ) -> None:
-        # The thread keeps its owner: one that is garbage would take the data folder along.
+        # Keeps the owner alive: garbage-collecting it would delete the data folder.
         self._owner = owner
         self._config = config
         self._clock = clock
@@ -266,12 +281,12 @@ class _Running:
 
 
 def fresh_topic_name(prefix: str = "topic") -> str:
-    """A name that no other topic has."""
+    """A unique topic name."""
     return f"{prefix}-{uuid4().hex[:12]}"
 
 
 def _as_bound(broker: RealBroker) -> str:
-    """The listeners with the ports that the system chose for a 0."""
+    """The listeners with the ports the system chose for port 0."""
     return ",".join(
         f"{x.name}://{f'[{x.host}]' if ':' in x.host else x.host}:{broker.network.port(x.name)}"
         for x in broker.config.listeners
@@ -281,21 +296,22 @@ def _as_bound(broker: RealBroker) -> str:
 def _refuse_cleaner(given: Mapping[str, str]) -> None:
     if given.get("log.cleaner.enable", "false").strip().lower() != "false":
         raise ConfigError(
-            "log.cleaner.enable cannot be used with files in memory: compaction is done by a "
-            "process of its own, which does not see them",
+            "log.cleaner.enable does not work with files in memory: compaction runs in a separate "
+            "process that cannot see them",
             name="log.cleaner.enable",
-            hint="Leave out files=, and the broker uses a temporary folder",
+            hint="Drop files= to use a temporary folder",
         )
 
 
 def checked_config(settings: Mapping[str, str]) -> BrokerConfig:
-    """Where a broker warns of a name that it does not know, a test that misspells one must fail:
-    it would pass without testing what it says.
+    """A broker only warns about unknown settings, but a misspelt one must fail a test.
+
+    Otherwise the test would pass without testing what it claims.
     """
     config = BrokerConfig.load(settings)
     refuse_open_doors(config)
     for name in config.unknown_names:
         alike = get_close_matches(name, BROKER_SETTINGS_BY_NAME, n=1)
         guess = f": did you mean {alike[0]}?" if alike else ""
-        raise ConfigError(f"there is no setting {name}{guess}", name=name)
+        raise ConfigError(f"unknown setting {name}{guess}", name=name)
     return config

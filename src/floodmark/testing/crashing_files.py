@@ -1,4 +1,4 @@
-"""A disk in memory whose process dies in the middle of what it does. For `testing.simulator`."""
+"""An in-memory disk whose process can crash mid-operation. For `testing.simulator`."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from floodmark.testing.memory_files import MemoryFiles
 
 
 class CrashNow(BaseException):
-    """The process ends here. No handler of errors may stop it, hence not an Exception."""
+    """The process crashes here. Not an Exception, so that no error handler catches it."""
 
 
 class CrashingFiles(MemoryFiles):
-    """`crash_after` so many changes of the disk the process dies, before the next one."""
+    """Crashes the process after `crash_after` changes to the disk, before the next one."""
 
     def __init__(self) -> None:
         super().__init__()
         self.crash_after: int | None = None
 
     def process_ended(self) -> None:
-        """The system takes back what a process held when it died."""
+        """Releases what the process held, as the operating system does."""
         self.crash_after = None
         self._locks.clear()
 

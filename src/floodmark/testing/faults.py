@@ -1,13 +1,13 @@
-"""Makes a broker under test misbehave on purpose: refuse, delay, or lose requests.
+"""Makes a broker under test misbehave: fail, delay, or lose requests.
 
-PUBLIC. A `floodmark.testing.Broker`, and so the `floodmark` fixture, has one as `faults`. Each call
-arms a fault for the next `times` requests of an API:
+PUBLIC. Available as `faults` on `floodmark.testing.Broker` and on the `floodmark` fixture. Each
+call arms a fault for the next `times` requests of an API:
 
     floodmark.faults.fail("PRODUCE", "NOT_ENOUGH_REPLICAS", times=2)
     floodmark.faults.delay("FETCH", 0.5)
-    floodmark.faults.drop("PRODUCE", handled=True)   # appended, but the client never learns it
+    floodmark.faults.drop("PRODUCE", handled=True)   # appended, but the client never finds out
 
-Faults may be armed from any thread.
+Any thread may arm faults.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from floodmark.wire.errors import ErrorCode
 ERROR_TEXT = "made to fail by a test"
 
 E = TypeVar("E", bound=IntEnum)
-Handle: TypeAlias = Callable[[], Any]
-Effect: TypeAlias = Callable[[Route, Any, Handle], Any]
+Handle: TypeAlias = Callable[[], object]
+Effect: TypeAlias = Callable[[Route, object, Handle], object]
 
 
 @dataclass(slots=True, eq=False)
@@ -43,12 +43,12 @@ class _Fault:
 
 
 class StruckCounts(Mapping[str, int]):
-    """Counts by the name of an API, or by its ApiKey; an API that met no fault has 0.
+    """Counts by API name or ApiKey. An API without faults has 0.
 
         assert faults.struck["PRODUCE"] == 2
         assert faults.struck == {"PRODUCE": 2, "FETCH": 1}
 
-    A name that no API has is a ValueError.
+    An unknown API name raises a ValueError.
     """
 
     def __init__(self) -> None:
@@ -77,30 +77,30 @@ class StruckCounts(Mapping[str, int]):
 
 
 class Faults(FaultSwitch):
-    """What is armed first strikes first; a request meets at most one fault."""
+    """Faults strike in the order they were armed. A request meets at most one."""
 
     def __init__(self) -> None:
         self._armed: list[_Fault] = []
         self.struck = StruckCounts()
-        """How many requests of each API have met a fault: `faults.struck["PRODUCE"]`."""
+        """How many requests of each API met a fault: `faults.struck["PRODUCE"]`."""
 
     def fail(self, api: ApiKey | str, error: ErrorCode | int | str, *, times: int = 1) -> None:
-        """The next requests are not handled but answered with this error code.
+        """Fails the next requests with this error code, without handling them.
 
         faults.fail("PRODUCE", "NOT_ENOUGH_REPLICAS", times=2)
         """
         code = _named(ErrorCode, error)
         key = _named(ApiKey, api)
 
-        def refuse(route: Route, request: Any, handle: Handle) -> Any:
+        def refuse(route: Route, request: object, handle: Handle) -> object:
             if getattr(request, "acks", None) == 0:
-                raise CloseConnection(f"a test refused a produce without answer: {code.name}")
+                raise CloseConnection(f"a test failed a produce without a response: {code.name}")
             return error_answer(route.api_key, route.version, request, code, ERROR_TEXT)
 
         self._arm(key, times, refuse)
 
     def delay(self, api: ApiKey | str, delay_s: float, *, times: int = 1) -> None:
-        """The next requests are handled only after a while. They do not hold up other clients.
+        """Delays the handling of the next requests. Other clients are not held up.
 
             faults.delay("FETCH", 0.5)
 
@@ -109,18 +109,18 @@ class Faults(FaultSwitch):
         if delay_s < 0:
             raise ValueError(f"a delay cannot be negative: {delay_s}")
 
-        def wait(route: Route, request: Any, handle: Handle) -> Any:
+        def wait(route: Route, request: object, handle: Handle) -> object:
             return _promised(_handle_later(delay_s, handle))
 
         self._arm(_named(ApiKey, api), times, wait)
 
     def drop(self, api: ApiKey | str, *, times: int = 1, handled: bool = False) -> None:
-        """The next requests end their connection: unseen, or `handled` with the answer lost.
+        """Drops the connection on the next requests: before, or with `handled` after handling.
 
         faults.drop("PRODUCE", handled=True)  # the classic cause of duplicates
         """
 
-        def close(route: Route, request: Any, handle: Handle) -> Any:
+        def close(route: Route, request: object, handle: Handle) -> object:
             if handled:
                 return _promised(_handle_and_close(handle))
             raise CloseConnection("a test dropped the request")
@@ -128,11 +128,11 @@ class Faults(FaultSwitch):
         self._arm(_named(ApiKey, api), times, close)
 
     def clear(self) -> None:
-        """Disarms what has not struck yet."""
+        """Disarms pending faults."""
         self._armed = []
 
     def reset(self) -> None:
-        """Disarms what has not struck yet, and counts from zero again."""
+        """Disarms pending faults and resets the counts."""
         self.clear()
         self.struck.clear()
 
@@ -140,7 +140,7 @@ class Faults(FaultSwitch):
     def is_armed(self) -> bool:
         return bool(self._armed)
 
-    def intercept(self, route: Route, request: Any, handle: Handle) -> Any:
+    def intercept(self, route: Route, request: object, handle: Handle) -> object:
         for fault in tuple(self._armed):
             if fault.api_key is route.api_key and fault.left > 0:
                 fault.left -= 1
@@ -157,16 +157,16 @@ class Faults(FaultSwitch):
 
 
 def _named(kind: type[E], wanted: int | str) -> E:
-    """Kafka's names or numbers, as tests write them."""
+    """Accepts Kafka's names or numbers."""
     try:
         return kind[wanted.upper()] if isinstance(wanted, str) else kind(wanted)
     except (KeyError, ValueError):
-        raise ValueError(f"{wanted!r} is no {kind.__name__}: use one of its names") from None
+        raise ValueError(f"{wanted!r} is not a valid {kind.__name__} name") from None
 
 
-def _promised(work: Coroutine[Any, Any, Any]) -> Promise[Any]:
-    """Its outcome, without one of the broker's request slots."""
-    promise: Promise[Any] = Promise()
+def _promised(work: Coroutine[Any, Any, object]) -> Promise[object]:
+    """Runs the work without occupying a request slot of the broker."""
+    promise: Promise[object] = Promise()
 
     async def run() -> None:
         try:
@@ -179,16 +179,16 @@ def _promised(work: Coroutine[Any, Any, Any]) -> Promise[Any]:
     return promise
 
 
-async def _handle_later(delay_s: float, handle: Handle) -> Any:
+async def _handle_later(delay_s: float, handle: Handle) -> object:
     await asyncio.sleep(delay_s)
     return await _handle(handle)
 
 
-async def _handle_and_close(handle: Handle) -> Any:
+async def _handle_and_close(handle: Handle) -> object:
     await _handle(handle)
-    raise CloseConnection("a test lost the answer")
+    raise CloseConnection("a test dropped the response")
 
 
-async def _handle(handle: Handle) -> Any:
+async def _handle(handle: Handle) -> object:
     result = handle()
     return await result if inspect.isawaitable(result) else result

@@ -1,4 +1,4 @@
-"""An internal topic in memory, for tests of coordinators: appends, held-back commits, failures."""
+"""An in-memory internal topic for coordinator tests: appends, delayed commits, failures."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from floodmark.wire.errors import ErrorCode
 
 
 class MemoryCoordinatorLog:
-    """A `CoordinatorLog`. The high watermark follows every append unless `hold` is set; with
-    `commits_later` in a later turn of the loop, as it does after an fsync or with followers.
+    """A `CoordinatorLog`. The high watermark follows every append unless `hold` is set.
 
-    Batches above `max_batch_bytes` are refused, as a topic does with `max.message.bytes`.
+    With `commits_later` it follows in a later loop iteration, as after an fsync or with followers.
+    Batches above `max_batch_bytes` are refused, as `max.message.bytes` does.
     """
 
     def __init__(
@@ -92,23 +92,23 @@ class MemoryCoordinatorLog:
             position += 1
 
     def commit_all(self) -> None:
-        """Let the high watermarks reach the log ends, as followers do."""
+        """Advances the high watermarks to the log ends, as followers do."""
         self.hold = False
         self._high_watermarks.update(self._end_offsets)
         self._moved.set()
 
     def lose(self, error: CoordinatorError | TimeoutError) -> None:
-        """Whoever waits for the high watermark is told this instead."""
+        """Fails everything that waits for the high watermark with this error."""
         self.lose_with = error
         self._moved.set()
 
     def give_up(self) -> None:
-        """Waiting ends without the high watermark having moved."""
+        """Ends all waiting without advancing the high watermark."""
         self._gives_up = True
         self._moved.set()
 
     def damage(self, partition: int) -> None:
-        """The last batch has a record that ends behind it."""
+        """Corrupts the last batch: one of its records extends past its end."""
         batch = bytearray(self._batches[partition][-1])
         batch[HEADER_BYTES] = 0x7E
         self._batches[partition][-1] = bytes(batch)

@@ -1,8 +1,8 @@
-"""A disk in memory that forgets, tears and fills up: the twin of storage.files.RealFiles.
+"""An in-memory disk with power loss, torn writes and full disks. Twin of storage.files.RealFiles.
 
-PUBLIC, for tests of anything that writes through the files port. It keeps apart what was synced and
-what was only written; `crash` gives an image that a real disk may legally hold after a power loss
-at that moment, and `at` rewinds to any earlier operation.
+PUBLIC, for testing anything that writes through the files port. It tracks synced and merely written
+data separately. `crash` returns an image that a real disk may hold after a power loss at that
+moment. `at` rewinds to any earlier operation.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Operation = tuple[str, tuple[object, ...]]
 
 @dataclass(slots=True)
 class Faults:
-    """Switches for what goes wrong; change them while the code under test runs."""
+    """Failure switches. Change them while the code under test runs."""
 
-    # Bytes that may still be written; the write that does not fit is cut short and fails.
+    # Free space in bytes. A write that does not fit is cut short and fails.
     space_bytes: int | None = None
     read_only: bool = False
     # Method name (append, pread, truncate, fsync, open, rename, ...) -> errno to fail with.
@@ -37,7 +37,7 @@ class Faults:
 
 @dataclass(slots=True, eq=False)
 class _Node:
-    """A file: its content, what of it is synced, and the writes and cuts since."""
+    """A file: its content, the synced part, and the writes and truncations since."""
 
     content: bytearray = field(default_factory=bytearray)
     durable: bytes = b""
@@ -48,7 +48,7 @@ class _Node:
 
 @dataclass(slots=True, eq=False)
 class _Folder:
-    """A folder: its names, those that are synced, and the changes since, each of them atomic."""
+    """A folder: its entries, the synced ones, and the atomic changes since."""
 
     entries: dict[str, _Node | _Folder] = field(default_factory=dict)
     durable: dict[str, _Node | _Folder] = field(default_factory=dict)
@@ -112,9 +112,7 @@ class MemoryFile:
 
 
 class _Database:
-    """A database of SQLite in memory; it lives as long as this object, and whoever has opened its
-    `uri`.
-    """
+    """An in-memory SQLite database. It lives as long as this object or an open `uri`."""
 
     def __init__(self) -> None:
         self.uri = f"file:floodmark-{uuid4().hex}?mode=memory&cache=shared"
@@ -122,7 +120,7 @@ class _Database:
         weakref.finalize(self, self._anchor.close)
 
     def copy(self) -> _Database:
-        """What is committed by now."""
+        """Copies the committed data."""
         other = _Database()
         self._anchor.backup(other._anchor)
         return other
@@ -142,8 +140,7 @@ class MemoryLock:
 
 
 class MemoryFiles:
-    """A file system in memory. `operations` counts the changes so far: the points at which to
-    crash."""
+    """An in-memory file system. `operations` counts the changes: the points at which to crash."""
 
     def __init__(self, faults: Faults | None = None) -> None:
         self.faults = faults or Faults()
@@ -290,7 +287,7 @@ class MemoryFiles:
         return len(self._journal)
 
     def at(self, operations: int) -> Self:
-        """The disk as it was after so many operations; databases are as they are now."""
+        """The disk after this many operations. Databases keep their current state."""
         rewound = type(self)()
         for name, arguments in self._journal[:operations]:
             rewound._do(name, *arguments)
@@ -298,8 +295,10 @@ class MemoryFiles:
         return rewound
 
     def crash(self, random: Random | None = None) -> Self:
-        """What may be left after a power loss now; without a random source, only what was
-        synced. Databases keep what was committed: SQLite syncs each commit.
+        """An image the disk may hold after a power loss now.
+
+        Without a random source, it holds only synced data. Databases keep committed data, because
+        SQLite syncs each commit.
 
             image = files.crash()
             with Broker(files=image) as broker: ...
@@ -307,8 +306,10 @@ class MemoryFiles:
         return self._crash(_Nothing() if random is None else _Chance(random))
 
     def crashes(self, limit: int, random: Random) -> Iterator[Self]:
-        """Everything that may be left after a power loss now, if that is not more than `limit`
-        images; else a sample of so many, with the least and the most that may be left."""
+        """All possible images after a power loss now, or a sample if there are more than `limit`.
+
+        A sample includes the images with the least and the most surviving data.
+        """
         images = list(islice(self._all_crashes(), limit + 1))
         if len(images) <= limit:
             yield from images
@@ -335,7 +336,7 @@ class MemoryFiles:
         self._databases = {path: found.copy() for path, found in source._databases.items()}
 
     def flip_bit(self, path: Path, position: int, bit: int = 0) -> None:
-        """The medium decays: nothing is told to anybody."""
+        """Flips a bit silently, like a decaying medium."""
         self._file(path).content[position] ^= 1 << bit
 
     def tree(self) -> Iterator[tuple[Path, bytes]]:
@@ -351,8 +352,8 @@ class MemoryFiles:
 
     def _image_of(self, folder: _Folder, choices: _Choices) -> _Folder:
         names = dict(folder.durable)
-        # Journaling file systems keep the order of the changes in one folder. Nothing promises it,
-        # so here any of them may be lost.
+        # Journaling file systems keep the order of changes in one folder, but nothing guarantees
+        # it. So any of them may be lost here.
         for change in folder.pending:
             if choices.pick(2):
                 _apply_names(names, change)
@@ -368,7 +369,7 @@ class MemoryFiles:
         image.durable = dict(image.entries)
         return image
 
-    # -- the operations themselves, which `at` repeats
+    # -- the operations that `at` replays
 
     def _do(self, name: str, *arguments: object) -> None:
         self._journal.append((name, arguments))
@@ -440,8 +441,7 @@ def _set_size(content: bytearray, size: int) -> None:
 
 
 def _surviving(node: _Node, choices: _Choices) -> bytes:
-    """The synced content and some of what came after: a prefix, its last write torn, perhaps as
-    zeros."""
+    """The synced content plus part of the later writes: a prefix, perhaps torn or zero-filled."""
     content = bytearray(node.durable)
     if not node.pending:
         return bytes(content)
@@ -455,20 +455,20 @@ def _surviving(node: _Node, choices: _Choices) -> bytes:
     if isinstance(torn, bytes) and len(torn) > 1 and choices.pick(2):
         content += torn[: choices.cut(len(torn))]
     if len(content) > len(node.durable) and not choices.pick(2):
-        # The size reached the disk before the data did.
+        # The size reached the disk before the data.
         hole = len(node.durable) + choices.cut(len(content) - len(node.durable))
         content[hole:] = bytes(len(content) - hole)
     return bytes(content)
 
 
 class _Choices(Protocol):
-    """Says what of many things a power loss leaves."""
+    """Chooses what survives a power loss."""
 
     def pick(self, count: int) -> int:
-        """One of the numbers below count; 0 leaves the least."""
+        """Picks a number below count; 0 means the least survives."""
 
     def cut(self, size: int) -> int:
-        """A place inside of so many bytes."""
+        """Picks a position within this many bytes."""
 
 
 class _Nothing:
@@ -499,7 +499,7 @@ class _Chance:
 
 
 class _Odometer:
-    """One after the other all the ways to choose; places are cut in the middle."""
+    """Enumerates all combinations of choices. Cuts are always in the middle."""
 
     def __init__(self) -> None:
         self._digits: list[int] = []
@@ -517,7 +517,7 @@ class _Odometer:
         return size // 2
 
     def turn(self) -> bool:
-        """On to the next way; False after the last one."""
+        """Advances to the next combination. Returns False after the last."""
         while self._digits and self._digits[-1] + 1 == self._counts[-1]:
             del self._digits[-1], self._counts[-1]
         self._at = 0

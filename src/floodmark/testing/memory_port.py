@@ -1,8 +1,8 @@
-"""A connection in memory: the twin of `network.plain_port.PlainPort`, and the client at its end.
+"""An in-memory connection: the twin of `network.plain_port.PlainPort`, with its client end.
 
-For tests of connections without sockets and without sleeps. Nothing is lost or late: the port calls
-back in the turn of the loop after the client has written something, and takes answers until
-`window_bytes` of them are unread.
+For testing connections without sockets or sleeps. Nothing is lost or late: the port calls back in
+the loop iteration after the client writes, and accepts responses until `window_bytes` of them are
+unread.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from floodmark.network.port import Bytes, Slice
 
 LENGTH_BYTES = 4
 WINDOW_BYTES = 64 * 1024
-"""What the buffers of two sockets would take, in round numbers."""
+"""Roughly the size of two socket buffers."""
 
 
 class Watch:
-    """Calls back once per turn of the loop for as long as `is_ready` holds, as a selector does."""
+    """Calls back once per loop iteration while `is_ready` holds, as a selector does."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, is_ready: Callable[[], bool]) -> None:
         self._loop = loop
@@ -38,7 +38,7 @@ class Watch:
         self._ready = None
 
     def look(self) -> None:
-        """Something has changed."""
+        """Checks again after a change."""
         if self._ready is not None and not self._is_scheduled and self._is_ready():
             self._is_scheduled = True
             self._loop.call_soon(self._call)
@@ -51,7 +51,7 @@ class Watch:
 
 
 class MemoryPort:
-    """The broker's end. `client` is the other one."""
+    """The broker's end. `client` is the other end."""
 
     def __init__(self, window_bytes: int = WINDOW_BYTES) -> None:
         loop = asyncio.get_running_loop()
@@ -129,16 +129,16 @@ class MemoryClient:
         self._port.receiving.look()
 
     def request(self, *bodies: bytes) -> None:
-        """Writes requests, framed, all at once."""
+        """Writes framed requests, all at once."""
         self.write(b"".join(len(body).to_bytes(LENGTH_BYTES, "big") + body for body in bodies))
 
     def end(self) -> None:
-        """Closes the sending half; answers can still be read."""
+        """Closes the sending half. Responses can still be read."""
         self._port.is_ended = True
         self._port.receiving.look()
 
     def reset(self) -> None:
-        """Is gone, with everything that was under way."""
+        """Resets the connection and drops all data in transit."""
         self._port.is_reset = True
         self._port.incoming.clear()
         self._port.outgoing.clear()
@@ -146,7 +146,7 @@ class MemoryClient:
         self._port.sending.look()
 
     def take(self, size_bytes: int | None = None) -> bytes:
-        """Reads what is there, which makes room in the window."""
+        """Reads available data, which frees space in the window."""
         outgoing = self._port.outgoing
         taken = bytes(outgoing[:size_bytes])
         del outgoing[:size_bytes]
@@ -154,7 +154,7 @@ class MemoryClient:
         return taken
 
     async def read(self, size_bytes: int) -> bytes:
-        """EOFError when the broker has closed the connection before so much has come."""
+        """Raises EOFError if the broker closes the connection before this many bytes arrive."""
         data = bytearray()
         while len(data) < size_bytes:
             part = self.take(size_bytes - len(data))
@@ -169,7 +169,7 @@ class MemoryClient:
         return await self.read(int.from_bytes(await self.read(LENGTH_BYTES), "big"))
 
     async def closed(self) -> bytes:
-        """Waits until the broker has closed the connection, and returns the unread answers."""
+        """Waits until the broker closes the connection. Returns the unread responses."""
         while not self._port.is_closed:
             await self._change()
         return self.take()

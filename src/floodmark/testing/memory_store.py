@@ -1,4 +1,4 @@
-"""A metadata store without a file or a thread: same rules as the embedded one, deterministic."""
+"""A metadata store without files or threads: deterministic, with the embedded store's rules."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from floodmark.metadata.watches import Watches
 
 
 class MemoryStore:
-    """`fail_next` makes the next multi fail as a full disk would; `multis` counts the commits.
+    """`fail_next` fails the next multi like a full disk; `multis` counts the commits.
 
-    The nodes outlive `close`, so that a test can start a second broker on the same store.
+    The nodes survive `close`, so a test can start a second broker on the same store.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class MemoryStore:
         self.watches_below = True
 
     async def synchronize(self) -> None:
-        """Nothing to do: every read sees every write."""
+        """Does nothing: every read sees every write."""
 
     async def open(self) -> None:
         self._session = self._table.begin_session()
@@ -41,7 +41,7 @@ class MemoryStore:
         self._watches.fire(self._table.end_session(self._session))
 
     def dispose(self) -> None:
-        """Forget everything."""
+        """Drops all nodes."""
         self._table.close()
 
     async def get(self, path: str) -> Node | None:
@@ -66,4 +66,4 @@ class MemoryStore:
         return self._watches.add(path, watcher)
 
     def watch_session(self, watcher: SessionWatcher) -> None:
-        """Nothing to tell: the session lives until `close`."""
+        """Never calls back: the session lives until `close`."""

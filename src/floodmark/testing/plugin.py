@@ -1,23 +1,26 @@
-"""The pytest plugin that installs with the package: a broker for a test, in a fraction of a second.
+"""The pytest plugin, installed with the package: starts a test broker in a fraction of a second.
 
     def test_my_pipeline(floodmark, floodmark_topic):
         run_pipeline(bootstrap_servers=floodmark.bootstrap_servers, topic=floodmark_topic)
 
-- `floodmark`: a broker (`floodmark.testing.Broker`) of this test's own; `floodmark_topic` is the
-  name of a fresh topic on it.
-- `floodmark_session`: one broker for all tests; `floodmark_session_topic` is a topic per test on
-  it.
-- `floodmark_cluster`: three brokers (`floodmark.testing.Cluster`), each a process of its own, that
+- `floodmark`: this test's own broker (`floodmark.testing.Broker`). `floodmark_topic` is the name of
+  a fresh topic on it.
+- `floodmark_session`: one broker for all tests. `floodmark_session_topic` is a fresh topic per test
+  on it.
+- `floodmark_cluster`: three brokers (`floodmark.testing.Cluster`), each in its own process, that
   can be killed, paused and cut off.
-- `floodmark_settings`, `floodmark_session_settings`, `floodmark_cluster_settings`: override them to
-  give brokers other settings:
+- `floodmark_settings`, `floodmark_session_settings`, `floodmark_cluster_settings`: override these
+  to change the broker settings:
 
     @pytest.fixture
     def floodmark_settings():
         return {"message.max.bytes": 1000}
 
-Safe under xdist: each worker has its own brokers. Nothing of the broker is imported before a test
-asks for it.
+- `floodmark_security`, `floodmark_session_security`: override them with "SASL_SSL", "SSL" or
+  "SASL_PLAINTEXT"; `floodmark.security` then has certificates, a user and tokens.
+
+Safe under xdist: each worker has its own brokers. The plugin imports no broker code until a test
+needs it.
 """
 
 from __future__ import annotations
@@ -40,16 +43,27 @@ _MAX_PREFIX = 100
 
 @pytest.fixture
 def floodmark_settings() -> Mapping[str, SettingValue]:
-    """Settings of the `floodmark` broker; none beyond the defaults unless overridden."""
+    """Settings of the `floodmark` broker. Empty unless overridden."""
     return {}
 
 
 @pytest.fixture
-def floodmark(tmp_path: Path, floodmark_settings: Mapping[str, SettingValue]) -> Iterator[Broker]:
-    """A broker of this test's own, on a free port and with a data folder of its own."""
+def floodmark_security() -> str | None:
+    """SSL, SASL_SSL or SASL_PLAINTEXT for the `floodmark` broker; none unless overridden."""
+    return None
+
+
+@pytest.fixture
+def floodmark(
+    tmp_path: Path,
+    floodmark_settings: Mapping[str, SettingValue],
+    floodmark_security: str | None,
+) -> Iterator[Broker]:
+    """This test's own broker, with a free port and its own data folder."""
     from floodmark.testing.broker_thread import Broker
 
-    with Broker(tmp_path / "floodmark-data", floodmark_settings) as running:
+    folder = tmp_path / "floodmark-data"
+    with Broker(folder, floodmark_settings, security=floodmark_security) as running:
         yield running
 
 
@@ -61,19 +75,27 @@ def floodmark_topic(floodmark: Broker, request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def floodmark_session_settings() -> Mapping[str, SettingValue]:
-    """Settings of the `floodmark_session` broker; none beyond the defaults unless overridden."""
+    """Settings of the `floodmark_session` broker. Empty unless overridden."""
     return {}
+
+
+@pytest.fixture(scope="session")
+def floodmark_session_security() -> str | None:
+    """SSL, SASL_SSL or SASL_PLAINTEXT for `floodmark_session`; none unless overridden."""
+    return None
 
 
 @pytest.fixture(scope="session")
 def floodmark_session(
     tmp_path_factory: pytest.TempPathFactory,
     floodmark_session_settings: Mapping[str, SettingValue],
+    floodmark_session_security: str | None,
 ) -> Iterator[Broker]:
-    """One broker for all tests of the session, for suites where each test has its own topic."""
+    """One broker for the whole session, for suites where each test uses its own topic."""
     from floodmark.testing.broker_thread import Broker
 
-    with Broker(tmp_path_factory.mktemp("floodmark"), floodmark_session_settings) as running:
+    folder, security = tmp_path_factory.mktemp("floodmark"), floodmark_session_security
+    with Broker(folder, floodmark_session_settings, security=security) as running:
         yield running
 
 
@@ -83,7 +105,7 @@ def floodmark_session_topic(
 ) -> Iterator[str]:
     """The name of a fresh topic with one partition on the `floodmark_session` broker.
 
-    After the test the broker is as the next one expects it: running, and without faults.
+    After the test, the broker is running again and has no faults.
     """
     yield _topic_for(request, floodmark_session)
     floodmark_session.faults.reset()
@@ -93,7 +115,7 @@ def floodmark_session_topic(
 
 @pytest.fixture
 def floodmark_cluster_settings() -> Mapping[str, SettingValue]:
-    """Settings of the brokers of `floodmark_cluster`; none unless overridden."""
+    """Settings of the `floodmark_cluster` brokers. Empty unless overridden."""
     return {}
 
 
@@ -101,7 +123,7 @@ def floodmark_cluster_settings() -> Mapping[str, SettingValue]:
 def floodmark_cluster(
     tmp_path: Path, floodmark_cluster_settings: Mapping[str, SettingValue]
 ) -> Iterator[Cluster]:
-    """Three brokers of this test's own, in about a second."""
+    """This test's own three brokers, ready in about a second."""
     from floodmark.testing.cluster.cluster import Cluster
 
     with Cluster(tmp_path / "floodmark-cluster", floodmark_cluster_settings) as running:
@@ -109,7 +131,7 @@ def floodmark_cluster(
 
 
 def _topic_for(request: pytest.FixtureRequest, broker: Broker) -> str:
-    """Named after the test, so that logs and tools show which one a topic belongs to."""
+    """Named after the test, so logs and tools show which test a topic belongs to."""
     from floodmark.testing.broker_thread import fresh_topic_name
 
     prefix = _NOT_IN_TOPIC_NAMES.sub("-", request.node.name)[:_MAX_PREFIX]

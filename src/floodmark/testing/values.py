@@ -1,6 +1,6 @@
-"""Settings as tests write them, with Python's numbers and booleans, to Kafka's texts.
+"""Converts settings in Python types to Kafka's texts.
 
-Used by `broker_thread` for broker settings and for settings of topics.
+Used by `broker_thread` for broker and topic settings.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ SettingValue = str | int | float | bool | Path
 
 
 def as_texts(settings: Mapping[str, SettingValue] | None) -> dict[str, str]:
-    """`{"log.cleaner.enable": False, "num.partitions": 3}` as a properties file has it."""
+    """Converts `{"log.cleaner.enable": False, "num.partitions": 3}` to properties file texts."""
     return {name: _as_text(name, value) for name, value in (settings or {}).items()}
 
 
@@ -23,5 +23,5 @@ def _as_text(name: str, value: SettingValue) -> str:
         return str(value)
     raise TypeError(
         f"the setting {name} is a {type(value).__name__} ({value!r}): use a str, a number or a "
-        "bool; lists are written with commas"
+        "bool; separate list items with commas"
     )

@@ -1,6 +1,4 @@
-"""A clock that stands still until a test moves it; for everything that takes a
-`floodmark.clock.Clock`.
-"""
+"""A clock that stands still until a test advances it. Implements `floodmark.clock.Clock`."""
 
 from __future__ import annotations
 
@@ -11,19 +9,19 @@ from datetime import timedelta
 from floodmark.clock import SystemClock
 
 FIXED_START_MS = 1_700_000_000_000
-"""For what has to be the same in every run, such as simulations: `VirtualClock(FIXED_START_MS)`."""
+"""For runs that must be reproducible, such as simulations: `VirtualClock(FIXED_START_MS)`."""
 
 
 class VirtualClock:
-    """Starts now, or at `now_ms` (milliseconds since 1970), and moves only by `advance`.
+    """Starts now, or at `now_ms` (milliseconds since 1970), and moves only with `advance`.
 
         clock = VirtualClock()
         with Broker(clock=clock) as broker:
             ...
-            clock.advance(timedelta(days=8))  # whatever is due by then happens now
+            clock.advance(timedelta(days=8))  # everything due by then happens now
 
-    A broker of `floodmark.testing` waits by this clock, too: its timeouts and periodic work come
-    due when the clock is moved, and not before.
+    A `floodmark.testing` broker also waits by this clock: its timeouts and periodic work run only
+    when the clock advances.
     """
 
     def __init__(self, now_ms: int | None = None) -> None:
@@ -39,11 +37,11 @@ class VirtualClock:
         return self._monotonic_ms
 
     def cpu_ms(self) -> float:
-        """Nothing is computed while it stands still."""
+        """No CPU time passes."""
         return 0.0
 
     def advance(self, elapsed: int | timedelta) -> None:
-        """Let this much time pass: milliseconds, or a timedelta. May be called from any thread."""
+        """Advances by milliseconds or a timedelta. Thread-safe."""
         elapsed_ms = elapsed // _MILLISECOND if isinstance(elapsed, timedelta) else elapsed
         if elapsed_ms < 0:
             raise ValueError(
@@ -56,11 +54,14 @@ class VirtualClock:
                 watcher()
 
     def set_wall(self, now_ms: int) -> None:
-        """Jump the wall clock only, as an administrator or NTP may do."""
+        """Jumps the wall clock only, as an administrator or NTP may do."""
         self._now_ms = now_ms
 
     def watch(self, watcher: Callable[[], object]) -> Callable[[], None]:
-        """Call `watcher` after each `advance`, on the thread that advances; returns how to stop."""
+        """Calls `watcher` after each `advance`, on the advancing thread.
+
+        Returns a stop function.
+        """
         with self._lock:
             self._watchers.append(watcher)
 

@@ -1,7 +1,6 @@
-"""An event loop whose time is a VirtualClock's: what waits on it waits for the test to move time.
+"""An event loop that runs on a VirtualClock: timers wait for the test to advance the clock.
 
-Used by `broker_thread` for brokers with such a clock. Sockets and threads are served as ever; only
-timers stand still with the clock.
+Used by `broker_thread` for brokers with a virtual clock. Sockets and threads work as usual.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self, clock: VirtualClock) -> None:
         self._virtual_clock = clock
         super().__init__()
-        # A loop that sleeps must look at its timers again when time has moved.
+        # A sleeping loop must check its timers after the clock advances.
         self._stop_watching = clock.watch(lambda: self.call_soon_threadsafe(_look_again))
 
     def time(self) -> float:

@@ -95,7 +95,7 @@ def test_a_killed_controller_is_replaced(cluster: Cluster) -> None:
 
 def test_a_stopped_broker_ends_in_order(cluster: Cluster) -> None:
     cluster.stop(2)
-    assert "stopped in order" in cluster.log_file(2).read_text()
+    assert "stopped cleanly" in cluster.log_file(2).read_text()
 
 
 def test_a_paused_broker_loses_its_leadership_when_its_session_ends(cluster: Cluster) -> None:
@@ -139,7 +139,9 @@ def test_a_leader_cut_off_from_its_followers_shrinks_the_in_sync_replicas(
 def test_two_brokers_can_be_cut_off_from_each_other(cluster: Cluster) -> None:
     topic = cluster.create_topic()
     leader = cluster.leader_of(topic)
-    follower = next(broker for broker in cluster.ids if broker != leader)
+    # A leader that does not reach the controller cannot take anybody out.
+    spared = (leader, cluster.controller())
+    follower = next(broker for broker in cluster.ids if broker not in spared)
     cluster.cut_off(leader, from_=follower)
     assert send(producer_for(cluster), topic) is None
     wait_for(lambda: cluster.in_sync_replicas(topic) == {1, 2, 3} - {follower})
@@ -175,7 +177,7 @@ def test_what_cannot_be_done_is_refused(cluster: Cluster) -> None:
         cluster.cut_off(1, from_="the world")
     with pytest.raises(ValueError, match="cut broker 1 off from 1"):
         cluster.cut_off(1, from_=1)
-    with pytest.raises(RuntimeError, match="running already"):
+    with pytest.raises(RuntimeError, match="already running"):
         cluster.start(1)
     with pytest.raises(RuntimeError, match="TOPIC_ALREADY_EXISTS"):
         cluster.create_topic(cluster.create_topic())
@@ -185,7 +187,7 @@ def test_what_cannot_be_done_is_refused(cluster: Cluster) -> None:
 
 def test_a_broker_that_cannot_start_says_why(tmp_path: Path) -> None:
     (tmp_path / "broker-1").write_text("a file where a folder should be")
-    with pytest.raises(RuntimeError, match="broker 1 has ended"):
+    with pytest.raises(RuntimeError, match="broker 1 has exited"):
         Cluster(tmp_path, brokers=1).open()
 
 

@@ -88,7 +88,7 @@ def test_clear_disarms() -> None:
 
 def test_mistakes_in_the_test_are_told_at_once() -> None:
     faults = Faults()
-    with pytest.raises(ValueError, match="is no ApiKey"):
+    with pytest.raises(ValueError, match="is not a valid ApiKey"):
         faults.drop("NO_SUCH_API")
     with pytest.raises(ValueError, match="cannot be negative"):
         faults.delay("FETCH", -1)

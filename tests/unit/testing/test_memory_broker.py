@@ -106,7 +106,7 @@ async def test_a_broker_starts_on_what_a_power_loss_leaves() -> None:
 
 
 def test_compaction_on_memory_files_is_refused_and_off_by_default() -> None:
-    with pytest.raises(ConfigError, match=r"log\.cleaner\.enable.*process of its own"):
+    with pytest.raises(ConfigError, match=r"log\.cleaner\.enable.*separate process"):
         Broker(settings={"log.cleaner.enable": True}, files=MemoryFiles())
     with Broker(files=MemoryFiles()) as broker:
         assert not broker.broker.config.get_bool("log.cleaner.enable")

@@ -45,7 +45,7 @@ def test_a_fault_is_met_and_survived_by_the_client(floodmark: Broker, floodmark_
     assert floodmark.faults.struck[ApiKey.PRODUCE] == 2
     assert floodmark.faults.struck == {"PRODUCE": 2}
     assert floodmark.faults.struck["FETCH"] == 0
-    with pytest.raises(ValueError, match="'PRODUCES' is no ApiKey"):
+    with pytest.raises(ValueError, match="'PRODUCES' is not a valid ApiKey"):
         floodmark.faults.struck["PRODUCES"]
     assert "PRODUCE" in floodmark.faults.struck
     assert "FETCH" not in floodmark.faults.struck
@@ -104,7 +104,7 @@ def test_the_plugin_imports_nothing_of_the_broker_until_it_is_asked() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"mesage.max.bytes": "1000"}, "there is no setting mesage.max.bytes"),
+        ({"mesage.max.bytes": "1000"}, "unknown setting mesage.max.bytes"),
         ({"listeners": "SASL_SSL://127.0.0.1:0"}, "GSSAPI, which is not served"),
     ],
 )
@@ -142,7 +142,7 @@ def test_tests_share_a_broker_and_have_a_topic_each(
 
 
 def test_a_fault_that_has_no_such_name_is_refused(floodmark: Broker) -> None:
-    with pytest.raises(ValueError, match="'NOPE' is no ErrorCode"):
+    with pytest.raises(ValueError, match="'NOPE' is not a valid ErrorCode"):
         floodmark.faults.fail("PRODUCE", "NOPE")
-    with pytest.raises(ValueError, match="'PRODUCES' is no ApiKey"):
+    with pytest.raises(ValueError, match="'PRODUCES' is not a valid ApiKey"):
         floodmark.faults.delay("PRODUCES", 1)

@@ -1,4 +1,4 @@
-"""A cluster of broker processes for tests, whose brokers can be killed, paused and cut off.
+"""A test cluster of broker processes that can be killed, paused and partitioned.
 
-PUBLIC as `floodmark.testing.Cluster`; the `floodmark_cluster` fixture is one of these.
+PUBLIC as `floodmark.testing.Cluster` and as the `floodmark_cluster` fixture.
 """

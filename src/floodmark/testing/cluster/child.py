@@ -1,9 +1,9 @@
 """One broker of a test cluster: the program that `process.py` runs.
 
-`python -m floodmark.testing.cluster.child '{"node.id": "1", ...}'`. It is the broker of
-`floodmark up`, with a clock, a disk and a metadata store that a test can disturb. Orders come as
-JSON lines on standard input, answers go as JSON lines to standard output. The program ends with its
-standard input, so no broker outlives its test.
+`python -m floodmark.testing.cluster.child '{"node.id": "1", ...}'` runs the broker of `floodmark
+up` with a clock, a disk and a metadata store that a test can disturb. Commands arrive as JSON lines
+on stdin, responses leave as JSON lines on stdout. The program exits when stdin closes, so no broker
+outlives its test.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from floodmark.testing.faults import Faults
 
 
 class Orders:
-    """Carries out what the test asks for, on a thread of its own."""
+    """Executes the test's commands on its own thread."""
 
     def __init__(self, source: TextIO, sink: TextIO) -> None:
         self._source = source
@@ -67,7 +67,7 @@ class Orders:
                 self._say({"problem": str(problem)})
             else:
                 self._say({"result": result})
-        # The test is gone, perhaps killed: there is nobody left to stop this broker in order.
+        # The test is gone, perhaps killed, so nobody can stop this broker cleanly.
         os._exit(1)
 
     def _say(self, answer: Mapping[str, Any]) -> None:
@@ -75,7 +75,7 @@ class Orders:
 
 
 class _ReportingBroker(Broker):
-    """Tells its ports before it joins the cluster: the controller must reach it to let it in."""
+    """Reports its ports before it joins the cluster, because the controller must reach it."""
 
     def __init__(
         self, config: BrokerConfig, *, report: Callable[[Mapping[str, Any]], None], **parts: Any

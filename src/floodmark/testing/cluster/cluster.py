@@ -1,17 +1,15 @@
-"""Three brokers as processes on this machine, for tests that take one of them away.
+"""Three local broker processes, for tests that take one of them away.
 
-PUBLIC as `floodmark.testing.Cluster`; the `floodmark_cluster` fixture is one of these.
+PUBLIC as `floodmark.testing.Cluster` and as the `floodmark_cluster` fixture.
 """
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from floodmark.child_python import child_python
@@ -36,6 +34,7 @@ from floodmark.testing.cluster.questions import (
 )
 from floodmark.testing.cluster.remote_faults import RemoteFaults
 from floodmark.testing.values import SettingValue, as_texts
+from floodmark.testing.with_block import WithBlock
 from floodmark.wire.messages.metadata import MetadataResponse
 
 T = TypeVar("T")
@@ -52,10 +51,10 @@ CLUSTER_SETTINGS: Mapping[str, str] = {
     "min.insync.replicas": "2",
     "zookeeper.session.timeout.ms": "6000",
 }
-"""A replica on each broker, and nothing is acknowledged by one alone: one broker may be lost."""
+"""A replica on each broker and min.insync.replicas=2, so the cluster survives losing one."""
 
 
-class Cluster:
+class Cluster(WithBlock):
     """Three brokers for tests, each a process of its own.
 
         with Cluster() as cluster:
@@ -63,17 +62,17 @@ class Cluster:
             cluster.kill(cluster.leader_of(topic, 0))
             run_my_code(cluster.bootstrap_servers, topic)
 
-    Use it with `with`, with `async with`, or call `open` and, at the end, `close`. Brokers have the
-    ids 1, 2 and 3 and keep their ports and data over restarts.
+    Use it with `with`, with `async with`, or call `open` and finally `close`. The brokers have ids
+    1, 2 and 3 and keep their ports and data across restarts.
 
-    - `data_dir`: the folder for data and logs; without it a temporary one, which `close` removes.
-    - `settings`: Kafka's broker settings, for all brokers; an unknown one is a ConfigError. With
-      `zookeeper.connect` they use that ZooKeeper; without it they share a folder.
-    - `brokers`: how many.
+    - `data_dir`: the folder for data and logs. Default: a temporary folder that `close` removes.
+    - `settings`: Kafka's broker settings, for all brokers. Unknown names raise a ConfigError. With
+      `zookeeper.connect` the brokers use that ZooKeeper; without it they share a folder.
+    - `brokers`: the number of brokers.
     """
 
     program: Sequence[str] = tuple(child_python("floodmark.testing.cluster.child"))
-    """The command that runs a broker; its settings follow as JSON."""
+    """The command that runs a broker, followed by its settings as JSON."""
 
     def __init__(
         self,
@@ -91,10 +90,10 @@ class Cluster:
         self.faults: dict[int, RemoteFaults] = {}
         """Faults per broker: `cluster.faults[1].fail("PRODUCE", "NOT_ENOUGH_REPLICAS")`."""
 
-    # -- its life -------------------------------------------------------------------------------
+    # -- lifecycle ------------------------------------------------------------------------------
 
     def open(self) -> Self:
-        """Returns when all brokers serve and know each other."""
+        """Returns once all brokers serve requests and know each other."""
         self._folder = self._given_dir or Path(tempfile.mkdtemp(prefix="floodmark-cluster-"))
         self._folder.mkdir(parents=True, exist_ok=True)
         self._loop = LoopThread()
@@ -119,28 +118,14 @@ class Cluster:
             if self._given_dir is None:
                 shutil.rmtree(self._folder, ignore_errors=True)
 
-    def __enter__(self) -> Self:
-        return self.open()
+    def _enter(self) -> None:
+        self.open()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return await asyncio.to_thread(self.open)
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        await asyncio.to_thread(self.close)
-
-    # -- what clients need ----------------------------------------------------------------------
+    # -- for clients ----------------------------------------------------------------------------
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all brokers, as clients take them. They stay the same."""
+        """The addresses of all brokers, for clients. They never change."""
         return ",".join(self.address(broker) for broker in self.ids)
 
     def address(self, broker: int) -> str:
@@ -154,19 +139,20 @@ class Cluster:
         configs: Mapping[str, SettingValue] | None = None,
         replication_factor: int | None = None,
     ) -> str:
-        """Creates a topic with a replica on each broker and returns its name, when every running
-        broker knows its leaders."""
+        """Creates a topic with a replica on each broker and returns its name.
+
+        Waits until every running broker knows the leaders.
+        """
         name = fresh_topic_name() if name is None else name
         replicas = min(3, len(self.ids)) if replication_factor is None else replication_factor
         self._call(self._create(NewTopic(name, partitions, replicas, configs=as_texts(configs))))
         self._wait(lambda: self._has_leaders(name, partitions), f"topic {name} has no leaders")
         return name
 
-    # -- what the cluster knows -----------------------------------------------------------------
+    # -- cluster state --------------------------------------------------------------------------
 
     def leader_of(self, topic: str, partition: int = 0) -> int:
-        """The broker that leads a partition. While a broker that was killed or stopped still counts
-        as its leader, waits for the next one."""
+        """The leader of a partition. Waits for the next one if that broker is not running."""
         found = self._wait(
             lambda: self._running_leader(topic, partition), f"{topic}-{partition} has no leader"
         )
@@ -179,17 +165,17 @@ class Cluster:
         return set() if found is None else set(found.isr_nodes)
 
     def wait_until_in_sync(self, topic: str) -> None:
-        """Waits until every replica of a topic is in sync, on every running broker's word."""
+        """Waits until every running broker reports all replicas of a topic as in sync."""
         self._wait(lambda: self._is_in_sync(topic), f"{topic} is not in sync")
 
     def controller(self) -> int:
-        """The broker that is the controller; waits for the next one if that is not running."""
+        """The current controller. If that broker is not running, waits for the next one."""
         found = self._wait(self._running_controller, "there is no controller")
         assert found is not None
         return found
 
     def is_running(self, broker: int) -> bool:
-        """Whether its process exists; a paused one does."""
+        """Whether the process exists. A paused process does."""
         process = self._processes.get(broker)
         return process is not None and process.is_running
 
@@ -197,24 +183,24 @@ class Cluster:
         return self._processes[broker].pid
 
     def log_file(self, broker: int) -> Path:
-        """What the broker has logged, over all its lives."""
+        """The broker's log output, across all restarts."""
         return self._folder / f"broker-{broker}.log"
 
     def data_dir(self, broker: int) -> Path:
         return self._folder / f"broker-{broker}"
 
-    # -- what can happen to a broker ------------------------------------------------------------
+    # -- disturbing brokers ---------------------------------------------------------------------
 
     def kill(self, *brokers: int) -> None:
-        """SIGKILL: the process is gone, its connections are reset."""
-        # First: a client must not find a port that is open in front of nobody.
+        """Sends SIGKILL: the process is gone and its connections are reset."""
+        # First, because a client must not find an open port without a broker behind it.
         self._call(self._network.refuse(brokers))
         for broker in brokers:
             self._processes[broker].kill()
         self._call(self._network.shut(brokers))
 
     def stop(self, *brokers: int) -> None:
-        """Stops brokers in order, as SIGTERM does; returns when they have ended."""
+        """Stops brokers cleanly with SIGTERM. Returns once they have exited."""
         running = [broker for broker in brokers if self.is_running(broker)]
         for broker in running:
             self._processes[broker].terminate()
@@ -223,13 +209,15 @@ class Cluster:
         self._call(self._network.shut(running))
 
     def start(self, *brokers: int) -> None:
-        """Starts brokers that are not running, with their data; returns when they serve and all
-        running brokers know them."""
+        """Starts stopped brokers with their data.
+
+        Returns once they serve requests and all running brokers know them.
+        """
         for broker in brokers:
             if self.is_running(broker):
-                raise RuntimeError(f"broker {broker} is running already")
+                raise RuntimeError(f"broker {broker} is already running")
             if broker in self._processes:
-                # Perhaps it ended by itself.
+                # It may have exited by itself.
                 self.kill(broker)
             self._processes[broker] = process = BrokerProcess(
                 broker, self.program, self._properties(broker), self.log_file(broker)
@@ -243,44 +231,50 @@ class Cluster:
         self.wait_until_complete(*brokers)
 
     def wait_until_complete(self, *brokers: int) -> None:
-        """Waits until every running broker serves and knows these, or all that are running."""
-        self._wait(lambda: self._know(brokers or self._awake()), "not all brokers are there")
+        """Waits until every running broker serves requests and knows these brokers.
+
+        The default is all running brokers.
+        """
+        self._wait(lambda: self._know(brokers or self._awake()), "not all brokers are available")
 
     def pause(self, broker: int) -> None:
-        """SIGSTOP: the process stands still and does not notice. Its session ends after
-        `zookeeper.session.timeout.ms`."""
+        """Sends SIGSTOP, which the process cannot notice.
+
+        Its session expires after `zookeeper.session.timeout.ms`.
+        """
         self._processes[broker].pause()
 
     def resume(self, broker: int) -> None:
         self._processes[broker].resume()
 
     def cut_off(self, broker: int, *, from_: From) -> None:
-        """Cut the network between a broker and others, until `heal`. Connections stay open, but
-        nothing passes.
+        """Cuts the network between a broker and its peers until `heal`.
 
-        - `from_="clients"`: all clients.
-        - `from_="brokers"`: the other brokers, in both directions.
-        - `from_="followers"`: what the other brokers ask of this one; it still reaches them.
-        - `from_=2` or `from_=[2, 3]`: these brokers, in both directions.
-        - `from_="store"`: the metadata store. Its session ends after its timeout.
+        Connections stay open, but no data passes.
+
+        - `from_="clients"`: all clients
+        - `from_="brokers"`: the other brokers, in both directions
+        - `from_="followers"`: requests from the other brokers to this one, but not the reverse
+        - `from_=2` or `from_=[2, 3]`: these brokers, in both directions
+        - `from_="store"`: the metadata store; the broker's session expires after its timeout
         """
         self._call(self._network.cut(broker, from_))
         if from_ == "store":
             self._processes[broker].order("cut_store", True)
 
     def heal(self) -> None:
-        """Undoes every `cut_off`. What was sent meanwhile arrives now."""
+        """Undoes every `cut_off`. Data sent in the meantime arrives now."""
         self._call(self._network.heal())
         for process in self._processes.values():
             if process.is_running and not process.is_paused:
                 process.order("cut_store", False)
 
     def jump_clock(self, broker: int, seconds: float) -> None:
-        """Sets the wall clock of one broker forward, or back if negative."""
+        """Moves one broker's wall clock forward, or back if negative."""
         self._processes[broker].order("jump_clock", int(seconds * 1000))
 
     def fill_disk(self, broker: int, is_full: bool = True) -> None:
-        """The disk of one broker is full, until `fill_disk(broker, False)`."""
+        """Makes one broker's disk full until `fill_disk(broker, False)`."""
         self._processes[broker].order("fill_disk", is_full)
 
     # -- inside ---------------------------------------------------------------------------------
@@ -350,7 +344,7 @@ class Cluster:
         return self._loop.call(work)
 
     def _wait(self, wanted: Callable[[], T], problem: str) -> T:
-        """Until it is neither None nor False."""
+        """Waits until the result is neither None nor False."""
         clock = SystemClock()
         deadline_ms = clock.monotonic_ms() + WAIT_S * 1000
         while (found := wanted()) is None or found is False:

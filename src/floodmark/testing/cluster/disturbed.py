@@ -1,6 +1,6 @@
-"""What a test can take from a running broker process: the right time, disk space, its store.
+"""Parts of a broker process that a test can disturb: the clock, the disk, the metadata store.
 
-Used by `child.py`, inside the process of the broker.
+Used by `child.py`, inside the broker's process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from floodmark.storage.files import Buffer, RealFile, RealFiles
 
 
 class DisturbedClock(SystemClock):
-    """Its wall time jumps like that of a machine whose clock is set; monotonic time does not."""
+    """Its wall clock can jump, as when an administrator sets it. Monotonic time does not."""
 
     __slots__ = ("_ahead_ms",)
 
@@ -35,7 +35,7 @@ class DisturbedClock(SystemClock):
 
 
 class DisturbedFiles(RealFiles):
-    """The real disk, until it is filled: then nothing more fits."""
+    """The real disk, until a test fills it."""
 
     def __init__(self) -> None:
         self._is_full = False
@@ -79,8 +79,10 @@ class DisturbedFile(RealFile):
 
 
 class DisturbedStore:
-    """The metadata store that the brokers share. Cut off, this broker neither reads nor writes it,
-    and its session ends after its timeout, as with a ZooKeeper that cannot be reached.
+    """The brokers' shared metadata store.
+
+    When cut off, this broker cannot read or write it, and its session expires after the timeout,
+    as with an unreachable ZooKeeper.
     """
 
     def __init__(self) -> None:
@@ -94,7 +96,7 @@ class DisturbedStore:
             raise StoreUnavailable("/", "a test cut this broker off from the store")
 
     def install(self) -> None:
-        """For all stores of this process, before the broker makes one."""
+        """Replaces the store of this process. Call it before the broker creates one."""
         disturbance = self
 
         class DisturbedTable(SharedTable):
@@ -115,7 +117,7 @@ class DisturbedStore:
                 disturbance.check()
                 super().renew(deadline_ms)
 
-        # mypy takes a class in a module for a type, which cannot be assigned to.
+        # mypy treats a class in a module as a type, which cannot be assigned to.
         setattr(shared, "SharedTable", DisturbedTable)  # noqa: B010
         setattr(session_keeper, "SharedTable", DisturbedTable)  # noqa: B010
         setattr(session_keeper, "SessionFile", DisturbedSession)  # noqa: B010

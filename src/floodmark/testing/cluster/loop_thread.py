@@ -1,6 +1,6 @@
-"""An event loop on a thread of its own, for what a test cluster does in the background.
+"""An event loop in its own thread, for a test cluster's background work.
 
-Used by `cluster.py`: the proxies run on it, and its questions to the brokers.
+Used by `cluster.py` to run the proxies and to query the brokers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LoopThread:
 
 
 async def _rest() -> None:
-    """Sockets that were closed are freed in a later turn of the loop; tasks end in one."""
+    """The loop frees closed sockets and finishes tasks in a later iteration."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()

@@ -1,8 +1,8 @@
-"""The network of a test cluster: a proxy for each listener of each broker, and who is cut off.
+"""A test cluster's network: a proxy per listener of each broker, and the current partitions.
 
-Where the brokers use a ZooKeeper, each reaches it through proxies of its own.
+If the brokers use ZooKeeper, each reaches it through its own proxies.
 
-Used by `cluster.py`, whose thread runs all of it.
+Used by `cluster.py`, which runs it on its thread.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ class ClusterNetwork:
                 await proxy.open(int(port), host)
 
     async def open(self, broker: int, ports: Mapping[str, int]) -> None:
-        """The broker listens on these ports."""
+        """Forwards to the broker, which listens on these ports."""
         for name, proxy in self._proxies[broker].items():
             await proxy.open(ports[name])
 
     async def refuse(self, brokers: Iterable[int]) -> None:
-        """The brokers are going: nobody connects to them any more."""
+        """Refuses new connections, because the brokers are stopping."""
         for broker in brokers:
             for proxy in self._proxies[broker].values():
                 proxy.refuse()
 
     async def shut(self, brokers: Iterable[int]) -> None:
-        """The brokers are gone."""
+        """Closes all connections, because the brokers are gone."""
         for broker in brokers:
             for proxy in self._proxies[broker].values():
                 await proxy.shut()

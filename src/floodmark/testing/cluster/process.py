@@ -1,4 +1,4 @@
-"""The process of one broker of a test cluster, from its start to its end. Used by `cluster.py`."""
+"""Runs the process of one broker in a test cluster. Used by `cluster.py`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHOWN_BYTES = 4000
 
 
 class BrokerProcess:
-    """It runs when this returns; `wait_until_ready` waits until it serves."""
+    """Starts the process. `wait_until_ready` waits until the broker serves requests."""
 
     def __init__(
         self, broker_id: int, program: Sequence[str], properties: Mapping[str, str], log: Path
@@ -38,7 +38,7 @@ class BrokerProcess:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 bufsize=0,
-                # Ctrl-C is for the test, which stops its brokers in order.
+                # Ctrl-C goes to the test, which stops its brokers cleanly.
                 start_new_session=True,
             )
 
@@ -51,7 +51,7 @@ class BrokerProcess:
         return self._process.poll() is None
 
     def wait_until_bound(self) -> dict[str, int]:
-        """The port of each listener; it does not serve yet."""
+        """The port of each listener, before the broker serves requests."""
         ports: dict[str, int] = self._answer(START_TIMEOUT_S)["ports"]
         return ports
 
@@ -59,7 +59,7 @@ class BrokerProcess:
         self._answer(START_TIMEOUT_S)
 
     def order(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Have the broker's process do what `child.py` knows under this name."""
+        """Runs a `child.py` command in the broker's process."""
         if self.is_paused:
             raise RuntimeError(f"broker {self.broker_id} is paused: resume it first")
         line = json.dumps({"name": name, "args": args, "kwargs": kwargs}).encode() + b"\n"
@@ -75,12 +75,12 @@ class BrokerProcess:
         return answer["result"]
 
     def kill(self) -> None:
-        """SIGKILL, like a crash. Works on a paused process, too."""
+        """Sends SIGKILL, like a crash. Works on a paused process too."""
         self._process.kill()
         self._ended(STOP_TIMEOUT_S)
 
     def terminate(self) -> None:
-        """Begin an orderly stop; `wait` for its end."""
+        """Starts a clean shutdown. `wait` waits for the exit."""
         self.resume()
         self._process.terminate()
 
@@ -92,7 +92,7 @@ class BrokerProcess:
             raise self._failure(f"did not stop within {STOP_TIMEOUT_S:.0f} s") from None
 
     def pause(self) -> None:
-        """SIGSTOP; returns when the process stands still."""
+        """Sends SIGSTOP and returns once the process has stopped."""
         if not self.is_paused:
             self._process.send_signal(signal.SIGSTOP)
             os.waitpid(self.pid, os.WUNTRACED)
@@ -113,7 +113,7 @@ class BrokerProcess:
         for line in self._lines(timeout_s):
             answer: dict[str, Any] = json.loads(line)
             return answer
-        raise self._failure(f"did not answer within {timeout_s:.0f} s")
+        raise self._failure(f"did not respond within {timeout_s:.0f} s")
 
     def _lines(self, timeout_s: float) -> Iterator[bytes]:
         assert self._process.stdout is not None
@@ -128,7 +128,7 @@ class BrokerProcess:
             elif select.select([pipe], [], [], left_ms / 1000)[0]:
                 received = os.read(pipe, 65536)
                 if not received:
-                    raise self._failure("has ended")
+                    raise self._failure("has exited")
                 self._received += received
 
     def _failure(self, what: str) -> RuntimeError:

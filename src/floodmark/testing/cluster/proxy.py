@@ -1,11 +1,11 @@
-"""A TCP proxy in front of one listener of a broker, to cut the network like a pulled cable.
+"""A TCP proxy in front of a broker's listener that can cut the network like a pulled cable.
 
-Used by `network.py`, one for each listener, and one between each broker and a ZooKeeper. While a
-peer is cut off, bytes wait in the sockets and new connections are accepted but get no answer;
-`heal` delivers what has waited, as TCP does after a short outage. While the broker is down, its
-port refuses connections.
+`network.py` creates one per listener, and one between each broker and ZooKeeper. While a peer is
+cut off, bytes wait in the sockets, and new connections are accepted but get no response. `heal`
+delivers the waiting bytes, as TCP does after a short outage. While the broker is down, its port
+refuses connections.
 
-Peers are told apart by the client id in their first request: brokers call themselves `broker-N`.
+The client id in the first request identifies the peer: brokers call themselves `broker-N`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from weakref import WeakSet
 
 EVERYBODY = "everybody"
-"""Cutting this off stops all connections, whatever their client id is."""
+"""Cutting this off stops all connections, regardless of their client id."""
 
 _CHUNK_BYTES = 256 * 1024
 _BACKLOG = 100
@@ -34,7 +34,7 @@ class Proxy:
     """All methods but `__init__` run on the loop of the cluster's thread."""
 
     def __init__(self) -> None:
-        # Bound but never listening: it keeps the port ours while the broker is down.
+        # Bound but never listening: reserves the port while the broker is down.
         self._reserved = _bound_socket(0)
         self.port: int = self._reserved.getsockname()[1]
         self._target = ("127.0.0.1", 0)
@@ -44,30 +44,30 @@ class Proxy:
         self._writers: WeakSet[asyncio.StreamWriter] = WeakSet()
 
     async def open(self, port: int, host: str = "127.0.0.1") -> None:
-        """Pass connections on to the broker, which listens there now."""
+        """Forwards connections to the broker, which listens on this port."""
         self._target = (host, port)
         self._listening = listening = _bound_socket(self.port)
         listening.listen(_BACKLOG)
         asyncio.get_running_loop().add_reader(listening, self._accept, listening)
 
     def refuse(self) -> None:
-        """The broker is going: refuse new connections."""
+        """Refuses new connections, because the broker is stopping."""
         if self._listening is not None:
             asyncio.get_running_loop().remove_reader(self._listening)
             self._listening.close()
             self._listening = None
 
     async def shut(self) -> None:
-        """The broker is gone: end its connections, refuse new ones."""
+        """Closes all connections and refuses new ones, because the broker is gone."""
         self.refuse()
-        # Every connection begins to be served before it is cancelled, and so closes its socket.
+        # Let every connection start before it is cancelled, or it would not close its socket.
         await asyncio.sleep(0)
         for connection in self._connections:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
         for writer in list(self._writers):
             writer.transport.abort()
-        # The loop closes what was aborted in its next turn, and may have no other.
+        # The loop closes aborted transports in its next iteration, which may be its last.
         await asyncio.sleep(0)
 
     async def close(self) -> None:
@@ -89,7 +89,7 @@ class Proxy:
         return gate
 
     def _accept(self, listening: socket.socket) -> None:
-        """Not by `asyncio.Server`, which leaks a connection that it accepts while it closes."""
+        """Avoids `asyncio.Server`, which leaks a connection accepted while it closes."""
         try:
             connection, _ = listening.accept()
         except OSError:
@@ -122,7 +122,7 @@ class Proxy:
                 both.create_task(_pump(client, broker, gates))
                 both.create_task(_pump(broker, client, gates))
         except* OSError:
-            # A reset on one side is a reset on the other.
+            # Pass a reset on to the other side.
             client.writer.transport.abort()
         finally:
             broker.writer.transport.abort()
@@ -144,7 +144,7 @@ async def _pump(source: _End, sink: _End, gates: list[asyncio.Event]) -> None:
         await sink.writer.drain()
     for gate in gates:
         await gate.wait()
-    # Kafka's clients and brokers never close one direction only.
+    # Kafka's clients and brokers never half-close a connection.
     sink.writer.close()
 
 

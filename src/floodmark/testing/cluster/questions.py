@@ -1,7 +1,7 @@
-"""What a test cluster asks its brokers: who leads, who is in sync, who is the controller.
+"""Queries a test cluster's brokers: leaders, in-sync replicas, the controller.
 
-Used by `cluster.py`. Asks the brokers' own ports and not the proxies, so it works for a broker that
-is cut off, too.
+Used by `cluster.py`. Asks the brokers' own ports instead of the proxies, so it also works for a
+broker that is cut off.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OPTIONS = ConnectionOptions(client_id="test-cluster", request_timeout_ms=5000)
 async def ask_all(
     ports: Mapping[int, int], topic: str | None = None
 ) -> dict[int, MetadataResponse]:
-    """The answers by broker, of those that give one."""
+    """The responses by broker. Omits brokers that do not respond."""
     answers = await asyncio.gather(*(_ask(port, topic) for port in ports.values()))
     return {
         broker: answer for broker, answer in zip(ports, answers, strict=True) if answer is not None
@@ -48,7 +48,7 @@ async def _ask(port: int, topic: str | None) -> MetadataResponse | None:
 
 
 def partitions_of(answer: MetadataResponse) -> list[MetadataResponsePartition]:
-    """Those of the one topic that was asked for; empty when the broker does not know it yet."""
+    """The partitions of the requested topic. Empty if the broker does not know it yet."""
     (topic,) = answer.topics
     return topic.partitions if topic.error_code == ErrorCode.NONE else []
 
@@ -56,8 +56,9 @@ def partitions_of(answer: MetadataResponse) -> list[MetadataResponsePartition]:
 def newest(
     answers: Mapping[int, MetadataResponse], partition: int
 ) -> MetadataResponsePartition | None:
-    """Brokers learn of changes one after the other. The highest leader epoch is the latest; within
-    an epoch the controller knows first.
+    """Brokers learn of changes one by one, so the highest leader epoch is the latest.
+
+    Within an epoch, the controller knows first.
     """
     known = [
         (one.leader_epoch, answer.controller_id == broker, one)
@@ -69,6 +70,6 @@ def newest(
 
 
 def agreed_controller(answers: Iterable[MetadataResponse]) -> int:
-    """The broker that most take for the controller; -1 when nobody knows of one."""
+    """The broker most brokers consider the controller, or -1 if none is known."""
     named = Counter(answer.controller_id for answer in answers)
     return named.most_common(1)[0][0] if named else -1

@@ -1,6 +1,6 @@
-"""Arms faults in the process of a broker. `cluster.faults[1]` is one of these.
+"""Arms faults in a broker's process, as `cluster.faults[1]`.
 
-PUBLIC. The same calls as `floodmark.testing.Faults`, which the process itself has.
+PUBLIC. Has the same calls as `floodmark.testing.Faults`, which runs in the process itself.
 """
 
 from __future__ import annotations
@@ -12,34 +12,34 @@ from floodmark.wire.errors import ErrorCode
 
 
 class RemoteFaults:
-    """Faults belong to a process: a broker that is started again has none."""
+    """Faults belong to a process: a restarted broker has none."""
 
     def __init__(self, process: BrokerProcess) -> None:
         self._process = process
 
     def fail(self, api: ApiKey | str, error: ErrorCode | int | str, *, times: int = 1) -> None:
-        """The next requests are not handled but answered with this error code."""
+        """Fails the next requests with this error code, without handling them."""
         self._process.order("fail", _plain(api), _plain(error), times=times)
 
     def delay(self, api: ApiKey | str, delay_s: float, *, times: int = 1) -> None:
-        """The next requests are handled only after a while."""
+        """Delays the handling of the next requests."""
         self._process.order("delay", _plain(api), delay_s, times=times)
 
     def drop(self, api: ApiKey | str, *, times: int = 1, handled: bool = False) -> None:
-        """The next requests end their connection: unseen, or `handled` with the answer lost."""
+        """Drops the connection on the next requests: before, or with `handled` after handling."""
         self._process.order("drop", _plain(api), times=times, handled=handled)
 
     def clear(self) -> None:
-        """Disarms faults that have not struck yet."""
+        """Disarms pending faults."""
         self._process.order("clear")
 
     def reset(self) -> None:
-        """Disarms faults that have not struck yet, and sets the counts to zero."""
+        """Disarms pending faults and resets the counts."""
         self._process.order("reset")
 
     @property
     def struck(self) -> StruckCounts:
-        """How many requests of each API have met a fault: `faults.struck["PRODUCE"]`."""
+        """How many requests of each API met a fault: `faults.struck["PRODUCE"]`."""
         counts = StruckCounts()
         for api, count in self._process.order("struck").items():
             for _ in range(count):

@@ -1,4 +1,4 @@
-"""Timers and threads of a simulated broker: `replication.background` by the schedule."""
+"""A simulated broker's timers and threads: `replication.background` driven by the schedule."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SimulatedTimer:
 
 
 class SimulatedBackground:
-    """Work in a thread takes two steps: it is done, and later the loop hears of it."""
+    """Threaded work takes two steps: it completes, and later the loop is notified."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
@@ -60,7 +60,7 @@ class SimulatedBackground:
         self.finish()
 
     def tick(self) -> None:
-        """Calls back whose time has come."""
+        """Runs the callbacks that are due."""
         now_ms = self._clock.monotonic_ms()
         due = [timer for timer in self._timers if timer.due_ms <= now_ms]
         if due or any(timer.callback is None for timer in self._timers):
@@ -70,14 +70,14 @@ class SimulatedBackground:
                 timer.callback()
 
     def progress(self, random: Random) -> None:
-        """A thread ends some work, or the loop hears of work that has ended."""
+        """Completes some threaded work, or notifies the loop of completed work."""
         if self._ended and (not self._waiting or random.random() < 0.5):
             self._ended.pop(0)()
         elif self._waiting:
             self._ended.append(self._waiting.pop(0)())
 
     def finish(self) -> None:
-        """All of it, as on a fast and idle disk."""
+        """Completes all work, as on a fast, idle disk."""
         while not self.is_idle:
             if self._waiting:
                 self._ended.append(self._waiting.pop(0)())

@@ -1,7 +1,7 @@
-"""A broker of a simulated cluster: the real replica manager and log manager on a disk in memory.
+"""A simulated broker: the real replica manager and log manager on an in-memory disk.
 
-It has no shells: requests come as messages, answers go into `outbox`, which a crash in the middle
-of a step loses. `leading.py` and `following.py` are the two halves of what it does with them.
+It has no network: requests arrive as messages, and responses go to `outbox`, which a crash in
+mid-step loses. `leading.py` and `following.py` handle the messages.
 """
 
 from __future__ import annotations
@@ -64,29 +64,29 @@ class SimulatedBroker:
         self.files = CrashingFiles()
         self.outbox: list[Message] = []
         self.acknowledged: list[Acknowledged] = []
-        # The epochs of the controllers that it has obeyed in this step.
+        # The epochs of the controllers it obeyed in this step.
         self.obeyed: list[int] = []
         self.incarnation = 0
         self.session = NO_SESSION
         self.is_running = False
         self.is_paused = False
         self.unbroken_since = -1
-        # Whom its controller role answers to, and whom it takes for the controller.
+        # Its own controller role, if it has one, and the broker it considers the controller.
         self.controller: SimulatedController | None = None
         self.known_controller = 0
-        # A power loss took what was not synced: nothing is expected of this disk until a
-        # controller has noticed and the replica is out of the in-sync ones.
+        # A power loss destroyed unsynced data. The invariants ignore this disk until a controller
+        # has noticed and removed the replica from the in-sync set.
         self.lost_data_in: set[TopicPartition] = set()
         self.lost_data_in_epoch = -1
-        # Partitions that this broker has opened in any life: a new one begins empty, once.
+        # Partitions this broker has ever opened: each starts empty only once.
         self._ever_opened: set[TopicPartition] = set()
         self.fence = ControlFence()
 
-    # Life and death
+    # Lifecycle
 
     def start(self) -> None:
         self.incarnation += 1
-        # Somebody has made room: a broker cannot recover its logs on a full disk.
+        # Free some space: a broker cannot recover its logs on a full disk.
         self.files.faults.space_bytes = None
         self.fence = ControlFence()
         self.session = NO_SESSION
@@ -105,7 +105,7 @@ class SimulatedBroker:
             self._open((found.topic, found.partition))
 
     def _open(self, key: TopicPartition) -> Replica:
-        """As `broker.partitions` does it: what was there before is recovered, not made new."""
+        """Like `broker.partitions`: recovers an existing log instead of creating one."""
         topic = self.plan.topic(key[0])
         log = self.manager.get_or_create(
             *key,
@@ -126,7 +126,7 @@ class SimulatedBroker:
         return replica
 
     def stop(self) -> None:
-        """A clean stop: everything is synced and marked as such, if the disk has room for it."""
+        """A clean stop: syncs everything and marks it as clean, if the disk has space."""
         with suppress(DiskFull):
             self.checkpoint()
         self.manager.close(self.clock.now_ms(), broker_epoch=self.unbroken_since)
@@ -134,7 +134,7 @@ class SimulatedBroker:
         self._end()
 
     def kill(self) -> None:
-        """kill -9: the process is gone, what it has written is in the page cache."""
+        """kill -9: the process is gone, but its writes are in the page cache."""
         self._end()
 
     def lose_power(self, random: Random) -> None:
@@ -157,18 +157,20 @@ class SimulatedBroker:
         self.obeyed.clear()
 
     def _disk_failed(self, replica: Replica, problem: StorageError | OSError) -> None:
-        """Without its only log folder a broker ends."""
+        """A broker exits without its only log folder."""
         raise CrashNow
 
-    # Sessions and the controller's role
+    # Sessions and the controller role
 
     @property
     def has_session(self) -> bool:
         return self.session in self.store.sessions
 
     def register(self) -> None:
-        """Opens a session and takes a broker epoch. Of a process that has lived on, nothing is
-        missing, as after a clean stop."""
+        """Opens a session and takes a broker epoch.
+
+        A process that kept running has lost nothing, as after a clean stop.
+        """
         self.session = self.store.begin_session(self.id)
         info = BrokerInfo(self.id, -1, {}, unbroken_since=self.unbroken_since)
         self.fence.broker_epoch = self.store.register(info, self.session)
@@ -187,10 +189,13 @@ class SimulatedBroker:
         return True
 
     def as_controller(self, do: Callable[[SimulatedController], None]) -> None:
-        """Lets the role do something; it ends when the store says that another has it."""
+        """Runs an action in the controller role.
+
+        The role ends if another controller was elected.
+        """
         if self.controller is None:
             return
-        # After a lost answer its next work begins with reading.
+        # After a lost response, its next action starts by reading the store.
         with suppress(StoreUnavailable):
             try:
                 do(self.controller)
@@ -228,7 +233,7 @@ class SimulatedBroker:
             case ConsumerFetch():
                 self.leading.serve_consumer(source, payload)
             case _:
-                raise TypeError(f"no message for a broker: {payload}")
+                raise TypeError(f"not a message for a broker: {payload}")
 
     def _lead_or_follow(self, told: LeaderAndIsr) -> None:
         if self._obeys(told):
@@ -243,14 +248,7 @@ class SimulatedBroker:
 
     def apply(self, key: TopicPartition, partition: PartitionImage) -> None:
         replica = self.replicas.find(key) or self._open(key)
-        leadership = Leadership(
-            partition.leader,
-            partition.leader_epoch,
-            partition.partition_epoch,
-            partition.isr,
-            partition.replicas,
-        )
-        self.replicas.lead_or_follow(replica, leadership)
+        self.replicas.lead_or_follow(replica, Leadership.of(partition))
 
     def _alter_partition(self, source: int, request: AlterPartition) -> None:
         if self.controller is None:

@@ -1,4 +1,4 @@
-"""A simulated cluster: brokers, store, network and clients, and how a message arrives in it."""
+"""A simulated cluster: brokers, store, network, clients, and the delivery of messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from random import Random
 from typing import TypeAlias
 
 from floodmark.metadata.image import PartitionImage
-from floodmark.replication.replica import ACKS_ALL
+from floodmark.replication.outcomes import ACKS_ALL
 from floodmark.storage.errors import DiskFull, LogDirFailure
 from floodmark.testing.crashing_files import CrashNow
 from floodmark.testing.simulation.broker import SimulatedBroker
@@ -92,7 +92,7 @@ class Cluster:
     def close(self) -> None:
         self.store.close()
 
-    # What the others ask
+    # Queries
 
     def truth(self, key: TopicPartition) -> PartitionImage:
         return self.store.truth[key]
@@ -110,7 +110,7 @@ class Cluster:
         return self.is_awake(broker) and not self.network.is_cut(STORE, broker.id)
 
     def leader_of(self, key: TopicPartition) -> int:
-        """Whom a client takes for the leader: mostly the right one."""
+        """The broker that a client considers the leader; usually the right one."""
         leader = self.truth(key).leader
         if leader < 0 or self.random.random() < 0.15:
             return self.random.choice(self.brokers).id
@@ -119,11 +119,10 @@ class Cluster:
     # Steps
 
     def in_broker(self, broker: SimulatedBroker, do: Callable[[], object]) -> str | None:
-        """Runs a step of a broker, which may die in the middle of it: then nothing gets out.
+        """Runs a step of a broker. If it crashes mid-step, none of its messages get out.
 
-        On a full disk the step fails and the broker lives on, without an answer to give; where the
-        disk leaves the log in doubt it ends, as a broker does without a log folder. Returns what
-        went wrong.
+        On a full disk the step fails and the broker lives on without a response. If the log is left
+        in doubt, the broker exits, as it does without a log folder. Returns what went wrong.
         """
         try:
             do()
@@ -151,7 +150,7 @@ class Cluster:
         return None
 
     def settle(self) -> None:
-        """The end of a step: what brokers have to say leaves them, and the invariants hold."""
+        """Ends a step: sends the brokers' messages and checks the invariants."""
         self._forgive_noticed_losses()
         self.invariants.check(self.brokers)
         for broker in self.brokers:
@@ -162,19 +161,19 @@ class Cluster:
             broker.obeyed.clear()
 
     def _forgive_noticed_losses(self) -> None:
-        """A replica that lost data counts again once it had to leave those that may lead."""
+        """A replica that lost data counts again once it was removed from those that may lead."""
         for broker in self.brokers:
             for key in list(broker.lost_data_in):
                 if not self.is_trusted(broker, key) and self.is_noticed(broker):
                     broker.lost_data_in.discard(key)
 
     def is_noticed(self, broker: SimulatedBroker) -> bool:
-        """Whether no fetch from before its loss can let a broker in again (KIP-903)."""
+        """Whether no fetch from before its loss can readmit the broker (KIP-903)."""
         known = self.store.known.get(broker.id)
         return known is None or known.is_fenced or known.broker_epoch > broker.lost_data_in_epoch
 
     def is_known(self, broker: SimulatedBroker) -> bool:
-        """Whether a controller has dealt with the present registration of a broker."""
+        """Whether a controller has processed the broker's current registration."""
         known = self.store.known.get(broker.id)
         return (
             known is not None

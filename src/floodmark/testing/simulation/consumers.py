@@ -1,4 +1,4 @@
-"""Consumers of a simulated cluster. They keep what they have read, for the invariants."""
+"""Simulated consumers. They record what they read, for the invariants."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from floodmark.wire.errors import ErrorCode
 
 @dataclass(slots=True)
 class SimulatedConsumer:
-    """Reads one partition from the beginning, batch by batch, under one isolation level."""
+    """Reads one partition from the beginning, batch by batch, at one isolation level."""
 
     id: int
     key: TopicPartition
     is_read_committed: bool
-    # Where leaders are elected uncleanly, offsets get other records and the log may end earlier.
+    # After unclean elections, offsets may hold other records and the log may end earlier.
     may_diverge: bool
     send: Callable[[Message], None]
     next_offset: int = 0
-    # Of this step, as they came.
+    # The batches of this step, as received.
     batches: list[bytes] = field(default_factory=list)
-    # What the application was given under read_committed, of this step and of all steps.
+    # The records delivered under read_committed, in this step and in all steps.
     given: list[bytes] = field(default_factory=list)
     values: set[bytes] = field(default_factory=set)
-    # Records that were deleted before they could be read.
+    # Whether records were deleted before they could be read.
     has_skipped: bool = False
 
     def tick(self, broker_id: int, random: Random, *, from_follower: bool) -> None:

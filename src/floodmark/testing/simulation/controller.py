@@ -1,7 +1,7 @@
-"""The controller of a simulated cluster: a role of one broker at a time, with the real decisions.
+"""The simulated controller: a role of one broker at a time, with the real decision code.
 
-Every decision is stored in a multi that checks the controller epoch (KAFKA-6082), then told to the
-brokers. A controller that has been replaced goes on until it notices, or until the store tells it.
+Stores every decision in a multi that checks the controller epoch (KAFKA-6082), then sends it to the
+brokers. A replaced controller continues until it notices, or until the store refuses it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from floodmark.controller import isr, known_brokers, membership
 from floodmark.controller.cutting import cut
 from floodmark.controller.decision import Decision, View
 from floodmark.controller.election import candidacy
-from floodmark.controller.elections import ElectionType, elect_leaders, led_by
+from floodmark.controller.elections import elect_leaders, led_by
 from floodmark.controller.partition_states import store_partitions
 from floodmark.metadata import paths
 from floodmark.metadata.image import MetadataImage, PartitionImage
@@ -39,12 +39,13 @@ from floodmark.testing.simulation.messages import (
 )
 from floodmark.testing.simulation.store import SimulatedStore
 from floodmark.vocabulary import TopicPartition
+from floodmark.wire.numbers import ElectionType
 
 Send = Callable[[int, Payload], None]
 
 
 class Resigned(Exception):
-    """The store says that another controller has been elected."""
+    """The store says that another controller was elected."""
 
 
 @cache
@@ -55,7 +56,7 @@ def _config() -> BrokerConfig:
 def elect(
     store: SimulatedStore, broker_id: int, session: int, now_ms: int, send: Send
 ) -> SimulatedController:
-    """Makes a broker the controller; Resigned when another one was faster."""
+    """Makes a broker the controller. Raises Resigned if another one was faster."""
     known = store.read(paths.CONTROLLER_EPOCH)
     assert known is not None
     bid = candidacy(Identity(None, int(known.data), known.version), broker_id, now_ms)
@@ -64,7 +65,7 @@ def elect(
     except (BadVersion, NodeExists) as problem:
         raise Resigned from problem
     except StoreUnavailable as problem:
-        # Read before judging: the write may have succeeded.
+        # Read before deciding: the write may have succeeded.
         if not bid.has_won(store.read(paths.CONTROLLER), store.read(paths.CONTROLLER_EPOCH)):
             raise Resigned from problem
     return SimulatedController(store, session, int(bid.raised_epoch.data), bid.epoch_version, send)
@@ -86,16 +87,16 @@ class SimulatedController:
         self._must_load = True
         self.controller_epoch = controller_epoch
         self.image = MetadataImage()
-        # Dies with its broker after the next write, before anybody is told.
+        # Crashes with its broker after the next write, before it informs anyone.
         self.dies_after_write = False
 
     @property
     def knows_the_store(self) -> bool:
-        """Whether its image is what it last read or wrote, and not to be read again first."""
+        """Whether its image matches the store as last read or written. If not, it reloads first."""
         return not self._must_load
 
     def take_over(self) -> None:
-        """Reads the store, deals with what has happened to brokers, and tells them all."""
+        """Reads the store, processes broker changes, and informs all brokers."""
         self._load_if_needed()
         self.look_at_brokers()
         for broker_id in self.image.brokers:
@@ -104,7 +105,7 @@ class SimulatedController:
     # Decisions
 
     def look_at_brokers(self) -> None:
-        """A watch fires: who is registered now?"""
+        """Handles a fired watch: checks which brokers are registered."""
         self._load_if_needed()
         registered = decode_brokers(self._store.tree(paths.BROKER_IDS))
         changes = known_brokers.compare(self.image.brokers, registered)
@@ -119,12 +120,12 @@ class SimulatedController:
         self._carry_out(membership.lead_leaderless(self._view()))
 
     def take_for_dead(self, broker_id: int, broker_epoch: int) -> None:
-        """A port refused a connection. Its proof may be about an earlier life of the broker."""
+        """A port refused a connection. This may concern an earlier life of the broker."""
         self._load_if_needed()
         self._carry_out(membership.broker_died(self._view(), broker_id, broker_epoch))
 
     def take_back(self, broker_id: int, broker_epoch: int) -> None:
-        """A broker has answered under this epoch, whatever it was taken for."""
+        """A broker responded under this epoch, even though it was considered dead."""
         self._load_if_needed()
         registered = decode_brokers(self._store.tree(paths.BROKER_IDS)).get(broker_id)
         if registered is not None and registered.broker_epoch == broker_epoch:
@@ -140,7 +141,7 @@ class SimulatedController:
         self._carry_out(elect_leaders(self._view(), ElectionType.UNCLEAN, list(keys)))
 
     def move_leader(self, key: TopicPartition, leader: int) -> None:
-        """Another in-sync replica takes over while the leader lives, as before its shutdown."""
+        """Elects another in-sync replica while the leader lives, as before its shutdown."""
         self._load_if_needed()
         partition = self.image.partition(*key)
         if partition is None or leader not in partition.isr or not self.image.is_live(leader):
@@ -160,10 +161,10 @@ class SimulatedController:
         error_code = answer.error_code if one is None else one.error_code
         self._send(source, AlterPartitionAnswer(request.key, request.proposal, error_code, one))
 
-    # Telling brokers
+    # Informing brokers
 
     def tell(self, broker_id: int) -> None:
-        """Sends a broker its partitions as they are now, and who the controller is."""
+        """Sends a broker the current state of its partitions and the controller's identity."""
         self._tell(broker_id, self._partitions())
         broker = self.image.brokers.get(broker_id)
         if broker is not None and not broker.is_fenced:
@@ -213,14 +214,14 @@ class SimulatedController:
             if problem.path == paths.CONTROLLER_EPOCH:
                 raise Resigned from problem
             self._must_load = True
-            raise StoreUnavailable(problem.path, "our picture is old") from problem
+            raise StoreUnavailable(problem.path, "our image is stale") from problem
         except StoreUnavailable:
-            # Whether it was stored is not known: read before writing again.
+            # The write may or may not have been stored: read before writing again.
             self._must_load = True
             raise
 
     def _load_if_needed(self) -> None:
-        """Reads the image again; what its brokers are is what a controller has dealt with."""
+        """Reloads the image. Its brokers are the ones a controller has processed."""
         if not self._must_load:
             return
         node = self._store.read(paths.KNOWN_BROKERS)

@@ -1,9 +1,8 @@
-"""What goes wrong in a simulated cluster. Each method is one fault, and returns what to note of it,
-or None when it cannot happen now.
+"""Faults in a simulated cluster. Each method is one fault. It returns a note for the schedule, or
+None if the fault cannot happen now.
 
-Faults stay within what the promises allow: records survive as long as one of the replicas that may
-lead keeps its disk. So while a disk that lost records is still trusted, no other broker stops
-uncleanly.
+Faults stay within what the promises allow: records survive as long as one replica that may lead
+keeps its disk. So while a disk that lost records is still trusted, no other broker stops uncleanly.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Faults:
     # The disks
 
     def fill_disk(self) -> object:
-        """The disk of a broker has room for a few more bytes; for none after a while."""
+        """Leaves a broker's disk only a few bytes, and later none."""
         broker = self._victim()
         if broker is None:
             return None
@@ -65,7 +64,7 @@ class Faults:
         return broker.id
 
     def crash_within(self) -> object:
-        """The process dies after some more changes of its disk, wherever that is."""
+        """Crashes the process after some more changes to its disk, wherever it is."""
         broker = self._victim()
         if broker is None:
             return None
@@ -85,7 +84,7 @@ class Faults:
             other.files.faults.space_bytes = None
             if other.controller is not None:
                 other.controller.dies_after_write = False
-        # Not even its last words may make it the only one in sync.
+        # Drop its last messages, which could make it the only in-sync replica.
         self._cluster.network.forget(
             lambda message: (
                 message.source == broker.id and isinstance(message.payload, AlterPartition)
@@ -110,7 +109,7 @@ class Faults:
     # Sessions and controllers
 
     def expire_live(self) -> object:
-        """A session ends, and its broker does not know yet: its leaders are zombies."""
+        """Expires a session without its broker knowing: its leaders become zombies."""
         broker = self._cluster.any_broker(lambda one: self._may_go(one) and one.has_session)
         if broker is None:
             return None
@@ -118,12 +117,12 @@ class Faults:
         return broker.id
 
     def accuse_live(self) -> object:
-        """The controller takes a broker for dead that lives and has its session."""
+        """Makes the controller consider a live broker with a session dead."""
         broker = self._cluster.any_broker(lambda one: self._may_go(one) and one.has_session)
         return None if broker is None else self.accuse(broker)
 
     def accuse(self, broker: SimulatedBroker) -> object:
-        """The controller gets proof that the process of the epoch it knows is gone."""
+        """Gives the controller proof that the process of the epoch it knows is gone."""
         epoch = broker.fence.broker_epoch
         judge = self._cluster.any_broker(
             lambda one: one.controller is not None and self._cluster.reaches_store(one)
@@ -136,18 +135,17 @@ class Faults:
         )
 
     def lose_answer(self) -> object:
-        """The next write to the store succeeds, but nobody hears of it."""
+        """The next write to the store succeeds, but its response is lost."""
         self._cluster.store.loses_next_answer = True
         return "of the store"
 
     def lose_store_within(self) -> object:
-        """One of the next writes to the store does not get through: perhaps the second half of a
-        decision."""
+        """One of the next writes to the store fails, perhaps the second half of a decision."""
         self._cluster.store.writes_until_lost = self._random.randint(0, _LOSE_STORE_WITHIN_WRITES)
         return self._cluster.store.writes_until_lost
 
     def crash_controller(self) -> object:
-        """It dies after its next decision is stored, before it tells anybody."""
+        """Crashes the controller after it stores its next decision, before it informs anyone."""
         broker = self._cluster.any_broker(
             lambda one: one.controller is not None and self._may_stop_uncleanly(one)
         )
@@ -156,11 +154,13 @@ class Faults:
         broker.controller.dies_after_write = True
         return broker.id
 
-    # How far faults may go
+    # Limits on faults
 
     def may_change_leaders(self) -> bool:
-        """Where one replica in sync is enough, a disk that lost records must first be noticed: it
-        might become the only one in sync."""
+        """If one in-sync replica suffices, a disk that lost records must be noticed first.
+
+        Otherwise it might become the only one in sync.
+        """
         return not any(
             self._minimum(key) == 1 and self._cluster.is_trusted(broker, key)
             for broker in self._cluster.brokers
@@ -180,8 +180,10 @@ class Faults:
         )
 
     def _survives_without(self, victim: SimulatedBroker, key: TopicPartition) -> bool:
-        """Whether another replica that may lead has all, and lives to tell: one whose own restart
-        nobody has noticed yet is about to be distrusted."""
+        """Whether another live replica that may lead has all records.
+
+        One whose own restart is unnoticed does not count: it is about to be distrusted.
+        """
         if self._cluster.plan.topic(key[0]).is_synced:
             return True
         return any(

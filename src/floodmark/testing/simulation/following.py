@@ -1,10 +1,11 @@
-"""What a simulated broker does for the partitions that it follows."""
+"""How a simulated broker handles the partitions it follows."""
 
 from __future__ import annotations
 
 from random import Random
 from typing import TYPE_CHECKING
 
+from floodmark.replication import following
 from floodmark.replication.follower import (
     Append,
     BackOff,
@@ -30,9 +31,9 @@ class Following:
         self._broker = broker
 
     def fetch_all(self, random: Random) -> None:
-        """One round of the loops that follow leaders."""
+        """One round of the follower fetch loops."""
         for replica in self._broker.replicas.replicas:
-            fetch = replica.next_fetch()
+            fetch = following.next_fetch(replica)
             if fetch is not None:
                 request = ReplicaFetch(
                     self._broker.incarnation,
@@ -47,7 +48,7 @@ class Following:
         replica = self._replica_of(answered)
         if replica is None:
             return
-        step = replica.decide(answered.fetch, answered.answer)
+        step = following.decide(replica, answered.fetch, answered.answer)
         if isinstance(step, FindOffsets):
             asked = ReplicaOffsets(self._broker.incarnation, answered.key, answered.fetch)
             self._broker.send(source, asked)
@@ -57,8 +58,8 @@ class Following:
     def offsets_found(self, answered: ReplicaOffsetsAnswer) -> None:
         replica = self._replica_of(answered)
         if replica is not None:
-            step = replica.decide_after_out_of_range(
-                answered.fetch, answered.log_start_offset, answered.log_end_offset
+            step = following.decide_after_out_of_range(
+                replica, answered.fetch, answered.log_start_offset, answered.log_end_offset
             )
             self._take(replica, step, b"")
 
@@ -71,11 +72,11 @@ class Following:
         now_ms, manager = self._broker.clock.now_ms(), self._broker.manager
         match step:
             case Append():
-                start_offset = replica.starts_inside_a_batch(records)
+                start_offset = following.starts_inside_a_batch(replica, records)
                 if start_offset is not None:
                     manager.truncate_fully_and_start_at(replica.log, start_offset, now_ms)
                     replica.truncated()
-                replica.append_as_follower(records, step, now_ms)
+                following.append_as_follower(replica, records, step, now_ms)
                 self._broker.replicas.copied(replica)
             case TruncateTo(offset):
                 manager.truncate_to(replica.log, offset, now_ms)

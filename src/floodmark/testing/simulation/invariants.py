@@ -1,9 +1,8 @@
-"""What must hold in a simulated cluster after every step, each under its name.
+"""The named invariants that must hold after every step of a simulation.
 
-The promises of RELIABILITY.md as far as they concern replication: what was acknowledged by all is
-never lost (1), an offset has one value for ever (2), aborted records are never read under
-read_committed (3), and no batch appears twice (4). Uncleanly elected leaders may break the first
-two, on topics that allow it, and nothing else.
+They cover the replication promises of RELIABILITY.md: acknowledged records are never lost (1), an
+offset has one value forever (2), aborted records are never read under read_committed (3), and no
+batch appears twice (4). Unclean elections may break the first two, on topics that allow them.
 """
 
 from __future__ import annotations
@@ -13,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from floodmark.invariant import InvariantViolation, invariant
 from floodmark.metadata.image import PartitionImage
 from floodmark.records.batch import read_header
-from floodmark.replication.replica import ACKS_ALL, Replica
+from floodmark.replication.outcomes import ACKS_ALL
+from floodmark.replication.replica import Replica
 from floodmark.testing.simulation.broker import SimulatedBroker
 from floodmark.testing.simulation.consumers import SimulatedConsumer
 from floodmark.testing.simulation.leading import Acknowledged
@@ -22,7 +22,7 @@ from floodmark.testing.simulation.producers import Outcome, TransactionalProduce
 from floodmark.testing.simulation.store import SimulatedStore
 from floodmark.vocabulary import TopicPartition
 
-# Base offset and leader epoch are the leader's; a batch is the producer's from its magic on.
+# The leader sets base offset and leader epoch; the producer's part starts at the magic byte.
 _PRODUCERS_PART = 16
 
 
@@ -36,7 +36,7 @@ class Invariants:
         self.acknowledged = 0
         # Controller epoch -> (broker, incarnation, session) of the controller.
         self._controllers: dict[int, tuple[int, int, int]] = {}
-        # (broker, incarnation) -> the highest controller epoch that it has obeyed.
+        # (broker, incarnation) -> the highest controller epoch it has obeyed.
         self._obeyed: dict[tuple[int, int], int] = {}
 
     def history(self, key: TopicPartition) -> History:
@@ -58,7 +58,7 @@ class Invariants:
             self._controller_epochs_rise(broker)
 
     def _acknowledged_is_committed(self, broker: SimulatedBroker, one: Acknowledged) -> None:
-        """What was acknowledged by all is committed, at its offset; from then on it never goes."""
+        """A batch acknowledged by all is committed at its offset and never disappears."""
         if one.acks != ACKS_ALL:
             return
         self.acknowledged += 1
@@ -71,7 +71,7 @@ class Invariants:
         )
 
     def _one_controller_owns_the_store(self, broker: SimulatedBroker) -> None:
-        """What the elected controller takes for stored is stored (KAFKA-6082)."""
+        """What the elected controller believes is stored, is stored (KAFKA-6082)."""
         role = broker.controller
         if role is None or not role.knows_the_store or self._store.controller_id != broker.id:
             return
@@ -80,7 +80,7 @@ class Invariants:
             if known != truth:
                 raise InvariantViolation(
                     f"one-controller-owns-the-store: {key} is stored as {truth}, and controller "
-                    f"{broker.id} takes it for {known}"
+                    f"{broker.id} believes it is {known}"
                 )
 
     def _one_controller_per_epoch(self, broker: SimulatedBroker) -> None:
@@ -95,7 +95,7 @@ class Invariants:
         )
 
     def _controller_epochs_rise(self, broker: SimulatedBroker) -> None:
-        """Nobody obeys a controller that it knows to have been replaced (KAFKA-14154)."""
+        """No broker obeys a controller that it knows was replaced (KAFKA-14154)."""
         me = (broker.id, broker.incarnation)
         for controller_epoch in broker.obeyed:
             highest = self._obeyed.get(me, 0)
@@ -115,7 +115,7 @@ class Invariants:
                     history.holds(header.base_offset, header.next_offset, batch, 0)
                     for history in partition.histories
                 ),
-                f"reads-are-committed: consumer {consumer.id} read what is not committed, at "
+                f"reads-are-committed: consumer {consumer.id} read an uncommitted record at "
                 f"{header.base_offset} of {consumer.key}",
             )
         consumer.batches.clear()
@@ -184,7 +184,7 @@ class PartitionInvariants:
     def _state_of(
         self, here: Mapping[SimulatedBroker, Replica], truth: PartitionImage, unclean_epoch: int
     ) -> list[object]:
-        """All that the checks look at: most steps change one partition, or none."""
+        """All inputs of the checks. Most steps change one partition or none."""
         state: list[object] = [truth, unclean_epoch]
         for broker, replica in here.items():
             core, log = replica.core, replica.log
@@ -233,7 +233,7 @@ class PartitionInvariants:
         self._high_watermarks[key] = core.high_watermark
 
     def _has_all_committed(self, broker: SimulatedBroker, log_start_offset: int) -> None:
-        """Whoever may be elected has every committed record, so none that was acknowledged goes."""
+        """Every electable replica has all committed records, so no acknowledged one is lost."""
         if self._key in broker.lost_data_in:
             return
         view, end_offset = self.views[broker.id], self.history.end_offset

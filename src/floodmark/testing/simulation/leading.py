@@ -1,4 +1,4 @@
-"""What a simulated broker does for the partitions that it leads."""
+"""How a simulated broker handles the partitions it leads."""
 
 from __future__ import annotations
 
@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from floodmark.controller.isr import IsrMember, IsrProposal
 from floodmark.promise import Promise
 from floodmark.records.control import ControlType, EndTransactionMarker, encode_marker
+from floodmark.replication import leading
+from floodmark.replication.fetch_reads import FetchLimits
 from floodmark.replication.fetch_sessions import FetchTarget
-from floodmark.replication.fetching import FetchLimits
 from floodmark.replication.follower import FollowerAnswer
+from floodmark.replication.outcomes import ACKS_ALL, AppendOutcome, Isolation, ReadOutcome
 from floodmark.replication.partition import UNKNOWN_BROKER_EPOCH, ProposedReplica
-from floodmark.replication.replica import (
-    ACKS_ALL,
-    AppendOutcome,
-    Isolation,
-    ReadOutcome,
-    Replica,
-)
+from floodmark.replication.replica import Replica
 from floodmark.storage.producers.transaction_guards import Unguarded
 from floodmark.testing.simulation.messages import (
     AlterPartition,
@@ -46,7 +42,7 @@ _TRANSACTION_VERSION = 2
 
 
 class Acknowledged(NamedTuple):
-    """A batch that was acknowledged in this step."""
+    """A batch acknowledged in this step."""
 
     key: TopicPartition
     leader_epoch: int
@@ -66,7 +62,7 @@ class Leading:
     def append(self, source: int, produce: Produce) -> None:
         key = produce.key
         batch = memoryview(bytearray(produce.batch))
-        # Nobody verifies here: each producer's transactions are its own schedule.
+        # No verification here: each producer schedules its own transactions.
         guard = Unguarded.NOT_CHECKED if produce.is_transactional else None
         outcome = self._replicas.append(key, batch, produce.acks, guard)
 
@@ -83,7 +79,7 @@ class Leading:
         self._when_acknowledged(key, outcome, produce.acks, answer)
 
     def write_marker(self, source: int, request: WriteMarker) -> None:
-        """As `broker.marker_log` does it."""
+        """Works like `broker.marker_log`."""
         key = request.key
         outcome = self._append_marker(request)
 
@@ -122,8 +118,8 @@ class Leading:
         if replica is None:
             return
         now_ms = self._clock.monotonic_ms()
-        outcome = replica.read_for_follower(
-            source, request.broker_epoch, request.fetch, request.max_bytes, now_ms
+        outcome = leading.read_for_follower(
+            replica, source, request.broker_epoch, request.fetch, request.max_bytes, now_ms
         )
         self._replicas.changed(request.key)
         answer = FollowerAnswer(
@@ -159,7 +155,8 @@ class Leading:
             Isolation.READ_COMMITTED if request.is_read_committed else Isolation.READ_UNCOMMITTED
         )
         if request.from_follower:
-            outcome = replica.read(
+            outcome = leading.read(
+                replica,
                 request.fetch_offset,
                 request.max_bytes,
                 isolation,
@@ -193,7 +190,7 @@ class Leading:
         self._broker.send(source, reply)
 
     def delete_records(self, key: TopicPartition, share: float) -> None:
-        """DeleteRecords up to some offset that is committed."""
+        """Deletes records up to some committed offset."""
         replica = self._replicas.find(key)
         if replica is not None and replica.core.is_leader:
             start, end = replica.log.log_start_offset, replica.core.high_watermark
@@ -204,7 +201,7 @@ class Leading:
     # In-sync replicas
 
     def review_isr(self) -> None:
-        """Proposes to shrink the in-sync replicas, and repeats what was not answered."""
+        """Proposes to shrink the in-sync replicas, and repeats unanswered proposals."""
         for replica in self._replicas.replicas:
             if replica.core.is_leader:
                 now_ms = self._clock.monotonic_ms()

@@ -1,4 +1,4 @@
-"""The bytes of a simulated log and where its batches lie; and the history that is committed."""
+"""The bytes of a simulated log and its batch positions, and the committed history."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Sequence = tuple[int, int, int]
 
 
 class Sequences:
-    """The batches of producers, none of which may be there twice.
+    """The producers' batches, none of which may appear twice.
 
-    What was deleted may come again: as in Kafka, a restart forgets producers that have nothing left
-    in the log.
+    Deleted batches may reappear: as in Kafka, a restart forgets producers with nothing left in the
+    log.
     """
 
     def __init__(self) -> None:
@@ -35,18 +35,18 @@ class Sequences:
 
 @dataclass(slots=True)
 class LogView:
-    """A log as it is on the disk, kept up to date as it grows."""
+    """A log as stored on disk, updated as it grows."""
 
     data: bytes = b""
     first_offset: int = 0
     end_offset: int = 0
-    # Where the batch that begins at an offset begins; the log's end is among them.
+    # The position of the batch at each base offset, including the log end.
     positions: dict[int, int] = field(default_factory=lambda: {0: 0})
     _sequences: Sequences = field(default_factory=Sequences)
     _seen: tuple[object, ...] = ()
 
     def refresh(self, name: str, log: PartitionLog) -> None:
-        # No step both cuts a log and brings it back to the same end.
+        # No step both truncates a log and restores the same end.
         seen = (log, log.log_end_offset, log.segments[0].base_offset)
         if seen == self._seen:
             return
@@ -78,7 +78,7 @@ class LogView:
         self.data = data
 
     def start_of_batch(self, offset: int) -> int:
-        """Where the batch begins that has this offset; the end of the log for what lies behind."""
+        """The position of the batch with this offset, or the end of the log if it lies beyond."""
         return max((start for start in self.positions if start <= offset), default=offset)
 
     def between(self, start_offset: int, end_offset: int) -> bytes:
@@ -87,10 +87,10 @@ class LogView:
 
 @dataclass(slots=True)
 class History:
-    """All that leaders have shown below their high watermarks: it only grows.
+    """Everything leaders have exposed below their high watermarks. It only grows.
 
-    An unclean election begins another one, with what the new leader has of this one; `first_epoch`
-    is the leader epoch from which on it counts.
+    An unclean election starts a new history with what the new leader kept of this one.
+    `first_epoch` is the first leader epoch it applies to.
     """
 
     first_epoch: int = 0
@@ -100,9 +100,9 @@ class History:
     _sequences: Sequences = field(default_factory=Sequences)
 
     def show(self, name: str, view: LogView, start_offset: int, high_watermark: int) -> None:
-        """A leader shows its log up to here: the same records, or more of them."""
+        """Checks a leader's log up to here: it has the same records, or more."""
         if high_watermark <= start_offset:
-            return  # There is nothing to be read, and DeleteRecords may have cut a batch.
+            return  # Nothing is readable, and DeleteRecords may have cut a batch.
         invariant(
             high_watermark in view.positions,
             f"high-watermark-within-log: {high_watermark} of {name} is no end of a batch, its log "
@@ -118,10 +118,11 @@ class History:
             self._grow(name, view.between(self.end_offset, high_watermark), start_offset)
 
     def same(self, name: str, view: LogView, log_start_offset: int, end_offset: int) -> None:
-        """(partition, offset) has one value for ever, whoever has it.
+        """(partition, offset) has one value forever, on every broker.
 
-        Deleted records do not count: a replica may keep what it would have truncated, had its
-        leader not forgotten the leader epochs below its log start offset.
+        Deleted records do not count. A replica may keep records that it would have truncated, had
+        its leader not forgotten the leader epochs below its log start offset. Kafka's leaders
+        forget them as well: `LeaderEpochFileCache.endOffsetFor` says that it is inaccurate there.
         """
         start_offset = max(view.first_offset, view.start_of_batch(log_start_offset))
         if start_offset >= end_offset:
@@ -149,14 +150,17 @@ class History:
         self.data += more
 
     def holds(self, base_offset: int, end_offset: int, batch: bytes, skipped: int) -> bool:
-        """Whether a batch is committed at its offset; the first bytes of it are the leader's."""
+        """Whether a batch is committed at its offset.
+
+        Ignores the first bytes, set by the leader.
+        """
         mine = self.positions
         if base_offset not in mine or end_offset not in mine:
             return False
         return self.data[mine[base_offset] + skipped : mine[end_offset]] == batch[skipped:]
 
     def forked(self, first_epoch: int, view: LogView) -> History:
-        """What an unclean leader leaves of this history."""
+        """What an unclean leader keeps of this history."""
         kept = 0
         for offset in sorted(self.positions):
             is_kept = offset <= view.first_offset or self._agrees(kept, offset, view)

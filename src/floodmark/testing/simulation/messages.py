@@ -1,7 +1,7 @@
-"""What travels over the network of a simulated cluster.
+"""Messages in a simulated cluster's network.
 
-Nodes are numbers: brokers count from 1, clients from 101; the metadata store is 0, and only its
-links can be cut, because sessions are no messages here.
+Nodes are numbers: brokers start at 1, clients at 101. The metadata store is 0; only its links can
+be cut, because sessions do not use messages here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ STORE = 0
 
 
 class LeaderAndIsr(NamedTuple):
-    """The controller tells a broker about its partitions, in one life of that broker."""
+    """The controller informs one incarnation of a broker about its partitions."""
 
     controller_epoch: int
     broker_epoch: int
@@ -27,7 +27,7 @@ class LeaderAndIsr(NamedTuple):
 
 
 class UpdateMetadata(NamedTuple):
-    """The controller tells a broker who it is; apart from LeaderAndIsr, so one may be ahead."""
+    """The controller announces itself. Separate from LeaderAndIsr, so either may arrive first."""
 
     controller_epoch: int
     broker_epoch: int
@@ -47,7 +47,7 @@ class AlterPartitionAnswer(NamedTuple):
 
 
 class ReplicaFetch(NamedTuple):
-    """`incarnation` stands for the connection: an answer never reaches a later process."""
+    """`incarnation` stands for the connection: a response never reaches a later process."""
 
     incarnation: int
     broker_epoch: int
@@ -65,7 +65,7 @@ class ReplicaFetchAnswer(NamedTuple):
 
 
 class ReplicaOffsets(NamedTuple):
-    """A follower asks where its leader's log begins and ends."""
+    """A follower asks for the start and end of its leader's log."""
 
     incarnation: int
     key: TopicPartition
@@ -96,7 +96,7 @@ class ProduceAnswer(NamedTuple):
 
 
 class WriteMarker(NamedTuple):
-    """A transaction's end for one partition; the producer is its own coordinator here."""
+    """A transaction's end in one partition. The producer is its own coordinator here."""
 
     key: TopicPartition
     producer_id: int

@@ -1,6 +1,6 @@
-"""The network of a simulated cluster: messages that arrive late, twice, out of order or never.
+"""A simulated network: messages arrive late, twice, out of order or never.
 
-Nothing moves by itself: the simulator says which message arrives next.
+Nothing moves by itself: the simulator picks the next message to arrive.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from random import Random
 from floodmark.testing.simulation.messages import Message
 
 MAX_IN_FLIGHT = 100
-"""A fuller network loses its oldest messages: schedules stay short of memory and of old news."""
+"""A fuller network drops its oldest messages. Bounds memory and the age of messages."""
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class SimulatedNetwork:
             del self.in_flight[0]
 
     def take(self, random: Random) -> Message:
-        """Any message, the older ones rather than the younger."""
+        """Picks a message, preferring older ones."""
         return self.in_flight.pop(int(random.random() ** 2 * len(self.in_flight)))
 
     def take_first(self) -> Message:

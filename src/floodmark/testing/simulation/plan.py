@@ -1,4 +1,4 @@
-"""What a seed makes a cluster of: brokers, topics and their settings."""
+"""The cluster that a seed produces: brokers, topics and their settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from floodmark.storage.log_config import UNLIMITED, LogConfig
 from floodmark.vocabulary import TopicPartition
 
 _LAGS_MAX_MS: Final = (60.0, 150.0, 400.0)
-# Small, so that schedules of a hundred batches roll segments and use indexes.
+# Small, so that a hundred batches are enough to roll segments and use indexes.
 _SEGMENT_BYTES: Final = 1200
 _INDEX_INTERVAL_BYTES: Final = 200
 _RETENTION_BYTES: Final = 2500
@@ -20,7 +20,7 @@ _RETENTION_BYTES: Final = 2500
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """A topic. Without `is_clean` its leaders may be elected uncleanly, and records may go."""
+    """A topic. Without `is_clean`, unclean elections are allowed and records may be lost."""
 
     name: str
     topic_id: UUID
@@ -36,7 +36,7 @@ class TopicPlan:
 
     @property
     def is_synced(self) -> bool:
-        """Whether every batch is synced before it counts: then a power loss takes nothing."""
+        """Whether every batch is synced before it counts, so a power loss loses nothing."""
         return self.flush_messages == 1
 
     @property
@@ -73,11 +73,11 @@ class Plan:
 
 
 def make_plan(random: Random, brokers: int | None, fixed: Mapping[str, object]) -> Plan:
-    """A plan by chance; `fixed` holds values of `TopicPlan` that are not left to it."""
+    """Draws a random plan. `fixed` overrides values of `TopicPlan`."""
     count = brokers or random.choice((1, 2, 3, 3, 3))
     broker_ids = tuple(range(1, count + 1))
     lag_max_ms = random.choice(_LAGS_MAX_MS)
-    # All topics of a cluster are synced or none: a power loss hits all of them at once.
+    # Either all topics are synced or none: a power loss hits all of them at once.
     flush_messages = random.choice((None, None, None, 1))
     topics = tuple(
         _make_topic(random, number, broker_ids, flush_messages, fixed)

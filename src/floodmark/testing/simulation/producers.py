@@ -1,4 +1,4 @@
-"""Producers of a simulated cluster: idempotent ones, and those that write transactions."""
+"""Simulated producers: idempotent and transactional ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum
 from random import Random
 
 from floodmark.records.record import Record, encode_batch
-from floodmark.replication.replica import ACKS_ALL
+from floodmark.replication.outcomes import ACKS_ALL
 from floodmark.testing.simulation.messages import (
     MarkerAnswer,
     Message,
@@ -24,7 +24,7 @@ RETRY_MS = 300.0
 _LOST_PLACE = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH)
 
 Leaders = Callable[[TopicPartition], int]
-"""Whom a client takes for the leader of a partition: mostly the right one."""
+"""Returns the broker a client considers the leader of a partition; usually the right one."""
 
 
 def _some_records(random: Random, clock: VirtualClock, name: str, first: int) -> list[Record]:
@@ -37,12 +37,12 @@ def _some_records(random: Random, clock: VirtualClock, name: str, first: int) ->
 
 @dataclass(slots=True)
 class IdempotentProducer:
-    """One partition, one batch in flight, and it never gives one up."""
+    """One partition and one batch in flight, which it never gives up."""
 
     id: int
     key: TopicPartition
     acks: int
-    # Whether what was acknowledged can be lost, so that it has to begin anew (KIP-360).
+    # Whether acknowledged records can be lost, so that it must start over (KIP-360).
     may_lose_place: bool
     clock: VirtualClock
     send: Callable[[Message], None]
@@ -58,7 +58,7 @@ class IdempotentProducer:
         return not self.records
 
     def tick(self, leaders: Leaders, random: Random, *, may_begin: bool = True) -> None:
-        """Sends a new batch, or the old one again when its answer is overdue."""
+        """Sends a new batch, or repeats the last one when its response is overdue."""
         if self.is_idle and may_begin:
             self.records = _some_records(random, self.clock, str(self.id), self.sent)
             self.sent += len(self.records)
@@ -98,10 +98,10 @@ class Outcome(Enum):
 
 @dataclass(slots=True)
 class TransactionalProducer:
-    """Writes a batch to each of some partitions, then ends them all; its own coordinator.
+    """Writes a batch to each of several partitions, then ends the transaction.
 
-    Every transaction has a producer epoch of its own (KIP-890): markers carry the next one, so that
-    a late batch of this one is refused. `outcomes` says what became of each, by producer epoch.
+    It is its own coordinator. Every transaction has its own producer epoch (KIP-890): markers carry
+    the next one, so a late batch is refused. `outcomes` holds each outcome by producer epoch.
     """
 
     id: int
@@ -114,7 +114,7 @@ class TransactionalProducer:
     unmarked: set[TopicPartition] = field(default_factory=set)
     retry_at_ms: float = 0.0
     outcomes: dict[int, Outcome] = field(default_factory=dict)
-    # All that each transaction holds: its values by partition.
+    # The values of each transaction, by partition.
     values: dict[int, dict[TopicPartition, list[bytes]]] = field(default_factory=dict)
 
     @property
@@ -132,7 +132,7 @@ class TransactionalProducer:
         elif self.clock.monotonic_ms() < self.retry_at_ms:
             return
         elif self.outcome is Outcome.OPEN and random.random() < 0.2:
-            # It gives up, as a client does whose time is over.
+            # It gives up, like a client that timed out.
             self._end(Outcome.ABORTED)
         self._transmit(leaders)
 

@@ -1,5 +1,7 @@
-"""How a simulated cluster comes to rest: everything heals, and then all replicas are in sync, all
-producers are done and all consumers have read what is there.
+"""Brings a simulated cluster to rest and checks the result.
+
+Everything heals. Then all replicas must be in sync, all producers done, and all consumers at the
+end.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ _ROUND_MS = 50
 
 
 class NotAtRest(AssertionError):
-    """The cluster did not recover although everything that was broken is whole again."""
+    """The cluster did not recover even though every fault was healed."""
 
 
 def come_to_rest(cluster: Cluster) -> None:
@@ -117,7 +119,7 @@ def _replicas_are_equal(cluster: Cluster, key: TopicPartition) -> None:
 
 
 def _committed_transactions_were_read(cluster: Cluster) -> None:
-    """A committed transaction is seen whole by whoever reads everything."""
+    """A consumer that reads everything sees every committed transaction in full."""
     for consumer in cluster.consumers:
         if not consumer.is_read_committed or consumer.has_skipped:
             continue

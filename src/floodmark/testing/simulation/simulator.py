@@ -1,13 +1,13 @@
 """Runs a simulated cluster by a seeded schedule.
 
-`Simulation(seed).run()` takes a few hundred steps. Each is one thing that could happen next in a
-cluster: a message arrives, is lost or repeated; a client, a leader, a follower or the controller
-does its next round; a broker crashes between or in the middle of its steps, loses power, pauses,
-comes back; a session expires under a broker that lives; a link is cut. After every step all
-invariants are checked. In the end everything heals, and the cluster must come to rest.
+`Simulation(seed).run()` takes a few hundred steps. Each step is one possible event: a message
+arrives, is lost or repeated; a client, leader, follower or controller runs its next round; a broker
+crashes between or within steps, loses power, pauses or returns; a live broker's session expires; a
+link is cut. All invariants are checked after every step. At the end everything heals, and the
+cluster must come to rest.
 
-A seed gives the same schedule for ever (for the same code). A failure carries its seed and the last
-steps; `Simulation(seed).run()` repeats it.
+For the same code, a seed always gives the same schedule. A failure carries its seed and the last
+steps, and `Simulation(seed).run()` repeats it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from floodmark.testing.simulation.work import Work
 DEFAULT_STEPS: Final = 900
 _SHOWN_STEPS: Final = 80
 
-# Of all steps: with few arrivals messages pile up, get old and overtake each other.
+# Share of all steps: with few arrivals, messages pile up, age and overtake each other.
 _SHARES_OF_ARRIVALS: Final = (0.6, 0.7, 0.75)
-# How often what else happens, relative to each other; the seed makes faults more or less likely.
+# Relative weights of other events. The seed makes faults more or less likely.
 _WORK: Final = {
     "fetch": 300,
     "produce": 300,
@@ -62,27 +62,27 @@ _FAULTS: Final = {
     "lose_answer": 4,
     "cut_link": 8,
 }
-# Not faults, but changes that an administrator makes; the seed weighs them alike.
+# Administrator changes rather than faults; the seed weighs them the same way.
 _CHANGES: Final = {
     "elect_preferred": 5,
     "move_leader": 20,
     "elect_uncleanly": 6,
     "delete_records": 6,
 }
-# Proof of death, what comes after a false one, and a store that is lost within a decision. Drawn
-# apart, so that the schedules of seeds that were kept before do not change.
+# Proof of death, the recovery from a false one, and losing the store within a decision. Drawn
+# separately, so that the schedules of older seeds do not change.
 _DRAWN_APART: Final = {
     "accuse_dead": 20,
     "accuse_live": 10,
     "take_back": 30,
     "lose_store_within": 6,
 }
-# Of what a controller stores at once; the state of a partition takes some 150 bytes.
+# Limits on what a controller stores at once; a partition state takes about 150 bytes.
 _LIMITS_OF_MULTIS: Final = (None, 200, 400)
 
 
 class SimulationFailure(AssertionError):
-    """An invariant did not hold, or the cluster's code raised: with seed and schedule."""
+    """An invariant failed or the cluster's code raised. Includes seed and schedule."""
 
 
 class Simulation:
@@ -95,8 +95,10 @@ class Simulation:
         weather: Mapping[str, int] | None = None,
         topics: Mapping[str, object] | None = None,
     ) -> None:
-        """`weather` are the weights of faults and changes by name, and `topics` values of
-        `TopicPlan`, in place of those that the seed chooses."""
+        """`weather` overrides weights of faults and changes, `topics` values of `TopicPlan`.
+
+        The seed chooses the rest.
+        """
         self.seed = seed
         self.steps = steps
         self.cluster = Cluster(Random(seed), brokers, topics or {})
@@ -111,7 +113,7 @@ class Simulation:
     def _choose_weights(
         self, weather: Mapping[str, int] | None
     ) -> tuple[list[str], dict[str, Callable[[], object]], list[int]]:
-        """Every seed has its own weather: faults that never happen in it, faults that often do."""
+        """Every seed has its own weather: some faults never happen, others often."""
         weights = dict(_WORK)
         for name, weight in (_FAULTS | _CHANGES).items():
             chosen = weight * self._random.choice((0, 0, 1, 2, 4))
@@ -164,7 +166,7 @@ class Simulation:
         cluster.settle()
 
     def _deliver(self) -> object:
-        """The next message arrives; what is for a paused broker waits in its socket."""
+        """Delivers the next message. Messages for a paused broker wait in its socket."""
         cluster = self.cluster
         message = cluster.network.take(self._random)
         if message.target <= len(cluster.brokers) and cluster.brokers[message.target - 1].is_paused:
@@ -179,9 +181,9 @@ class Simulation:
         return "\n".join(
             [
                 f"seed {self.seed} fails at step {self._step}: {problem}",
-                f"repeat it with: pytest tests/simulation --seed {self.seed}",
+                f"reproduce with: pytest tests/simulation --seed {self.seed}",
                 f"the plan: {self.cluster.plan}",
-                "the truth:",
+                "the actual state:",
                 *truths,
                 "the last steps of its schedule:",
                 *lines,

@@ -1,8 +1,8 @@
-"""The metadata store of a simulated cluster: the embedded store's own table, with many sessions.
+"""The simulated metadata store: the embedded store's table, with many sessions.
 
-It never fails, as an ensemble seldom does; links to it do, sessions expire, and a write or its
-answer may get lost. Large writes are cut into several, so that a controller may lose the store in
-the middle of a decision. `truth` is what is stored about each partition, for the invariants.
+Like an ensemble, it does not fail. But links to it break, sessions expire, and writes or their
+responses get lost. Large writes are split, so a controller may lose the store in mid-decision.
+`truth` holds the stored state of each partition, for the invariants.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ class SimulatedStore:
     def __init__(self, plan: Plan) -> None:
         self._table = NodeTable(":memory:")
         self._session_ids = count(1)
-        # The sessions that are open, and whose they are.
+        # Open sessions and their brokers.
         self.sessions: dict[int, int] = {}
         self.truth: dict[TopicPartition, PartitionImage] = {}
-        # The brokers that a controller has dealt with, and in which epoch of theirs.
+        # The brokers a controller has processed, with their broker epoch.
         self.known: dict[int, BrokerInfo] = {}
-        # The leader epoch of the last unclean election of a partition.
+        # The leader epoch of a partition's last unclean election.
         self.unclean_epochs: dict[TopicPartition, int] = {}
         self.loses_next_answer = False
-        # How many writes get through before one does not; None when all do.
+        # The number of writes before one is lost; None if none is.
         self.writes_until_lost: int | None = None
         self.multi_limit_bytes: int | None = None
         self.controller_id: int | None = None
-        # How often one was elected.
+        # The number of elections.
         self.elections = 0
         self._create(plan)
 
@@ -79,13 +79,16 @@ class SimulatedStore:
         return session
 
     def end_session(self, session: int) -> None:
-        """Takes the nodes of a session, if it is still open."""
+        """Removes the session's nodes, if it is still open."""
         if self.sessions.pop(session, None) is not None:
             self._table.end_session(session)
             self._look_for_controller()
 
     def register(self, broker: BrokerInfo, session: int) -> int:
-        """A broker's node, in place of the one that an earlier session left; its broker epoch."""
+        """Creates a broker's node, replacing one of an earlier session.
+
+        Returns its broker epoch.
+        """
         path = paths.broker_path(broker.id)
         create = Create(path, paths.encode_broker(broker, 0), ephemeral=True)
         stale = self._table.get(path)
@@ -101,7 +104,7 @@ class SimulatedStore:
         if before is None and self.controller_id is not None:
             self.elections += 1
 
-    # The port, as far as loading an image needs it, and the same without a loop
+    # The store port, as far as loading an image needs it, and a synchronous version
 
     async def get(self, path: str) -> Node | None:
         return self._table.get(path)
@@ -123,7 +126,7 @@ class SimulatedStore:
             self.writes_until_lost -= 1
             if self.writes_until_lost < 0:
                 self.writes_until_lost = None
-                raise StoreUnavailable("/", "the connection was lost before the write")
+                raise StoreUnavailable("/", "the connection broke before the write")
         outcomes, _ = self._table.multi(operations, session)
         for operation in operations:
             if operation.path in self._eligible_keys:
@@ -136,7 +139,7 @@ class SimulatedStore:
                 self.known = known_brokers.recall(operation.data)
         if self.loses_next_answer:
             self.loses_next_answer = False
-            raise StoreUnavailable("/", "the connection was lost before the answer came")
+            raise StoreUnavailable("/", "the connection broke before the response")
         return outcomes
 
     def _eligible(self, key: TopicPartition, version: int) -> tuple[int, ...]:
@@ -144,7 +147,7 @@ class SimulatedStore:
         return () if node is None else paths.decode_eligible(node.data, version)
 
     def _note_eligible(self, key: TopicPartition) -> None:
-        """Perhaps in another multi than the state that it belongs to."""
+        """May be in a different multi than the state it belongs to."""
         before = self.truth[key]
         eligible = self._eligible(key, before.partition_epoch)
         self.truth[key] = before._replace(eligible_leader_replicas=eligible)
@@ -155,7 +158,7 @@ class SimulatedStore:
         version = before.partition_epoch + 1
         replicas = self._eligible(key, version)
         is_outsider = state.leader not in (NO_LEADER, *before.isr)
-        # The last one in sync has lost its trust to the eligible, and leads all the same.
+        # The last in-sync replica is no longer trusted but still leads.
         is_distrusted = before.isr == state.isr == (state.leader,)
         may_be_unclean = is_outsider or (is_distrusted and before.eligible_leader_replicas)
         if may_be_unclean and not replicas and key in self._unclean:
@@ -170,7 +173,7 @@ class SimulatedStore:
 
 
 def _now(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The outcome of a coroutine that waits for nothing."""
+    """The result of a coroutine that never waits."""
     try:
         coroutine.send(None)
     except StopIteration as end:

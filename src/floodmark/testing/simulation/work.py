@@ -1,7 +1,7 @@
-"""What a simulated cluster does when nothing goes wrong, and how it recovers from what did.
+"""A simulated cluster's regular work, and its recovery from faults.
 
-Each method is one round of something that a real cluster does by itself, and returns what to note
-of it, or None when there was nothing to do.
+Each method is one round of something a real cluster does by itself. It returns a note for the
+schedule, or None if there was nothing to do.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Work:
     # Sessions
 
     def expire_dead(self) -> object:
-        """A session ends whose process is gone."""
+        """Expires the session of a process that is gone."""
         store, brokers = self._cluster.store, self._cluster.brokers
         dead = [
             session
@@ -98,14 +98,14 @@ class Work:
         return broker_id
 
     def accuse_dead(self) -> object:
-        """A controller finds out that a process is gone before its session has ended."""
+        """The controller finds out that a process is gone before its session expires."""
         broker = self._cluster.any_broker(lambda one: not one.is_running)
         if broker is None or not self._faults.may_change_leaders():
             return None
         return self._faults.accuse(broker)
 
     def take_back(self) -> object:
-        """A broker that was taken for dead answers the controller."""
+        """A broker that was considered dead responds to the controller."""
         cluster = self._cluster
         broker = cluster.any_broker(lambda one: cluster.is_awake(one) and one.has_session)
         if broker is None:
@@ -114,7 +114,7 @@ class Work:
         return self._as_controller(lambda role: role.take_back(broker.id, epoch))
 
     def register(self) -> object:
-        """A broker without a session opens one: it has expired, or could not be opened yet."""
+        """A broker opens a session, because its last one expired or never opened."""
         cluster = self._cluster
         broker = cluster.any_broker(lambda one: cluster.reaches_store(one) and not one.has_session)
         if broker is None:
@@ -136,7 +136,7 @@ class Work:
         return broker.id, elected, problem
 
     def resign(self) -> object:
-        """A controller notices that its session has ended, or that another one was elected."""
+        """A controller notices that its session expired or that another one was elected."""
         broker = self._cluster.any_broker(
             lambda one: (
                 one.controller is not None
@@ -179,7 +179,7 @@ class Work:
         return self._as_controller(lambda role: role.move_leader(key, leader))
 
     def _as_controller(self, do: Callable[[SimulatedController], None]) -> object:
-        """Something that a controller does, or one that takes itself for it."""
+        """Runs an action of the controller, or of a broker that still believes it is."""
         cluster = self._cluster
         broker = cluster.any_broker(
             lambda one: one.controller is not None and cluster.reaches_store(one)
