@@ -71,7 +71,7 @@ def test_check_tells_of_unknown_topics_parameters_and_schemas(
         runner(spark, broker, write(tmp_path, topic, unknown)).check()
     path = write(tmp_path, topic, good)
     path.write_text(path.read_text().replace("amount DOUBLE", "amount DUBLE"))
-    with pytest.raises(PipelineError, match=r"pipeline.py:4: the schema of rows cannot be read"):
+    with pytest.raises(PipelineError, match=r"pipeline.py:4: the schema of rows could not be read"):
         runner(spark, broker, path).check()
 
 
@@ -130,7 +130,7 @@ def test_a_checkpoint_that_another_shape_of_the_pipeline_made_is_told(
     runner(spark, broker, first).run(once=True)
     fill_topic(broker.bootstrap, topic, [(None, b'{"id":"a","amount":1}')])
     other = write(tmp_path, topic, text + "return rows.groupBy('amount').count()\n")
-    with pytest.raises(PipelineError, match="undo the change, or begin anew after `floodmark pipe"):
+    with pytest.raises(PipelineError, match="undo the change, or start over with `floodmark pipe"):
         runner(spark, broker, other).run(once=True)
 
 

@@ -64,10 +64,10 @@ def test_avro_is_read_and_what_is_no_avro_becomes_a_dead_letter(
 @pytest.mark.parametrize(
     ("format", "schema", "said"),
     [
-        ("avro", "{nonsense", "the schema of orders cannot be read: it is no JSON"),
+        ("avro", "{nonsense", "the schema of orders could not be read: it is not JSON"),
         ("avro", '"string"', "it must be a record with fields"),
-        ("avro", '{"type": "record", "name": "O", "fields": [{"name": "a"}]}', "cannot be read"),
-        ("protobuf", "Order", "write the message and its descriptor file"),
+        ("avro", '{"type": "record", "name": "O", "fields": [{"name": "a"}]}', "could not be read"),
+        ("protobuf", "Order", "name the message and its descriptor file"),
         ("protobuf", "Order@nowhere.desc", "nowhere.desc: No such file"),
     ],
 )

@@ -123,7 +123,7 @@ def test_ctrl_c_ends_in_order_the_next_run_goes_on_and_a_reset_forgets(
     shown = json.loads(floodmark("status", "--checkpoints", str(tmp_path), "-o", "json"))
     assert [(row["output"], row["lag"]) for row in shown] == [("copy", 0), ("table", 0)]
     checkpoint = str(tmp_path / "checkpoint")
-    assert "begins anew" in floodmark("reset", "copying", "--checkpoint", checkpoint, "--yes")
+    assert "will start over" in floodmark("reset", "copying", "--checkpoint", checkpoint, "--yes")
     assert not (tmp_path / "checkpoint").exists()
 
 

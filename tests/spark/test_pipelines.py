@@ -134,7 +134,7 @@ def test_a_topic_that_is_made_anew_between_two_runs_is_data_loss(
     counts = iter((2, 5))
     run()
     delete_topic(broker.bootstrap, f"{name}-words")
-    with pytest.raises(PipelineError, match=f"topic {name}-words was deleted and made anew"):
+    with pytest.raises(PipelineError, match=f"topic {name}-words was deleted and recreated"):
         run()
 
 

@@ -1,6 +1,6 @@
-"""Pipelines on Spark: the data source `floodmark`, and pipelines of decorated functions.
+"""Spark pipelines: the data source `floodmark`, and pipelines of decorated functions.
 
-Users import from here. Nothing of Spark is imported before it is needed.
+Users import from here. Spark is imported only when needed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Pipeline", "PipelineError", "register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("floodmark")` known to a session, with Python processes that begin quickly."""
+    """Registers `format("floodmark")` with a session, with Python processes that start quickly."""
     from floodmark.pipeline.spark.registration import register_source
 
     register_source(spark)

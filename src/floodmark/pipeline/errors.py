@@ -1,7 +1,7 @@
-"""What can go wrong in a pipeline, in words for its author.
+"""Errors of a pipeline, in words for its author.
 
-Raised on the driver and in Spark's Python workers. Spark wraps what a worker raises into long
-traces; `short_text` finds the sentence in them, so that the runner can show it alone.
+Raised on the driver and in Spark's Python workers. Spark wraps a worker's exceptions in long
+traces; `short_text` extracts the message, so that the runner can show it alone.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ class PipelineError(Exception):
 
 
 class OptionError(PipelineError):
-    """An option of the data source has a value that cannot be used."""
+    """An option of the data source has an invalid value."""
 
 
 class DataLossError(PipelineError):
-    """Records that the query still needed are gone, and `failOnDataLoss` says to stop."""
+    """Records that the query still needs are gone, and `failOnDataLoss` says to stop."""
 
 
 def offsets_lost(partition: TopicPartition, start: int, end: int, why: str) -> DataLossError:
     return DataLossError(
         f"offsets {start} to {end - 1} of {partition} cannot be read: {why} (retention, or the "
-        "topic was made anew). Set failOnDataLoss to false to go on without them"
+        "topic was recreated). Set failOnDataLoss to false to continue without them"
     )
 
 
 class ExactlyOnceError(PipelineError):
-    """A repeated batch cannot be proven to be the same as the one that was written before."""
+    """A repeated batch cannot be proven identical to the one written before."""
 
 
 _OURS = re.compile(
@@ -44,7 +44,7 @@ _OURS = re.compile(
 
 
 def root_cause(text: str) -> str | None:
-    """Our own message inside the text of a Spark exception; None when the cause is not ours."""
+    """Our own message inside a Spark exception's text; None if the cause is not ours."""
     found = _OURS.findall(text)
     return found[-1].partition(" SQLSTATE:")[0].strip() if found else None
 
@@ -55,12 +55,12 @@ _TRACE = re.compile(
 _FRAME = re.compile(r'  File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>\S+)')
 
 
-# Frames that say nothing to an author.
+# Frames that do not help an author.
 _MACHINERY = ("/pyspark/", "/pyspark.zip/", "/py4j/", "/floodmark/pipeline/")
 
 
 def python_cause(text: str) -> str | None:
-    """What was raised in Python, and in which line of the author; None without a trace of it."""
+    """The Python exception and the author's line; None without a Python trace."""
     traces = list(_TRACE.finditer(text))
     if not traces:
         return None
@@ -74,16 +74,16 @@ def python_cause(text: str) -> str | None:
     return cause
 
 
-# With these begin what Spark appends to its messages: plans, traces, the state of the query.
+# How Spark's additions to messages start: plans, traces, the state of the query.
 _APPENDIX = ("JVM stacktrace", "=== Streaming Query", "'", "+-", "\tat ", "  at ")
 
 
 def short_text(error: BaseException) -> str:
-    """Our own sentence if there is one, the author's exception, or Spark's message alone."""
+    """Our own message if there is one, the author's exception, or just Spark's message."""
     java_exception = getattr(error, "java_exception", None)
     text = str(error)
     if java_exception is not None:
-        # Many Java exceptions say all by their class.
+        # Many Java exceptions say everything with their class.
         text = str(java_exception.getMessage() or java_exception.toString())
     cause = root_cause(text) or python_cause(text)
     if cause is not None:
@@ -100,7 +100,7 @@ def short_text(error: BaseException) -> str:
     return "\n".join(line for line in lines if line.strip()).rstrip(";: ") or type(error).__name__
 
 
-# The package is on no index yet, so its name alone would install nothing.
+# The package is not on an index yet, so its name alone would not install it.
 INSTALL_HINT = (
     "install Floodmark with its extra `spark`: in a checkout `make wheel`, then "
     'pip install "$(ls dist/floodmark-*.whl)[spark]"'

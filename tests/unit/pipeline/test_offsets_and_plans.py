@@ -44,13 +44,13 @@ def test_names_do_not_distinguish_capitals_and_client_settings_pass_through() ->
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"subscribe": ""}, "none of them is given"),
+        ({"subscribe": ""}, "none is given"),
         ({"assign": '{"a":[0]}'}, "subscribe and assign are given"),
         ({"startingOffsets": "latest"}, "cannot begin at the latest"),
         ({"startingOffsets": '{"a":{"0":-1}}'}, "cannot begin at the latest"),
         ({"endingOffsets": "earliest"}, "cannot end at the earliest"),
-        ({"startingOffsets": "[1]"}, "write earliest, latest or JSON"),
-        ({"minPartitions": "0"}, "whole number from 1"),
+        ({"startingOffsets": "[1]"}, "use earliest, latest or JSON"),
+        ({"minPartitions": "0"}, "integer of at least 1"),
         ({"includeHeaders": "maybe"}, "true or false"),
         ({"kafka.auto.offset.reset": "latest"}, "use startingOffsets"),
         ({"kafka.isolation.level": "serializable"}, "isolation.level"),
@@ -116,7 +116,7 @@ def test_a_named_beginning_behind_the_end_is_refused(
     if not is_refused:
         check_order(ranges, options)
         return
-    with pytest.raises(OptionError, match=r"begins at offset 8 .* behind its end at 5"):
+    with pytest.raises(OptionError, match=r"starts at offset 8 .* after its end at 5"):
         check_order(ranges, options)
 
 
@@ -173,7 +173,7 @@ def test_offsets_in_a_checkpoint_are_the_connectors_json() -> None:
         (None, 0, 2, None),
         (Mark(4, 2), 5, 3, None),
         (Mark(5, 2), 5, 2, None),
-        (Mark(5, 2), 5, 3, "begun with 2 tasks and would be repeated with 3"),
+        (Mark(5, 2), 5, 3, "started with 2 tasks and would be repeated with 3"),
         (Mark(6, 2), 5, 2, "batch 6 already was"),
         (None, 5, 2, "no mark is left"),
         (Mark(3, 2), 5, 2, "the last mark is of batch 3"),

@@ -52,7 +52,7 @@ def test_another_id_is_data_loss_though_all_offsets_are_there(driver: _StreamDri
     assert isinstance(driver._planner, PlannerOfOneTopic)
     driver._planner.topic_id = uuid.uuid4()
     if driver._options.fail_on_data_loss:
-        with pytest.raises(DataLossError, match="topic t was deleted and made anew"):
+        with pytest.raises(DataLossError, match="topic t was deleted and recreated"):
             driver.latest(stands, limited=False)
     else:
         assert driver.latest(stands, limited=False) == stands
@@ -92,14 +92,14 @@ def test_another_id_than_that_of_an_earlier_run_is_data_loss(starts: Starts) -> 
     starts(OLD_ID).fix_target()
     assert starts(OLD_ID).latest(STANDS, limited=False) == STANDS
     for _ in range(2):
-        with pytest.raises(DataLossError, match="topic t was deleted and made anew"):
+        with pytest.raises(DataLossError, match="topic t was deleted and recreated"):
             starts(NEW_ID).latest(STANDS, limited=False)
     assert starts(OLD_ID).latest(STANDS, limited=False) == STANDS
 
 
 def test_another_id_is_seen_before_the_batch_under_way_is_read_again(starts: Starts) -> None:
     starts(OLD_ID).fix_target()
-    with pytest.raises(DataLossError, match="topic t was deleted and made anew"):
+    with pytest.raises(DataLossError, match="topic t was deleted and recreated"):
         starts(NEW_ID).ranges({"t": {"0": 5}}, STANDS)
     assert len(starts(OLD_ID).ranges({"t": {"0": 5}}, STANDS)) == 1
 

@@ -1,4 +1,4 @@
-"""Small files that are replaced as a whole: whoever reads one finds it as before, or as it is now.
+"""Small files that are replaced atomically: readers see the old or the new content.
 
 Called by `checkpoints.py` and `topic_ids.py`.
 """

@@ -1,6 +1,6 @@
-"""Avro and Protobuf values to columns, by Spark's own functions.
+"""Parses Avro and Protobuf values into columns with Spark's own functions.
 
-Called by `parsing.py`. The functions come with jars of their own, which PySpark does not bring.
+Called by `parsing.py`. The functions come in separate jars, which PySpark does not include.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 BINARY_FORMATS = ("avro", "protobuf")
-# A field that only a value which parsed has; see `_avro`.
+# A field that only successfully parsed values have; see `_avro`.
 PARSED_MARK = "_floodmark_parsed"
 
 _PERMISSIVE = {"mode": "PERMISSIVE"}
@@ -25,11 +25,11 @@ _JAR_IS_MISSING = "NOT_LOADED_SQL_FUNCTIONS_UNUSABLE"
 
 
 def with_parsed(source: Source, rows: DataFrame, column: str) -> DataFrame:
-    """The rows with one more column: a struct of the value's fields."""
+    """Adds a column: a struct of the value's fields."""
     parser = _avro(source) if source.format == "avro" else _protobuf(source)
     try:
         parsed = rows.withColumn(column, parser)
-        # Spark reads the schema of a source when the fields of the column are first asked for.
+        # Spark reads a source's schema when the column's fields are first accessed.
         parsed.select(f"{column}.*")
     except AnalysisException as error:
         if _JAR_IS_MISSING not in (error.getCondition() or ""):
@@ -41,9 +41,9 @@ def with_parsed(source: Source, rows: DataFrame, column: str) -> DataFrame:
 
 
 def _avro(source: Source) -> Column:
-    """Spark turns bytes that are no Avro into a row of nulls, which good values may be as well.
+    """Spark turns invalid Avro into a row of nulls, which valid values may be as well.
 
-    So it reads by a schema with one field more, which has a default: only what was read has it.
+    So it reads with a schema that has an extra field with a default: only parsed values have it.
     """
     from pyspark.sql.avro.functions import from_avro
 
@@ -58,7 +58,7 @@ def _avro_record(source: Source, text: str) -> dict[str, Any]:
     try:
         schema = json.loads(text)
     except ValueError as error:
-        raise _unreadable(source, f"it is no JSON ({error})") from error
+        raise _unreadable(source, f"it is not JSON ({error})") from error
     if not isinstance(schema, dict) or not isinstance(schema.get("fields"), list):
         raise _unreadable(source, "it must be a record with fields")
     return schema
@@ -70,7 +70,9 @@ def _protobuf(source: Source) -> Column:
 
     message, at, descriptor = str(source.schema).partition("@")
     if not at:
-        raise _unreadable(source, "write the message and its descriptor file, as Order@orders.desc")
+        raise _unreadable(
+            source, "name the message and its descriptor file, such as Order@orders.desc"
+        )
     try:
         return from_protobuf("value", message, descriptor, _PERMISSIVE)
     except OSError as error:
@@ -79,7 +81,7 @@ def _protobuf(source: Source) -> Column:
 
 def _unreadable(source: Source, why: str) -> DeclarationError:
     text = why.strip().splitlines()[0] if why.strip() else "unknown reason"
-    return DeclarationError(source.place, f"the schema of {source.name} cannot be read: {text}")
+    return DeclarationError(source.place, f"the schema of {source.name} could not be read: {text}")
 
 
 def _missing_jar(source: Source) -> str:
@@ -87,8 +89,8 @@ def _missing_jar(source: Source) -> str:
 
     package = f"spark-{source.format}"
     return (
-        f"source {source.name} is in {source.format}, which Spark reads by its package {package}, "
-        "and that is not loaded. Run with --conf "
+        f"source {source.name} uses {source.format}, which needs Spark's package {package}, "
+        "but that is not loaded. Run with --conf "
         f"spark.jars.packages=org.apache.spark:{package}_2.13:{version}, or with --conf "
-        "spark.jars=FILE where the jar is at hand"
+        "spark.jars=FILE if you have the jar"
     )

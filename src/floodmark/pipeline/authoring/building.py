@@ -1,7 +1,9 @@
-"""From declarations to DataFrames: calls the author's functions with what their parameters name.
+"""Builds DataFrames from declarations.
 
-Called by `runner.py`, which checks and runs. Every output is built from its sources anew, because
-each runs as a query of its own with its own position and group.
+Calls the author's functions with what their parameters name.
+
+Called by `runner.py`, which checks and runs. Every output is built separately from its sources,
+because each runs as its own query with its own position and group.
 """
 
 from __future__ import annotations
@@ -36,13 +38,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Built:
-    """An output, the rows for it as its target wants them, and its texts with all settings."""
+    """An output, its rows as the target wants them, and its texts with all settings."""
 
     output: Output
     rows: DataFrame
-    # What it reads.
+    # The topics it reads.
     topics: tuple[str, ...]
-    # One of the two where it goes, unless that is a matter of Spark's format alone.
+    # One of these is its target, unless Spark's format alone determines it.
     topic: str | None
     table: str | None
     trigger: str
@@ -86,7 +88,7 @@ class Builder:
         if not rows.isStreaming:
             raise DeclarationError(
                 output.place,
-                f"{output.name} makes a table, not a stream: begin with a source of the pipeline",
+                f"{output.name} makes a table, not a stream: start from a source of the pipeline",
             )
         if output.topic is not None:
             rows = _at(output.place, lambda: _topic_rows(output, rows))
@@ -114,7 +116,7 @@ class Builder:
         if topic is not None:
             _set_default(options, "kafka.bootstrap.servers", self._bootstrap_server)
             _set_default(options, "topic", topic)
-        # Options are filled by now, and what a setting says stays as it is.
+        # Options are already filled in, and a setting's value stays as it is.
         path = fill(output.path) if output.path else Options(options).text("path")
         return Built(
             output,
@@ -130,7 +132,7 @@ class Builder:
         return f"{self._pipeline.name}.{output_name}"
 
     def read(self, source: Source, output_name: str) -> DataFrame:
-        """The rows of a topic as they are; a table reads to the end as it is for every batch."""
+        """A topic's raw rows. A lookup table reads up to the current end for every batch."""
         topic = self._pipeline.text(source.topic, source.place)
         options = self._pipeline.texts(source.options, source.place)
         _set_default(options, "kafka.bootstrap.servers", self._bootstrap_server)
@@ -142,7 +144,8 @@ class Builder:
                 ids_file = self._checkpoint.topic_ids_of(output_name, source.name)
                 _set_default(options, "topicIdsFile", ids_file)
         try:
-            # Spark asks the data source for them when a query starts; a check shall know before.
+            # Spark asks the data source for them only when a query starts. A check should know
+            # earlier.
             parse_read_options(options, streaming=not source.is_table)
         except OptionError as error:
             raise DeclarationError(source.place, str(error)) from error
@@ -155,17 +158,17 @@ class Builder:
 
 
 def _set_default(options: dict[str, str], name: str, value: str) -> None:
-    """Unless it is given; capitals make no difference in names of options."""
+    """Sets an option unless it is given. Option names are case-insensitive."""
     if name.lower() not in map(str.lower, options):
         options[name] = value
 
 
 def _no_function() -> DataFrame:
-    raise AssertionError("dead letters are not made by a function of the author")
+    raise AssertionError("the author's functions do not produce dead letters")
 
 
 class _Step:
-    """One output under construction: what its functions asked for, each made once."""
+    """One output under construction: the inputs its functions asked for, each built once."""
 
     def __init__(self, builder: Builder, output_name: str) -> None:
         self._builder = builder
@@ -181,10 +184,10 @@ class _Step:
             if name not in pipeline.sources and name not in pipeline.views:
                 if parameter.default is not inspect.Parameter.empty:
                     continue
-                known = ", ".join([*pipeline.sources, *pipeline.views]) or "none is declared"
+                known = ", ".join([*pipeline.sources, *pipeline.views]) or "none declared"
                 raise DeclarationError(
                     place,
-                    f"{function.__name__} asks for {name}, which is no source or view "
+                    f"{function.__name__} asks for {name}, which is not a source or view "
                     f"(known: {known})",
                 )
             arguments[name] = self._get(name, place)
@@ -231,10 +234,10 @@ class _Step:
 
 
 def _latest_by_key(source: Source, raw: DataFrame) -> DataFrame:
-    """The last row of each key; a key whose last record is a tombstone is gone.
+    """The last row of each key. A key whose last record is a tombstone is removed.
 
-    In a partition offsets say what is last: producers may date their records as they like. Only
-    where a key is in several partitions, as after some were added, do timestamps decide.
+    Within a partition, offsets determine the last row, because producers may set any timestamp.
+    Timestamps count only if a key is in several partitions, as after adding some.
     """
     record = F.struct(*raw.columns[1:])
     by_partition = raw.groupBy("key", "partition").agg(F.max_by(record, "offset").alias("r"))
@@ -251,19 +254,19 @@ def _latest_by_key(source: Source, raw: DataFrame) -> DataFrame:
 
 
 def _topic_rows(output: Output, rows: DataFrame) -> DataFrame:
-    """Key and value of a topic's records from the columns of the author."""
+    """Builds the key and value of a topic's records from the author's columns."""
     if output.key is not None and output.key not in rows.columns:
         raise DeclarationError(
             output.place,
-            f"the key {output.key} of {output.name} is no column: there are "
+            f"the key {output.key} of {output.name} is not a column; the columns are "
             f"{', '.join(rows.columns)}",
         )
     if output.value_format == "raw":
         if "value" not in rows.columns:
             raise DeclarationError(
                 output.place,
-                f"{output.name} writes raw rows and has no column value: there are "
-                f"{', '.join(rows.columns)}. Make one, or use format json",
+                f"{output.name} writes raw rows but has no column value; the columns are "
+                f"{', '.join(rows.columns)}. Add one, or use format json",
             )
         return rows
     names = [name for name in rows.columns if name != output.key] or list(rows.columns)
@@ -274,7 +277,7 @@ def _topic_rows(output: Output, rows: DataFrame) -> DataFrame:
 
 
 def _column(name: str) -> Column:
-    """A column whose name may hold dots, which would else mean a field of a struct."""
+    """A column whose name may contain dots, which would otherwise mean a struct field."""
     quoted = name.replace("`", "``")
     return F.col(f"`{quoted}`")
 
@@ -289,14 +292,14 @@ def _call_of_author(
     except PySparkException as error:
         raise DeclarationError(_line_of(error, place), short_text(error)) from error
     except Exception as error:
-        # Whatever it is, it happened in the author's code, and its line helps more than our stack.
+        # It happened in the author's code, so its line helps more than our stack.
         raise DeclarationError(
             _line_of(error, place), f"{function.__name__} failed: {type(error).__name__}: {error}"
         ) from error
 
 
 def _at(place: Place, work: Callable[[], DataFrame]) -> DataFrame:
-    """What Spark finds wrong with a declaration, told with its line."""
+    """Reports Spark's errors in a declaration with its line."""
     try:
         return work()
     except PySparkException as error:
@@ -304,7 +307,7 @@ def _at(place: Place, work: Callable[[], DataFrame]) -> DataFrame:
 
 
 def _line_of(error: Exception, place: Place) -> Place:
-    """The line of the author's file on which it happened."""
+    """The line in the author's file where it happened."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if frame.filename == place.file and frame.lineno is not None:
             return Place(frame.filename, frame.lineno)

@@ -1,4 +1,4 @@
-"""What is looked at before any query of a pipeline starts; every finding names its line.
+"""Checks a pipeline before any query starts. Every finding names its line.
 
 Called by `runner.py`, for `floodmark pipeline check` and before every run.
 """
@@ -37,7 +37,7 @@ def check_topic_columns(item: Built) -> None:
 
 
 def check_streaming(spark: SparkSession, item: Built) -> None:
-    """Whether Spark can run the plan as a stream in the wanted mode, as often as wanted."""
+    """Whether Spark can run the plan as a stream with this mode and trigger."""
     jvm: Any = spark.sparkContext._jvm
     frame: Any = item.rows
     catalyst = jvm.org.apache.spark.sql.catalyst
@@ -51,7 +51,7 @@ def check_streaming(spark: SparkSession, item: Built) -> None:
 
 
 def check_folders(built: Sequence[Built]) -> None:
-    """Every table needs a folder of its own."""
+    """Every table needs its own folder."""
     owners: dict[str, Output] = {}
     for item in built:
         if item.table is None:
@@ -60,9 +60,9 @@ def check_folders(built: Sequence[Built]) -> None:
         if other is not output:
             raise DeclarationError(
                 output.place,
-                f"{output.name} and {other.name} ({other.place}) write to one folder, "
-                f"{item.table}, where the batches of one would be taken for those of the other: "
-                "name two",
+                f"{output.name} and {other.name} ({other.place}) write to the same folder, "
+                f"{item.table}, where the batches of one would be mistaken for those of the other: "
+                "use two folders",
             )
 
 
@@ -77,15 +77,15 @@ def check_known_batches(spark: SparkSession, item: Built, checkpoint: Checkpoint
         raise DeclarationError(
             item.output.place,
             f"Spark cannot reach the table {item.table}: {short_text(error)}. Correct the path; "
-            "a file system that Spark does not bring needs its jar, by --conf spark.jars.packages",
+            "a file system that Spark lacks needs its jar, with --conf spark.jars.packages",
         ) from error
 
 
 def check_sources(pipeline: Pipeline, bootstrap_server: str) -> None:
-    """Topics that are read must be there; those that are written are made by the broker."""
+    """Source topics must exist. The broker creates topics that are written."""
     topics = asyncio.run(_topics_of(bootstrap_server))
     for source in pipeline.sources.values():
-        # That of another broker is missed when its query starts.
+        # A missing topic on another broker is found when its query starts.
         is_elsewhere = "kafka.bootstrap.servers" in map(str.lower, source.options)
         topic = pipeline.text(source.topic, source.place)
         if topic not in topics and not is_elsewhere:

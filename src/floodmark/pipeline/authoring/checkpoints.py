@@ -1,7 +1,7 @@
-"""The folder of a pipeline's checkpoints, and whose it is.
+"""The folder of a pipeline's checkpoints, and its owner.
 
-Called by the runner, `status` and `reset`. Each output has a folder of its own inside, which is
-Spark's; the file beside them names the pipeline and gives it an id that lasts until a reset.
+Called by the runner, `status` and `reset`. Each output has a folder inside, which belongs to Spark.
+A file next to them names the pipeline and gives it an id that lasts until a reset.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ class Checkpoint:
         return str((self.folder / name).resolve())
 
     def topic_ids_of(self, output: str, source: str) -> str:
-        """A file beside Spark's own, which goes with them."""
+        """A file next to Spark's own, which is removed with them."""
         return str(Path(self.of_output(output)) / f"topic-ids-{source}.json")
 
     def query_name(self, output: str) -> str:
-        """Names the marks of a sink: the same after a restart, another after a reset."""
+        """The name of a sink's marks: the same after a restart, another after a reset."""
         return f"{self.pipeline}.{output}.{self.run_id}"
 
     def outputs(self) -> list[str]:
         return sorted(p.name for p in self.folder.iterdir() if (p / "metadata").exists())
 
     def last_planned(self, output: str) -> int | None:
-        """The last batch that was begun; it may not be complete."""
+        """The last batch that was started. It may not be complete."""
         return _last_number(self.folder / output / "offsets")
 
     def last_batch(self, output: str) -> tuple[int, dict[str, dict[str, int]]] | None:
-        """The last batch that is complete, and the offsets of all its sources."""
+        """The last complete batch, and the offsets of all its sources."""
         done = _last_number(self.folder / output / "commits")
         if done is None:
             return None
@@ -65,7 +65,7 @@ class Checkpoint:
 
 @contextmanager
 def held_checkpoint(folder: Path, pipeline: str, bootstrap_server: str) -> Iterator[Checkpoint]:
-    """As `open_checkpoint`, with others kept out: nothing of a pipeline that runs is changed."""
+    """Like `open_checkpoint`, but locked: a running pipeline's checkpoint is never changed."""
     _check(folder, pipeline)
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder, pipeline):
@@ -73,7 +73,7 @@ def held_checkpoint(folder: Path, pipeline: str, bootstrap_server: str) -> Itera
 
 
 def open_checkpoint(folder: Path, pipeline: str, bootstrap_server: str) -> Checkpoint:
-    """The checkpoint for this pipeline; a new one where there is none."""
+    """This pipeline's checkpoint. Creates one if there is none."""
     known = _check(folder, pipeline)
     run_id = uuid.uuid4().hex[:8] if known is None else known.run_id
     checkpoint = Checkpoint(folder, pipeline, run_id, bootstrap_server)
@@ -83,24 +83,25 @@ def open_checkpoint(folder: Path, pipeline: str, bootstrap_server: str) -> Check
 
 
 def _check(folder: Path, pipeline: str) -> Checkpoint | None:
-    """What is there already, if this pipeline may use it."""
+    """The existing checkpoint, if this pipeline may use it."""
     if folder.parts and folder.parts[0].endswith(":"):
         raise PipelineError(
-            f"{folder} is no folder of this machine, which a checkpoint must be in: mount it, on a "
-            "cluster on all machines"
+            f"{folder} is not a local folder, which a checkpoint needs: mount it, on a cluster "
+            "on all machines"
         )
     known = read_checkpoint(folder)
     if known is None:
-        # A first run may have ended before its checkpoint had a name.
+        # A first run may have ended before its checkpoint was named.
         unfinished = {LOCK_FILE, IDENTITY_FILE + TEMPORARY_SUFFIX}
         if folder.exists() and any(path.name not in unfinished for path in folder.iterdir()):
             raise PipelineError(
-                f"{folder} is not empty and no checkpoint of ours: name another by --checkpoint"
+                f"{folder} is not empty and not a Floodmark checkpoint: choose another "
+                "with --checkpoint"
             )
     elif known.pipeline != pipeline:
         raise PipelineError(
-            f"{folder} is the checkpoint of pipeline {known.pipeline}, not of {pipeline}: name "
-            f"another by --checkpoint, or reset it with `floodmark pipeline reset {known.pipeline}`"
+            f"{folder} is the checkpoint of pipeline {known.pipeline}, not of {pipeline}: choose "
+            f"another with --checkpoint, or reset with `floodmark pipeline reset {known.pipeline}`"
         )
     return known
 
@@ -120,7 +121,7 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
 
 @contextmanager
 def held(checkpoint: Checkpoint) -> Iterator[None]:
-    """Keeps others out for the length of a block, and for no longer than this process lives."""
+    """Locks the checkpoint for a block, at most as long as this process lives."""
     with _locked(checkpoint.folder, checkpoint.pipeline):
         yield
 
@@ -132,14 +133,14 @@ def _locked(folder: Path, pipeline: str) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise PipelineError(
-                f"pipeline {pipeline} is running with the checkpoint {folder}: stop it first, or "
-                "name another folder by --checkpoint"
+                f"pipeline {pipeline} is already running with the checkpoint {folder}: stop it "
+                "first, or choose another folder with --checkpoint"
             ) from None
         except OSError as error:
             raise PipelineError(
-                f"the checkpoint {folder} cannot be locked ({error.strerror}), so that a second "
-                "run could not be kept out: name a folder by --checkpoint whose file system has "
-                "locks"
+                f"the checkpoint {folder} cannot be locked ({error.strerror}), so a second run "
+                "could not be prevented: use --checkpoint with a folder on a file system that "
+                "supports locks"
             ) from error
         yield
 

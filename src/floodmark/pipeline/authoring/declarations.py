@@ -1,8 +1,8 @@
-"""What a pipeline file declares: sources, views and outputs. Nothing runs here.
+"""The declarations of a pipeline file: sources, views and outputs. Nothing runs here.
 
-Users make a `Pipeline` and decorate functions from DataFrame to DataFrame; parameters name the
-sources and views that a function wants. The words are those of Spark's declarative pipelines where
-they fit (`table`, `temporary_view`, `sink`). Topics, paths, delays, triggers and options may hold
+Users create a `Pipeline` and decorate functions from DataFrame to DataFrame. Parameters name the
+sources and views a function needs. The terms follow Spark's declarative pipelines where they fit
+(`table`, `temporary_view`, `sink`). Topics, paths, delays, triggers and options may contain
 `{name}` for a setting.
 """
 
@@ -29,12 +29,12 @@ OUTPUT_MODES = ("append", "update", "complete")
 DELIVERIES = ("exactly_once", "at_least_once")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PIPELINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-# Other braces stay: options may be JSON.
+# Other braces stay, because options may be JSON.
 _SETTING = re.compile(r"\{([A-Za-z_][\w-]*)\}")
 
 
 class Place(NamedTuple):
-    """A line of the author's file, for messages."""
+    """A line in the author's file, for messages."""
 
     file: str
     line: int
@@ -44,7 +44,7 @@ class Place(NamedTuple):
 
 
 class DeclarationError(PipelineError):
-    """A declaration cannot be meant like that; says where it stands."""
+    """An invalid declaration. Says where it is."""
 
     def __init__(self, place: Place, text: str) -> None:
         super().__init__(f"{place}: {text}")
@@ -53,7 +53,7 @@ class DeclarationError(PipelineError):
 
 @dataclass(frozen=True)
 class Source:
-    """A topic as a stream of rows; `is_table` makes it the latest row of each key instead."""
+    """A topic as a stream of rows, or with `is_table` as the latest row of each key."""
 
     name: str
     topic: str
@@ -70,13 +70,13 @@ class Source:
 
     @property
     def dead_letters_name(self) -> str:
-        """The output that its dead letters make."""
+        """The name of the output for its dead letters."""
         return f"{self.name}_dead_letters"
 
 
 @dataclass(frozen=True)
 class View:
-    """A step that other functions build on."""
+    """An intermediate step that other functions build on."""
 
     name: str
     function: Function
@@ -85,7 +85,7 @@ class View:
 
 @dataclass(frozen=True)
 class Output:
-    """Where a function's rows go: a topic, a table (files), or any format that Spark knows."""
+    """The target of a function's rows: a topic, a table (files), or any Spark format."""
 
     name: str
     function: Function
@@ -104,14 +104,15 @@ class Output:
 
 
 class Pipeline:
-    """Declares a pipeline: `pipeline = Pipeline("shop")` at the top of its file."""
+    """Declares a pipeline: put `pipeline = Pipeline("shop")` at the top of its file."""
 
     def __init__(self, name: str, *, shuffle_partitions: int = 2, **spark_settings: str) -> None:
-        """`spark_settings` are Spark's, with underscores for dots."""
+        """`spark_settings` are Spark's settings, with underscores for dots."""
         self.place = _caller()
         if not _PIPELINE_NAME.fullmatch(name):
             raise DeclarationError(
-                self.place, f"{name!r} is no pipeline name: use letters, digits, '.', '_' and '-'"
+                self.place,
+                f"{name!r} is not a valid pipeline name: use letters, digits, '.', '_' and '-'",
             )
         self.name = name
         self.shuffle_partitions = shuffle_partitions
@@ -119,7 +120,7 @@ class Pipeline:
         self.sources: dict[str, Source] = {}
         self.views: dict[str, View] = {}
         self.outputs: dict[str, Output] = {}
-        # Filled by the runner from pipeline.toml, --env and --set before any function is called.
+        # The runner fills these from pipeline.toml, --env and --set before it calls any function.
         self.settings: dict[str, Any] = {}
 
     def source(
@@ -135,8 +136,10 @@ class Pipeline:
         metadata: bool = False,
         options: Mapping[str, Any] | None = None,
     ) -> Source:
-        """A topic as a stream. Rows that do not parse go to the topic `dead_letters`, or stop the
-        pipeline when there is none. `metadata` adds _key, _topic, _partition, _offset, _timestamp.
+        """Declares a topic as a stream.
+
+        Rows that do not parse go to the topic `dead_letters`, or stop the pipeline if there is
+        none. `metadata` adds _key, _topic, _partition, _offset, _timestamp.
         """
         return self._add_source(
             Source(
@@ -163,7 +166,7 @@ class Pipeline:
         schema: str | StructType | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Source:
-        """A topic as a table to join with: the last row of each key, read anew every batch."""
+        """Declares a topic as a table to join with: each key's last row, read again every batch."""
         return self._add_source(
             Source(
                 name=name,
@@ -178,7 +181,7 @@ class Pipeline:
         )
 
     def temporary_view(self, function: F) -> F:
-        """A step between: its name is what other functions ask for."""
+        """Declares an intermediate step. Other functions ask for it by name."""
         name = function.__name__
         self._claim(name, _place_of(function))
         self.views[name] = View(name, function, _place_of(function))
@@ -193,7 +196,7 @@ class Pipeline:
         trigger: str = "1 second",
         options: Mapping[str, Any] | None = None,
     ) -> Callable[[F], F]:
-        """Rows into files, each exactly once; the path is tables/NAME unless given."""
+        """Writes rows into files, exactly once. The default path is tables/NAME."""
         _refuse_function(path, "table()")
 
         def declare(function: F) -> F:
@@ -226,9 +229,9 @@ class Pipeline:
         first_exact_batch: int = 0,
         options: Mapping[str, Any] | None = None,
     ) -> Callable[[F], F]:
-        """Rows into a topic, or with a Spark format and no topic into whatever that writes.
+        """Writes rows to a topic or, with a Spark format and no topic, wherever that writes.
 
-        For a topic the format is json (all columns but the key) or raw (a column `value`).
+        For a topic, the format is json (all columns except the key) or raw (a column `value`).
         """
         _refuse_function(topic, 'sink(topic="...")')
 
@@ -260,11 +263,11 @@ class Pipeline:
         def fill(found: re.Match[str]) -> str:
             name = found.group(1)
             if name not in self.settings:
-                known = ", ".join(sorted(self.settings)) or "none is set"
+                known = ", ".join(sorted(self.settings)) or "none set"
                 raise DeclarationError(
                     place,
                     f"the setting {name} in {text!r} is not set (known: {known}): add it to "
-                    "pipeline.toml, or give --set",
+                    "pipeline.toml, or use --set",
                 )
             return str(self.settings[name])
 
@@ -303,32 +306,32 @@ class Pipeline:
             if source.dead_letters is not None
         }
         if name in taken:
-            raise DeclarationError(place, f"the name {name} is taken, see {taken[name]}")
+            raise DeclarationError(place, f"the name {name} is already used, see {taken[name]}")
 
 
 def _problem_of_source(source: Source) -> str | None:
     name = source.name
     if not _NAME.fullmatch(name):
-        return f"{name!r} cannot be a parameter's name"
+        return f"{name!r} is not a valid parameter name"
     if source.format not in FORMATS:
-        return f"format {source.format!r} is not known: use one of {', '.join(FORMATS)}"
+        return f"format {source.format!r} is unknown: use one of {', '.join(FORMATS)}"
     if source.schema is None and source.format != "raw":
         example = 'schema="id STRING, amount DOUBLE"'
         return f"source {name} needs a schema to read {source.format}, such as {example}"
     if source.watermark is not None and not _is_pair_of_texts(source.watermark):
         return (
-            f"the watermark of {name} is {source.watermark!r}: write the column and how late its "
+            f"the watermark of {name} is {source.watermark!r}: give the column and how late its "
             'rows may be, such as watermark=("ordered_at", "10 seconds")'
         )
     if source.dead_letters is not None and source.format == "raw":
         return (
-            f"raw rows are not parsed, so {name} has no dead letters: leave dead_letters out, or "
+            f"raw rows are not parsed, so {name} has no dead letters: remove dead_letters, or "
             "choose another format"
         )
     if source.dead_letters == source.topic:
         return (
-            f"the dead letters of {name} would go back to {source.topic}, and from there round and "
-            "round: name another topic"
+            f"the dead letters of {name} would go back to {source.topic} in an endless "
+            "loop: name another topic"
         )
     return None
 
@@ -336,7 +339,7 @@ def _problem_of_source(source: Source) -> str | None:
 def _problem_of_output(output: Output) -> str | None:
     if output.spark_format in ("json", "raw") and not (output.path or "path" in output.options):
         return (
-            f"{output.name} does not say where its rows go: name a topic, or a format of Spark "
+            f"{output.name} does not say where its rows go: name a topic, or a Spark format "
             'such as format="console"'
         )
     for value, allowed in (
@@ -345,12 +348,12 @@ def _problem_of_output(output: Output) -> str | None:
         (output.value_format or "json", ("json", "raw")),
     ):
         if value not in allowed:
-            return f"{value!r} is not possible: use one of {', '.join(allowed)}"
+            return f"{value!r} is invalid: use one of {', '.join(allowed)}"
     return None
 
 
 def _caller() -> Place:
-    """The line of the author's file that called a method of this one."""
+    """The line in the author's file that called a method here."""
     frame = inspect.currentframe()
     while frame is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back
@@ -363,7 +366,7 @@ def _place_of(function: Callable[..., Any]) -> Place:
 
 
 def _refuse_function(first: object, wanted: str) -> None:
-    """Without its parentheses a decorator would get the function, and declare nothing."""
+    """Without parentheses, a decorator would get the function and declare nothing."""
     if inspect.isfunction(first):
         raise DeclarationError(_place_of(first), f"write @pipeline.{wanted}, with the parentheses")
 

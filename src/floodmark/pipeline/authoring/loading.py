@@ -1,6 +1,6 @@
 """Loads a pipeline file and its settings.
 
-Called by the command line. The file is Python; settings come from pipeline.toml beside it, then
+Called by the command line. The file is Python. Settings come from pipeline.toml next to it, then
 from the chosen environment in it, then from --set.
 """
 
@@ -30,7 +30,7 @@ def load_pipeline(
     path = path / DEFAULT_FILE if path.is_dir() else path
     if not path.exists():
         raise PipelineError(
-            f"{path} does not exist: name a pipeline file, or make one with "
+            f"{path} does not exist: name a pipeline file, or create one with "
             "`floodmark pipeline new NAME`"
         )
     found = {id(v): v for v in vars(_import(path)).values() if isinstance(v, Pipeline)}
@@ -53,7 +53,7 @@ def load_settings(folder: Path, environment: str | None) -> dict[str, Any]:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise PipelineError(f"{path} cannot be read: {error}") from error
+        raise PipelineError(f"{path} could not be read: {error}") from error
     settings = _section(path, document, "settings")
     if environment is not None:
         environments = _section(path, document, "environments")
@@ -72,15 +72,15 @@ def _section(path: Path, document: Mapping[str, Any], name: str) -> dict[str, An
 
 
 def _import(path: Path) -> Any:
-    # Imported lazily: it brings all of PySpark, which `--help` must not wait for.
+    # Imported late: it loads all of PySpark, which `--help` must not wait for.
     from pyspark import cloudpickle
 
     spec = importlib.util.spec_from_file_location(_MODULE_NAME, path.resolve())
     if spec is None or spec.loader is None:
-        raise PipelineError(f"{path} is no Python file: name a pipeline file that ends in .py")
+        raise PipelineError(f"{path} is not a Python file: name a pipeline file that ends in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[_MODULE_NAME] = module
-    # As Python does for a script, so that the file may import what lies beside it.
+    # Like Python does for a script, so that the file may import its neighbours.
     sys.path.insert(0, str(path.resolve().parent))
     try:
         spec.loader.exec_module(module)
@@ -89,9 +89,9 @@ def _import(path: Path) -> Any:
     except Exception as error:
         line = _last_line_in(path, error)
         raise PipelineError(
-            f"{path.name}:{line}: the file cannot be loaded: {type(error).__name__}: {error}"
+            f"{path.name}:{line}: could not load the file: {type(error).__name__}: {error}"
         ) from error
-    # Workers cannot import the author's files, so their functions travel by value.
+    # Workers cannot import the author's files, so their functions are pickled by value.
     register: Any = cloudpickle.register_pickle_by_value
     for own in (module, *_modules_beside(path)):
         register(own)
@@ -99,18 +99,18 @@ def _import(path: Path) -> Any:
 
 
 def _modules_beside(path: Path) -> list[ModuleType]:
-    """The modules and packages in the folder of the file that it has imported."""
+    """The modules and packages from the file's folder that it has imported."""
     folder = str(path.resolve().parent)
     return [
         module
-        # A copy: modules that make others when they are looked at would change it on the way.
+        # A copy, because some modules create others when accessed.
         for name, module in list(sys.modules.items())
         if "." not in name and folder in _folders_of(module)
     ]
 
 
 def _folders_of(module: ModuleType) -> set[str]:
-    """Where a module lies, or the package that it is; one without __init__.py may have parts."""
+    """A module's or package's folders. A package without __init__.py may have several."""
     file = getattr(module, "__file__", None)
     if file is not None:
         return {str(Path(file).parents[1 if hasattr(module, "__path__") else 0])}

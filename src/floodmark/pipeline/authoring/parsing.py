@@ -1,7 +1,7 @@
-"""Topic rows to typed columns, and what does not parse to dead letters.
+"""Parses topic rows into typed columns, and the rest into dead letters.
 
-Called by `building.py`. Values are parsed by Spark in its permissive mode: a row it cannot read
-keeps its bytes and goes to the dead-letter topic, or stops the query when there is none.
+Called by `building.py`. Spark parses values in its permissive mode. A row it cannot read keeps its
+bytes and goes to the dead-letter topic, or stops the query if there is none.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 _PARSED = "_parsed"
 _CORRUPT = "_corrupt_record"
-# Spark reads one JSON document of a text and drops what follows it without a word. So it gets every
-# value inside a document of ours, whose end it finds only behind a document, or behind one with
-# more names and documents after it; those are no value of a list (see `_is_one_document`).
+# Spark reads one JSON document from a text and silently drops what follows. So it gets every value
+# inside a document of ours, whose end it finds only after one document, or after one followed by
+# more names and documents, which are not a valid list (see `_is_one_document`).
 _FRAMED = "value"
 _END = "end"
 _LISTED = "ARRAY<STRUCT<`_`: STRING>>"
@@ -42,12 +42,12 @@ def schema_of(source: Source) -> StructType | None:
         return schema
     except (ParseException, AnalysisException) as error:
         raise DeclarationError(
-            source.place, f"the schema of {source.name} cannot be read: {_first_line(error)}"
+            source.place, f"the schema of {source.name} could not be read: {_first_line(error)}"
         ) from error
 
 
 def parse(source: Source, rows: DataFrame) -> DataFrame:
-    """The good rows as the author wants them."""
+    """The good rows, as the author wants them."""
     if source.format == "raw":
         return rows
     parsed = _with_parsed(source, rows)
@@ -63,7 +63,7 @@ def parse(source: Source, rows: DataFrame) -> DataFrame:
 
 
 def dead_letters(source: Source, rows: DataFrame) -> DataFrame:
-    """The bad rows: key and value as they came, and in headers why and from where."""
+    """The bad rows: the original key and value, with the reason and origin in headers."""
     headers = {
         "floodmark.error": F.concat(
             F.lit("the value does not parse as "),
@@ -84,7 +84,7 @@ def dead_letters(source: Source, rows: DataFrame) -> DataFrame:
 
 
 def _with_parsed(source: Source, rows: DataFrame) -> DataFrame:
-    """The rows with one more column: a struct with the value's fields and what tells bad ones."""
+    """Adds a column: a struct with the value's fields and a marker for bad ones."""
     if source.format in BINARY_FORMATS:
         return with_parsed(source, rows, _PARSED)
     schema = schema_of(source)
@@ -99,7 +99,7 @@ def _with_parsed(source: Source, rows: DataFrame) -> DataFrame:
 
 
 def _fields(source: Source) -> str:
-    """Where the fields of the value are."""
+    """The location of the value's fields."""
     return f"{_PARSED}.{_FRAMED}" if source.format == "json" else _PARSED
 
 
@@ -109,23 +109,23 @@ def _is_bad(source: Source) -> Column:
         return nothing
     if source.format == "avro":
         return nothing | F.col(f"{_PARSED}.{PARSED_MARK}").isNull()
-    # Spark puts a sign of its own in the place of bytes that are no text.
+    # Spark replaces bytes that are not text with a special character.
     broken = F.col("value").isNull() | ~F.is_valid_utf8(F.col("value").cast("string"))
     bad = nothing | broken | F.col(f"{_PARSED}.{_CORRUPT}").isNotNull()
     for name in _required(source):
         bad |= F.col(_fields(source)).getField(name).isNull()
     if source.format == "json":
         return bad | F.col(f"{_PARSED}.{_END}").isNull() | ~_is_one_document()
-    # Spark makes a row of nulls of nothing, though it refuses rows that lack some column.
+    # Spark turns an empty value into a row of nulls, though it refuses rows that lack a column.
     return bad | (F.length("value") == 0)
 
 
 def _is_one_document() -> Column:
     """Whether nothing follows the document of a value that was read inside its frame.
 
-    In the frame a comma is followed by a name and a colon, in a list by a value: text that can be
-    read both ways has neither. Reading it a second time is left out for an object in which only the
-    last sign can close it, as in all that hold no others.
+    In the frame, a comma is followed by a name and a colon; in a list, by a value. Text that is
+    valid both ways has neither. The second parse is skipped for an object that only its last
+    character can close, as in all objects without nested ones.
     """
     text = F.col("value").cast("string")
     is_closed_once = text.startswith("{") & (F.instr(text, "}") == F.length(text))
@@ -134,19 +134,19 @@ def _is_one_document() -> Column:
 
 
 def _required(source: Source) -> list[str]:
-    """The columns that are NOT NULL, about which Spark's parsers do not care."""
+    """The NOT NULL columns, which Spark's parsers ignore."""
     schema = schema_of(source)
     return [] if schema is None else [field.name for field in schema.fields if not field.nullable]
 
 
 def _complaint(source: Source) -> Column:
     advice = (
-        "write the key anew with a good value, or delete it by a tombstone"
+        "write the key again with a valid value, or delete it with a tombstone"
         if source.is_table
-        else "name a topic for such records by dead_letters"
+        else "set dead_letters to a topic for such records"
     )
     return F.format_string(
-        # The first part is put in by Spark, or the text would be found in plans as well.
+        # Spark inserts the first part. Otherwise the text would also appear in plans.
         "%s.PipelineError: the record at offset %d of %s-%d does not "
         f"parse as {source.format} with the schema of source {source.name} ({source.place}). "
         f"Correct the schema, or {advice}",

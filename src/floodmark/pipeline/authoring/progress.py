@@ -1,6 +1,6 @@
-"""How an output is doing, from Spark's progress reports, and how that is shown.
+"""An output's progress, from Spark's reports, and how it is shown.
 
-`runner.py` collects it; the command line shows a live table on a terminal, plain lines elsewhere.
+`runner.py` collects it. The command line shows a live table on a terminal, otherwise plain lines.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class OutputProgress:
     late_rows: int = 0
     late_rows_so_far: int = 0
     batch_ms: int = 0
-    # The sum of the offsets behind the last batch, over all sources and partitions.
+    # The sum of the offsets after the last batch, over all sources and partitions.
     position: int = 0
 
     @classmethod
@@ -77,7 +77,7 @@ class OutputProgress:
 
 
 class Follower:
-    """Reads the reports of one output from poll to poll; none of its batches is passed over."""
+    """Reads one output's reports on every poll, without missing a batch."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -85,13 +85,13 @@ class Follower:
         self._late_rows = 0
 
     def follow(self, reports: Sequence[Mapping[str, Any]], is_active: bool) -> list[OutputProgress]:
-        """The batches since the last call; without news the last one again, with today's lag.
+        """The batches since the last call. Without news, the last one again with the current lag.
 
-        Idle reports have no place in it, unless there is nothing else yet.
+        Omits idle reports, unless there is nothing else yet.
         """
         if not reports:
             return [OutputProgress(self._name, is_active)]
-        # An idle report has the number of the batch that is to come.
+        # An idle report has the number of the next batch.
         marks = [(report["batchId"], report["timestamp"]) for report in reports]
         first_new = marks.index(self._seen) + 1 if self._seen in marks else 0
         self._seen = marks[-1]
@@ -143,7 +143,7 @@ def _observed(report: Mapping[str, Any]) -> int:
 
 
 def offsets_in(source: dict[str, Any], name: str) -> dict[str, dict[str, int]]:
-    """Offsets of a report, which Spark gives as JSON; before the first batch it writes null."""
+    """The offsets in a report, which Spark gives as JSON. Before the first batch it is null."""
     return topics_in(json.loads(source.get(name) or "null"))
 
 
@@ -153,7 +153,7 @@ def _position(source: dict[str, Any]) -> int:
 
 
 def _lag(source: dict[str, Any]) -> int:
-    """What waits behind the last batch, over all partitions of a source."""
+    """What remains after the last batch, over all partitions of a source."""
     latest, ends = offsets_in(source, "latestOffset"), offsets_in(source, "endOffset")
     if not ends:
         return 0

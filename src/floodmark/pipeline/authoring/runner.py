@@ -1,7 +1,7 @@
-"""Runs a pipeline: a streaming query per output, watched until they end or are told to.
+"""Runs a pipeline: one streaming query per output, watched until they end or are stopped.
 
-Called by `floodmark pipeline run` and the demo. When one query fails the others are stopped, and
-the failure is told in the words of whoever caused it.
+Called by `floodmark pipeline run` and the demo. If one query fails, the others are stopped, and the
+root cause is reported.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 POLL_SECONDS = 0.5
-# How long a stop waits for the batch under way; a repeat after the restart is harmless anyway.
+# How long a stop waits for the current batch. Repeating it after a restart is harmless.
 STOP_PATIENCE_SECONDS = 30.0
-# What Spark says when a Python process took too long to start; the checkpoint makes it safe to
-# begin again.
+# Spark's message when a Python process took too long to start. The checkpoint makes it safe to
+# restart.
 _STARVED = "Python worker failed to connect back"
 MOST_RESTARTS = 5
-# What Spark says when the state or the sources in a checkpoint are not those of the query.
+# Spark's messages when the state or sources in a checkpoint do not match the query.
 _OTHER_CODE = (
     "sources in the checkpoint offsets",
     "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
@@ -65,7 +65,7 @@ class Runner:
         bootstrap_server: str,
         checkpoint: Checkpoint | None = None,
     ) -> None:
-        """Without a checkpoint it can only check; where others may come, the caller holds it."""
+        """Without a checkpoint it can only check. The caller holds the checkpoint's lock."""
         self._spark = spark
         self._pipeline = pipeline
         self._bootstrap_server = bootstrap_server
@@ -76,7 +76,7 @@ class Runner:
         self._stopping = threading.Event()
 
     def check(self) -> list[Built]:
-        """Build every plan and ask Spark whether it can run as a stream; nothing is started."""
+        """Builds every plan and asks Spark whether it can run as a stream. Starts nothing."""
         built = self._builder.build_all()
         for item in built:
             check_topic_columns(item)
@@ -88,7 +88,7 @@ class Runner:
         return built
 
     def run(self, *, once: bool = False, show: Show | None = None) -> None:
-        """Until every query has ended (`once`), one has failed, or `stop` was called."""
+        """Runs until every query has ended (`once`), one has failed, or `stop` was called."""
         assert self._checkpoint is not None
         built = self.check()
         try:
@@ -102,11 +102,11 @@ class Runner:
         asyncio.run(self._show_positions())
 
     def stop(self) -> None:
-        """Ask a running pipeline to end in order; may be called from a signal handler."""
+        """Stops a running pipeline cleanly. May be called from a signal handler."""
         self._stopping.set()
 
     def _progress(self) -> list[OutputProgress]:
-        """Of every output the batches since the last call, at least the last one."""
+        """Each output's batches since the last call, at least the last one."""
         found: list[OutputProgress] = []
         for name, query in self._queries.items():
             reports: list[Any] = list(query.recentProgress)
@@ -152,9 +152,9 @@ class Runner:
         )
 
     def _begin(self, item: Built, once: bool) -> None:
-        """Start a query and wait until its source answers.
+        """Starts a query and waits until its source responds.
 
-        One after another: each needs a new Python process, to which Spark grants ten seconds.
+        One by one: each needs a new Python process, for which Spark allows ten seconds.
         """
         query = self._queries[item.output.name] = self._start(item, once)
         while query.isActive and query.status["message"] == "Initializing sources":
@@ -176,7 +176,7 @@ class Runner:
                 return
 
     def _is_starved(self, name: str) -> bool:
-        """Whether a query ended only because the machine was too busy to start a process for it."""
+        """Whether a query ended only because the machine was too busy to start its process."""
         error = self._queries[name].exception()
         return error is not None and _STARVED in str(error)
 
@@ -190,12 +190,12 @@ class Runner:
         if not any(sign in str(error) for sign in _OTHER_CODE):
             return ""
         return (
-            "\nThe checkpoint was made by a pipeline of another shape: undo the change, or begin "
-            f"anew after `floodmark pipeline reset {self._pipeline.name}`"
+            "\nThe checkpoint belongs to a different version of this pipeline: undo the change, or "
+            f"start over with `floodmark pipeline reset {self._pipeline.name}`"
         )
 
     def _stop_queries(self) -> None:
-        """After the batch that is under way, so that as little as possible is repeated."""
+        """Waits for the current batch, so that as little as possible is repeated."""
         waited = threading.Event()
         patience = STOP_PATIENCE_SECONDS
         for query in self._queries.values():
@@ -205,7 +205,7 @@ class Runner:
             query.stop()
 
     async def _show_positions(self) -> None:
-        """Spark tells a source of its last batch when the next begins; tools shall see it now."""
+        """Spark reports the last batch to a source only when the next one starts. Show it now."""
         try:
             async with Cluster(self._bootstrap_server) as cluster:
                 for name, query in self._queries.items():
@@ -214,7 +214,7 @@ class Runner:
                         group = GroupMetadata(self._builder.group_of(name))
                         await commit_offsets(cluster, group, offsets)
         except KafkaError:
-            # The positions are a service to onlookers; the checkpoint is what counts.
+            # The positions are informational; only the checkpoint counts.
             return
 
 

@@ -1,4 +1,4 @@
-"""Where pipelines stand, from their checkpoints and the topics they read.
+"""The status of pipelines, from their checkpoints and source topics.
 
 Called by `floodmark pipeline status` and `reset`.
 """
@@ -22,7 +22,7 @@ from floodmark.pipeline.datasource.offsets import Positions, from_document
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
-# Short: a status must answer even when brokers do not.
+# Short, because a status must respond even if brokers do not.
 _PATIENCE = ClientSettings(default_api_timeout_ms=5_000, allow_auto_create_topics=False)
 
 
@@ -40,7 +40,7 @@ class OutputStatus:
 
 
 async def status_of(checkpoint: Checkpoint) -> list[OutputStatus]:
-    """A line for each output; the lag is None when no broker answers."""
+    """One line per output. The lag is None if no broker responds."""
     cluster = Cluster(checkpoint.bootstrap_server, _PATIENCE)
     rows = []
     is_reachable = True
@@ -55,7 +55,7 @@ async def status_of(checkpoint: Checkpoint) -> list[OutputStatus]:
             try:
                 lag = await _lag(cluster, from_document(offsets)) if is_reachable else None
             except KafkaError:
-                # Patience once is enough: what the checkpoint says is worth showing without it.
+                # Wait only once: the checkpoint's contents are worth showing without it.
                 is_reachable, lag = False, None
             when = _written_at(checkpoint.folder / output / "commits" / str(batch))
             rows.append(OutputStatus(checkpoint.pipeline, output, batch, when, lag, group))
@@ -81,7 +81,7 @@ def _written_at(path: Path) -> str:
 
 
 async def delete_groups(checkpoint: Checkpoint) -> None:
-    """Positions and marks of all outputs; those that do not exist are as good as deleted."""
+    """Deletes positions and marks of all outputs. Ignores missing ones."""
     async with Cluster(checkpoint.bootstrap_server, _PATIENCE) as cluster:
         for output in checkpoint.outputs():
             marks = Repeatable(checkpoint.query_name(output), 0, 0)

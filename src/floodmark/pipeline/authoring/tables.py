@@ -1,9 +1,8 @@
-"""Where the files of a table lie, and whose batches are in it already.
+"""The location of a table's files, and a check of the batches in it.
 
-Called by `building.py` and, before a query starts, by `checking.py`. A table keeps a
-log of its own of the batches in it, by their numbers alone. Spark passes over a batch whose number
-is there, also when that was another query's or one from before a reset: its rows would be lost
-without a word.
+Called by `building.py` and, before a query starts, by `checking.py`. A table keeps its own log of
+batches, by number only. Spark skips a batch whose number is there, even if another query wrote it
+or it is from before a reset: its rows would be lost silently.
 """
 
 from __future__ import annotations
@@ -22,20 +21,20 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 def location(path: str) -> str:
-    """A folder of this machine in full; addresses such as hdfs://host/folder as they are."""
+    """The full path of a local folder. Addresses such as hdfs://host/folder stay unchanged."""
     return path if _ADDRESS.match(path) else str(Path(path).resolve())
 
 
 def check_batches(spark: SparkSession, table: str, last_batch: int | None) -> None:
-    """`last_batch` is the last one that the query's checkpoint knows of."""
+    """`last_batch` is the last one in the query's checkpoint."""
     written = _last_batch_in(spark, table)
     known = -1 if last_batch is None else last_batch
     if written is not None and written > known:
         raise PipelineError(
-            f"the table {table} holds batches up to {written}, of which this checkpoint knows "
-            "nothing: it is that of another pipeline or output, or from before a reset. Spark "
-            "would take the next batches for written and drop their rows. Move the folder away or "
-            "name another path"
+            f"the table {table} holds batches up to {written}, which this checkpoint lacks: it "
+            "belongs to another pipeline or output, or is from before a reset. Spark would treat "
+            "the next batches as already written and drop their rows. Move the folder away or "
+            "choose another path"
         )
 
 

@@ -1,4 +1,4 @@
-"""The pipeline that `floodmark pipeline new` writes: small, commented, and it runs."""
+"""The pipeline that `floodmark pipeline new` writes: small, commented, and ready to run."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ counts_topic = "{name}-counts"
 
 
 def write_template(folder: Path) -> Path:
-    """Make the folder with pipeline.py and pipeline.toml; never over anything that is there."""
+    """Creates the folder with pipeline.py and pipeline.toml. Never overwrites anything."""
     name = folder.name
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise PipelineError(
-            f"{name!r} is no name for a pipeline: use letters, digits, '.', '_' and '-'"
+            f"{name!r} is not a valid pipeline name: use letters, digits, '.', '_' and '-'"
         )
     if folder.exists() and any(folder.iterdir()):
-        raise PipelineError(f"{folder} is there and not empty: choose another name")
+        raise PipelineError(f"{folder} exists and is not empty: choose another name")
     folder.mkdir(parents=True, exist_ok=True)
     text = _PIPELINE.format(name=name, folder=folder)
     (folder / "pipeline.py").write_text(text, encoding="utf-8")

@@ -1,8 +1,8 @@
-"""Which topics a query has read, by their ids.
+"""The ids of the topics a query has read.
 
-A topic that was deleted and made anew counts its offsets from zero again: those of the query would
-stand for other records, and pass over the first ones. A checkpoint has the form of the connector's,
-which keeps no ids; a file beside it does. Called by `source.py` on the driver.
+A topic that was deleted and recreated counts its offsets from zero again. The query's offsets would
+then refer to other records and skip the first ones. A checkpoint has the connector's format, which
+has no ids; a file next to it does. Called by `source.py` on the driver.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from floodmark.wire.schema import ZERO_UUID
 
 
 class TopicIds:
-    """Without a path they are known for as long as the query runs."""
+    """Without a path, ids are kept only while the query runs."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._known = {} if path is None or not path.exists() else _read(path)
 
     def made_anew(self, topic_ids: Mapping[str, UUID]) -> list[str]:
-        """The topics that have other ids now."""
+        """The topics that have a different id now."""
         return sorted(
             topic
             for topic, topic_id in topic_ids.items()
-            # Brokers from before Kafka 2.8 know no ids.
+            # Brokers before Kafka 2.8 have no ids.
             if topic_id not in (ZERO_UUID, self._known.get(topic, topic_id))
         )
 
@@ -50,5 +50,5 @@ def _read(path: Path) -> dict[str, UUID]:
         return {topic: UUID(topic_id) for topic, topic_id in document.items()}
     except (ValueError, AttributeError) as error:
         raise PipelineError(
-            f"{path} is damaged ({error}): restore it, or remove it, if no topic was made anew"
+            f"{path} is damaged ({error}): restore it, or remove it if no topic was recreated"
         ) from error

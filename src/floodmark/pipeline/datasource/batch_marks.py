@@ -1,9 +1,9 @@
-"""Marks that make a repeated batch harmless: which batch each task has written, kept as offsets.
+"""Marks that make a repeated batch harmless: the batch each task has written, stored as offsets.
 
 Called by `task_writes.py` and `batch_writers.py`. A task commits its mark in the same transaction
-as its rows, so both are there or neither. The driver writes down how many tasks a batch has before
-any of them runs. Marks are offsets of groups of their own on partition 0 of the topic that is
-written; the offset is the number of the batch.
+as its rows, so either both or neither exist. The driver records a batch's number of tasks before
+any of them runs. Marks are offsets of special groups on partition 0 of the written topic. The
+offset is the batch number.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from floodmark.pipeline.errors import ExactlyOnceError
 
 @dataclass(frozen=True)
 class Repeatable:
-    """What names one task's share of one batch; made on the driver, pickled to the workers."""
+    """Identifies one task's share of one batch. Created on the driver, pickled to the workers."""
 
     query: str
     batch: int
@@ -35,7 +35,7 @@ class Repeatable:
         return f"floodmark-sink-{self.query}"
 
     def task_group(self, task: int) -> str:
-        """The group of a task's mark, which is its transactional id as well."""
+        """The group of a task's mark, which is also its transactional id."""
         return f"{self.plan_group}-{task}"
 
 
@@ -55,8 +55,8 @@ class Mark:
         numbers = [int(number) for number in re.findall(r"=(\d+)", offset.metadata)]
         if len(numbers) != 2:
             raise ExactlyOnceError(
-                f"the mark of batch {offset.offset} reads {offset.metadata!r}: somebody else has "
-                "committed to this group. Name the pipeline's sink otherwise"
+                f"the mark of batch {offset.offset} reads {offset.metadata!r}: someone else has "
+                "committed to this group. Rename the pipeline's sink"
             )
         return cls(offset.offset, *numbers)
 
@@ -72,9 +72,9 @@ async def read_mark(cluster: Cluster, group: str, topic: str) -> Mark | None:
 
 
 async def plan_batch(cluster: Cluster, topic: str, repeatable: Repeatable, first: int) -> None:
-    """Check that this batch may be written now, and write down its number of tasks.
+    """Checks that this batch may be written now, and records its number of tasks.
 
-    `first` is the first batch that ever has marks: 0, unless the author said otherwise.
+    `first` is the first batch that has marks: 0, unless the author set it.
     """
     known = await read_mark(cluster, repeatable.plan_group, topic)
     check_plan(known, repeatable, first)
@@ -85,36 +85,36 @@ async def plan_batch(cluster: Cluster, topic: str, repeatable: Repeatable, first
 
 
 def check_plan(known: Mark | None, wanted: Repeatable, first: int) -> None:
-    """Batches come one after another; a repeat must have as many tasks as before."""
+    """Batches come one after another. A repeat must have as many tasks as before."""
     if wanted.batch <= first and known is None:
         return
     if known is None or known.batch < wanted.batch - 1:
         seen = "no mark is left" if known is None else f"the last mark is of batch {known.batch}"
         raise ExactlyOnceError(
-            f"batch {wanted.batch} cannot be written exactly once: {seen}, so what was written "
-            "since is not known (marks expire after offsets.retention.minutes, and another topic "
-            "has none). Compare the output with the input, then go on with "
+            f"batch {wanted.batch} cannot be written exactly once: {seen}, so it is unknown what "
+            "was written since (marks expire after offsets.retention.minutes, and another topic "
+            "has none). Compare the output with the input, then continue with "
             f"first_exact_batch={wanted.batch}"
         )
     if known.batch > wanted.batch:
         raise ExactlyOnceError(
             f"batch {wanted.batch} was to be written, but batch {known.batch} already was: the "
             "checkpoint is older than the output. Restore the newer checkpoint, or reset the "
-            "pipeline to begin anew"
+            "pipeline to start over"
         )
     if known.batch == wanted.batch and known.tasks != wanted.tasks:
         raise ExactlyOnceError(
-            f"batch {wanted.batch} was begun with {known.tasks} tasks and would be repeated with "
-            f"{wanted.tasks}: the rows would be cut differently and some be written twice. Run it "
+            f"batch {wanted.batch} was started with {known.tasks} tasks and would be repeated with "
+            f"{wanted.tasks}: the rows would be split differently and some written twice. Run it "
             "once with the old number (minPartitions, tasks), then change it"
         )
 
 
 def is_written(mark: Mark, wanted: Repeatable, task: int) -> bool:
-    """Whether the task has written this batch already.
+    """Whether the task has already written this batch.
 
-    Spark begins a batch when the one before is complete, but may leave copies of its tasks running:
-    what such a straggler has to write is there, and its mark would hide the later one.
+    Spark starts a batch when the previous one is complete, but may leave copies of its tasks
+    running. A straggler's rows are already there, and its mark would hide the later one.
     """
     if mark.batch > wanted.batch:
         raise ExactlyOnceError(
@@ -124,13 +124,13 @@ def is_written(mark: Mark, wanted: Repeatable, task: int) -> bool:
 
 
 def check_repeat(mark: Mark, rows: int, task: int) -> None:
-    """A repeat that makes more or fewer rows was cut or made otherwise; to skip it may lose some.
+    """A repeat with more or fewer rows was split or computed differently. Skipping may lose some.
 
-    What the rows say is not compared: a joined table may rightly have changed meanwhile.
+    Contents are not compared: a joined table may legitimately have changed.
     """
     if mark.rows != rows:
         raise ExactlyOnceError(
             f"task {task} of batch {mark.batch} wrote {mark.rows} rows and now makes {rows} "
-            "of the same input: the pipeline is not deterministic (time, random numbers, a changed "
-            "table in an inner join). Use at least once for it"
+            "from the same input: the pipeline is not deterministic (time, random numbers, a "
+            "changed table in an inner join). Use at least once for it"
         )

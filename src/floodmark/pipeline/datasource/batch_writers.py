@@ -1,8 +1,8 @@
-"""Functions for `foreachBatch` that write a streaming query's batches to a topic.
+"""`foreachBatch` functions that write a streaming query's batches to a topic.
 
-Called by `runner.py` and by users with queries of their own. The rows go through a plain Arrow
-function instead of the data source's writer: for that one Spark starts new Python processes with
-every batch, which takes longer than most batches.
+Called by `runner.py` and by users with their own queries. The rows go through a plain Arrow
+function instead of the data source's writer, for which Spark starts new Python processes with every
+batch. That takes longer than most batches.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def exactly_once(
 ) -> WriteBatch:
     """Writes every batch exactly once.
 
-    `query` names the marks: the same name after a restart, another for another query. Rows must
-    follow from the input alone, and adaptive execution must be off, or a repeat may be refused.
+    `query` names the marks: use the same name after a restart, another for another query. Rows must
+    depend only on the input, and adaptive execution must be off, or a repeat may be refused.
     """
     given = parse_write_options(options)
     topic = given.topic
@@ -49,7 +49,7 @@ def exactly_once(
 
 
 def at_least_once(*, options: Mapping[str, str]) -> WriteBatch:
-    """Writes every batch; one that failed half way is written again."""
+    """Writes every batch. One that failed halfway is written again."""
     given = parse_write_options(options)
 
     def write_batch(rows: DataFrame, batch: int) -> None:
@@ -72,7 +72,7 @@ def _run_tasks(rows: DataFrame, options: WriteOptions, repeatable: Repeatable | 
 
 
 def _number_of_tasks(rows: DataFrame) -> int:
-    """Asked of the planned RDD: nothing is run by it."""
+    """Uses the planned RDD, without running anything."""
     frame: Any = rows
     count: int = frame._jdf.queryExecution().toRdd().getNumPartitions()
     return count

@@ -1,9 +1,9 @@
-"""Record batches to Arrow columns, without a Python object per record. PURE.
+"""Converts record batches to Arrow columns, without a Python object per record. PURE.
 
-Called by `reading.py` for what a fetch brought. Only the walk from record to record is a Python
-loop, because each record's length decides where the next begins (and where lengths repeat, not even
-that); the fields are then read for all records at once by numpy, and keys and values are gathered
-by Arrow from the fetched bytes.
+Called by `reading.py` for fetched data. Only the walk from record to record is a Python loop,
+because each record's length determines where the next one starts (and where lengths repeat, not
+even that). numpy then reads the fields of all records at once, and Arrow gathers keys and values
+from the fetched bytes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ROW_SCHEMA_WITH_HEADERS: Final = ROW_SCHEMA.append(pa.field("headers", _HEADERS_
 
 
 class Packed(NamedTuple):
-    """The unpacked records of one batch and what its header says of them."""
+    """One batch's decompressed records and its header."""
 
     data: Buffer
     header: BatchHeader
@@ -54,7 +54,7 @@ def unpack(buffer: Buffer, position: int, header: BatchHeader) -> Packed:
 
 
 class RowBuilder:
-    """Makes rows of one partition; the columns that never change are kept between calls."""
+    """Builds rows of one partition. Caches the columns that never change."""
 
     def __init__(self, topic: str, partition: int, *, include_headers: bool = False) -> None:
         self._topic = topic
@@ -64,14 +64,14 @@ class RowBuilder:
         self._partitions = pa.array([], pa.int32())
 
     def rows(self, batches: Sequence[Packed], start_offset: int, end_offset: int) -> pa.RecordBatch:
-        """All records of these batches whose offset lies in [start, end), as one Arrow batch."""
+        """All records of these batches with an offset in [start, end), as one Arrow batch."""
         data = b"".join(bytes_of(batch.data) for batch in batches)
         buffer = np.frombuffer(data, np.uint8)
         counts = np.array([batch.header.records_count for batch in batches], np.int64)
         fields = _Fields(buffer, _record_positions(data, batches))
         offsets = _repeat([b.header.base_offset for b in batches], counts) + fields.offset_deltas
         if not bool((np.diff(offsets) > 0).all()):
-            raise CorruptRecord(f"the offsets of {self._topic}-{self._partition} do not ascend")
+            raise CorruptRecord(f"the offsets of {self._topic}-{self._partition} are not ascending")
         first, last = np.searchsorted(offsets, (start_offset, end_offset))
         columns = [
             fields.keys(data),
@@ -101,22 +101,22 @@ def bytes_of(data: Buffer) -> bytes | memoryview:
 
 
 class _Fields:
-    """The fields of all records, each read by one pass over every record."""
+    """The fields of all records, each read in one pass over every record."""
 
     def __init__(self, buffer: Bytes, positions: Ints) -> None:
         try:
             lengths, starts = _varints(buffer, positions)
-            # One byte of attributes, which have no meaning yet, stands before the first field.
+            # One byte of attributes, which are unused so far, precedes the first field.
             self.timestamp_deltas, at = _varints(buffer, starts + 1)
             self.offset_deltas, at = _varints(buffer, at)
             self._key_sizes, self._key_starts = _varints(buffer, at)
             self._key_ends = self._key_starts + np.maximum(self._key_sizes, 0)
             self._value_sizes, self._value_starts = _varints(buffer, self._key_ends)
         except IndexError:
-            raise CorruptRecord("a record ends behind its batch") from None
+            raise CorruptRecord("a record ends after its batch") from None
         self.header_starts = self._value_starts + np.maximum(self._value_sizes, 0)
         self.record_ends = starts + lengths
-        # Arrow takes the bounds below without a look of its own, so none may lie.
+        # Arrow does not check the bounds below, so all of them must be valid.
         inside = (self.header_starts >= self._value_starts) & (
             self.header_starts < self.record_ends
         )
@@ -131,7 +131,7 @@ class _Fields:
 
 
 def _record_positions(data: bytes, batches: Sequence[Packed]) -> Ints:
-    """Where each record begins."""
+    """The position of each record."""
     buffer = np.frombuffer(data, np.uint8)
     found: list[Ints] = []
     batch_start = 0
@@ -139,7 +139,7 @@ def _record_positions(data: bytes, batches: Sequence[Packed]) -> Ints:
         p, batch_end = batch_start, batch_start + len(batch.data)
         left = batch.header.records_count
         try:
-            # The length grows with the width of the offset, so equal runs come one after another.
+            # The length grows with the width of the offset, so equal runs are consecutive.
             while (alike := _equal_records(buffer, data, p, batch_end, left)) is not None:
                 found.append(alike[:-1])
                 p = int(alike[-1])
@@ -156,12 +156,12 @@ def _record_positions(data: bytes, batches: Sequence[Packed]) -> Ints:
 
 
 def _walk(data: bytes, p: int, count: int) -> tuple[list[int], int]:
-    """Where records of any length begin, and where the last one ends; the one loop per record."""
+    """Positions of records of any length, and the end of the last: the one loop per record."""
     positions: list[int] = []
     add = positions.append
     for _ in range(count):
         add(p)
-        # Lengths are never negative, so the sign bit of the zigzag is shifted away.
+        # Lengths are never negative, so the zigzag's sign bit is shifted out.
         n = data[p]
         if n < 0x80:
             p += 1 + (n >> 1)
@@ -175,15 +175,15 @@ def _walk(data: bytes, p: int, count: int) -> tuple[list[int], int]:
     return positions, p
 
 
-# Below this many records a look ahead costs more than it may save.
+# Below this many records, looking ahead costs more than it may save.
 _WORTH_A_LOOK: Final = 64
 
 
 def _equal_records(buffer: Bytes, data: bytes, start: int, end: int, count: int) -> Ints | None:
-    """Where the first records begin, as far as all of them have the length of the first one.
+    """Positions of the first records, as long as all have the length of the first one.
 
-    Machines often write records of one size, and then no loop is needed. If every place at that
-    distance holds the same length, each is where the one before it ends, so none is guessed.
+    Machines often write records of equal size, which need no loop. If every position at that
+    distance holds the same length, each is where the previous one ends, so this is not a guess.
     """
     if count < _WORTH_A_LOOK:
         return None
@@ -196,7 +196,7 @@ def _equal_records(buffer: Bytes, data: bytes, start: int, end: int, count: int)
     for index in range(1, behind - start):
         same &= buffer[places + index] == data[start + index]
     first_other = len(places) if same.all() else int(same.argmin())
-    # The one behind the last equal record begins there too, whatever its length.
+    # The record after the last equal one starts there too, whatever its length.
     known = places[: first_other + 1]
     return known if len(known) > _WORTH_A_LOOK // 2 else None
 
@@ -214,7 +214,7 @@ def _broken(batch: Packed) -> CorruptRecord:
 
 
 def _long_varint(data: bytes, p: int, n: int, read_bits: int) -> tuple[int, int]:
-    """The rest of a varint whose first bytes gave n; still zigzagged."""
+    """The rest of a varint whose first bytes gave n; still zigzag-encoded."""
     for shift in range(read_bits, 7 * _MAX_VARINT_BYTES, 7):
         byte = data[p]
         p += 1
@@ -225,12 +225,12 @@ def _long_varint(data: bytes, p: int, n: int, read_bits: int) -> tuple[int, int]
 
 
 def _varints(buffer: Bytes, at: Ints) -> tuple[Ints, Ints]:
-    """The signed numbers at these positions, and the positions behind them."""
+    """The signed numbers at these positions, and the positions after them."""
     first = buffer[at]
     behind = at + 1
     longer = np.flatnonzero(first > 0x7F)
     if not longer.size:
-        # One byte: the sign bit and six bits more.
+        # One byte: the sign bit and six more bits.
         small = (first >> 1).astype(np.int64)
         return (small ^ -(first & 1).astype(np.int64)), behind
     numbers = (first & 0x7F).astype(np.int64)
@@ -248,7 +248,7 @@ def _varints(buffer: Bytes, at: Ints) -> tuple[Ints, Ints]:
             behind[longer] += 1
         longer = longer[byte > 0x7F]
         shift += 7
-    # The right shift must not drag the sign along: a varint fills all 64 bits at most.
+    # A logical right shift: a varint fills up to 64 bits.
     halves = (numbers.view(np.uint64) >> np.uint64(1)).view(np.int64)
     return halves ^ -(numbers & 1), behind
 
@@ -256,8 +256,8 @@ def _varints(buffer: Bytes, at: Ints) -> tuple[Ints, Ints]:
 def _gather(data: bytes, starts: Ints, ends: Ints, is_null: npt.NDArray[np.bool_]) -> pa.Array:
     """The bytes between these bounds as a binary column.
 
-    The fetched bytes are seen as an array in which wanted pieces and the gaps before them
-    alternate, so that Arrow's `take` of every second one copies the pieces together.
+    Views the fetched bytes as an array of alternating gaps and wanted pieces, so that Arrow's
+    `take` of every second one joins the pieces.
     """
     count = len(starts)
     if is_null.all():
@@ -279,7 +279,7 @@ def _repeat(values: Sequence[Any], counts: Ints) -> Ints:
 
 
 def _timestamps(batches: Sequence[Packed], counts: Ints, deltas: Ints) -> pa.Array:
-    """Milliseconds of the producer, or of the append, as Spark's microseconds."""
+    """Milliseconds of the producer or the append, as Spark's microseconds."""
     headers = [batch.header for batch in batches]
     milliseconds = _repeat([header.base_timestamp for header in headers], counts) + deltas
     by_broker = [h.timestamp_type is TimestampType.LOG_APPEND_TIME for h in headers]

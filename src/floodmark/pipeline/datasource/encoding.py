@@ -1,8 +1,8 @@
-"""Rows to record batches, column-wise: the way back of `columns.py`. PURE.
+"""Encodes rows as record batches, column-wise: the inverse of `columns.py`. PURE.
 
-Called by `writing.py` for each Arrow batch that Spark hands over. The parts of every record (the
-numbers before a key or value, the key, the value, the headers) are columns of bytes; Arrow's
-`take` lays them row by row into one buffer, from which the batches are then cut.
+Called by `writing.py` for each Arrow batch from Spark. The parts of every record (the numbers
+before a key or value, the key, the value, the headers) are byte columns. Arrow's `take` lays them
+row by row into one buffer, from which the batches are cut.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from floodmark.vocabulary import NO_LEADER_EPOCH
 Ints = npt.NDArray[np.int64]
 
 _NO_HEADERS: Final = b"\x00"
-# The length that records give to a key or value that is null.
+# The length that stands for a null key or value.
 _NULL: Final = -1
 
 
 class ProducerStamp(NamedTuple):
-    """What a batch says of its producer."""
+    """A batch's producer fields."""
 
     producer_id: int
     producer_epoch: int
@@ -50,7 +50,7 @@ class ProducerStamp(NamedTuple):
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of one partition: bytes columns of equal length; no headers column when None."""
+    """Rows of one partition: byte columns of equal length. None means no headers column."""
 
     keys: pa.Array
     values: pa.Array
@@ -74,7 +74,7 @@ class Rows:
 
 
 class Piece(NamedTuple):
-    """The rows in [start, end) that make one batch, and the sequence number of the first."""
+    """The rows in [start, end) of one batch, and the sequence number of the first."""
 
     start: int
     end: int
@@ -82,7 +82,7 @@ class Piece(NamedTuple):
 
 
 def row_ends(rows: Rows) -> Ints:
-    """About where each record ends when they are laid one after another, for cutting batches."""
+    """The approximate end of each record in sequence, for cutting batches."""
     sizes = _sizes(rows.values) + 16
     if rows.has_keys:
         sizes = sizes + _sizes(rows.keys)
@@ -92,7 +92,7 @@ def row_ends(rows: Rows) -> Ints:
 
 
 def cut_by_size(ends: Ints, start: int, end: int, batch_bytes: int) -> Iterator[tuple[int, int]]:
-    """Cuts [start, end) into batches of about this size; a larger record gets one of its own."""
+    """Cuts [start, end) into batches of about this size. A larger record gets its own."""
     while start < end:
         before = int(ends[start - 1]) if start else 0
         fitting = int(np.searchsorted(ends, before + batch_bytes, "right"))
@@ -109,10 +109,10 @@ def encode_pieces(
     stamp: ProducerStamp,
     compression: Compression,
 ) -> list[bytearray]:
-    """One batch per piece; the pieces follow one another and cover all rows.
+    """One batch per piece. The pieces are consecutive and cover all rows.
 
-    The records of all pieces are laid out in one go, because the calls of numpy and Arrow cost more
-    than the rows of a single batch.
+    Lays out the records of all pieces at once, because the calls to numpy and Arrow cost more than
+    the rows of a single batch.
     """
     records, bounds = _records(rows, pieces)
     return [
@@ -135,7 +135,7 @@ def _batch(
     stamp: ProducerStamp,
     compression: Compression,
 ) -> bytearray:
-    """Header, checksum and records; all records have one timestamp."""
+    """Header, checksum and records. All records have the same timestamp."""
     count = piece.end - piece.start
     attributes = int(compression) | (TRANSACTIONAL_BIT if stamp.is_transactional else 0)
     batch = bytearray(HEADER_BYTES + len(records))
@@ -163,9 +163,9 @@ def _batch(
 
 
 def halved(batch: bytearray) -> list[bytearray]:
-    """The same records in two batches; nothing for a batch of one record.
+    """The same records in two batches. Empty for a batch of one record.
 
-    The sequence numbers stay theirs, so the halves must be sent where and when the whole was.
+    They keep their sequence numbers, so send the halves in place of the whole.
     """
     header = read_header(batch)
     if header.records_count < 2:
@@ -187,7 +187,7 @@ def halved(batch: bytearray) -> list[bytearray]:
 
 
 def _records(rows: Rows, pieces: Sequence[Piece]) -> tuple[memoryview, npt.NDArray[np.int32]]:
-    """All records one after another, and where each begins (and the last one ends)."""
+    """All records in sequence, and the position of each (and the end of the last)."""
     starts = np.array([piece.start for piece in pieces], np.int64)
     counts = np.array([piece.end - piece.start for piece in pieces], np.int64)
     deltas = _Varints(np.arange(rows.count, dtype=np.int64) - np.repeat(starts, counts))
@@ -197,7 +197,7 @@ def _records(rows: Rows, pieces: Sequence[Piece]) -> tuple[memoryview, npt.NDArr
         tails, tail_sizes = pa.array([_NO_HEADERS], pa.binary()), np.ones(1, np.int64)
     else:
         tails, tail_sizes = rows.headers, _sizes(rows.headers)
-    # The attributes, and the distance from the batch's time: both are zero in every record.
+    # The attributes and the timestamp delta: both are zero in every record.
     nothing = _Varints(np.zeros(1, np.int64))
     bodies: Ints = 2 + deltas.widths + value_lengths.widths + np.maximum(value_sizes, 0)
     bodies += tail_sizes
@@ -214,7 +214,7 @@ def _records(rows: Rows, pieces: Sequence[Piece]) -> tuple[memoryview, npt.NDArr
 
 
 def _laid(parts: Sequence[pa.Array], count: int) -> tuple[memoryview, npt.NDArray[np.int32]]:
-    """Row by row one element of each part; a part of one element is repeated for every row."""
+    """Row by row, one element of each part. A part of one element is repeated for every row."""
     chosen = np.empty((count, len(parts)), np.int64)
     every_row = np.arange(count)
     base = 0
@@ -228,7 +228,7 @@ def _laid(parts: Sequence[pa.Array], count: int) -> tuple[memoryview, npt.NDArra
 
 
 class _Varints:
-    """Zigzagged numbers with the width that each takes; one number stands for all rows."""
+    """Zigzag-encoded numbers with their widths. A single number stands for all rows."""
 
     def __init__(self, numbers: Ints) -> None:
         self._zigzag = (numbers << 1) ^ (numbers >> 63)
@@ -240,7 +240,7 @@ class _Varints:
             self.widest += 1
 
     def write(self, cells: npt.NDArray[np.uint8], is_used: npt.NDArray[np.bool_]) -> None:
-        """Fill one row of cells per number, and mark those that a narrow number leaves out."""
+        """Fills one row of cells per number, and marks those that a narrow number does not use."""
         for index in range(self.widest):
             cells[:, index] = (self._zigzag >> 7 * index).astype(np.uint8) & 0x7F
             if index:
@@ -280,7 +280,7 @@ def _sizes(column: pa.Array, of_null: int = 0) -> Ints:
 
 
 def header_bytes(column: pa.Array) -> pa.Array:
-    """The headers of each row as they stand in a record; rows with none get the count zero."""
+    """The headers of each row in record format. Rows without any get the count zero."""
     encoded = [_NO_HEADERS if not row else _encode_headers(row) for row in column.to_pylist()]
     return pa.array(encoded, pa.binary())
 
@@ -289,7 +289,7 @@ def _encode_headers(headers: list[dict[str, str | bytes | None] | None]) -> byte
     parts = [encode_varint(len(headers))]
     for header in headers:
         if header is None or not isinstance(header["key"], str):
-            raise PipelineError("a header of a row has no key: fill it, or drop the header")
+            raise PipelineError("a row has a header without a key: set the key, or drop the header")
         name = header["key"].encode()
         parts += (encode_varint(len(name)), name)
         value = header["value"]

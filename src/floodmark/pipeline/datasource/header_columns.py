@@ -1,4 +1,4 @@
-"""The headers of records as a column of Spark's shape: a list of (key, value), or null for none.
+"""Record headers as a Spark column: a list of (key, value), or null for none.
 
 Called by `columns.py` when a query asks for headers; records without any cost next to nothing.
 """
@@ -19,7 +19,7 @@ _MAX_VARINT_BYTES: Final = 10
 
 
 def header_column(data: bytes, starts: Ints, ends: Ints, column_type: pa.DataType) -> pa.Array:
-    """One entry per record, read from where its headers begin to where the record ends."""
+    """One entry per record, read from the start of its headers to the end of the record."""
     firsts = np.frombuffer(data, np.uint8)[starts]
     if not firsts.any():
         return pa.nulls(len(starts), column_type)
@@ -33,7 +33,7 @@ def header_column(data: bytes, starts: Ints, ends: Ints, column_type: pa.DataTyp
 
 
 def _headers(data: bytes, p: int, end: int) -> list[tuple[str, bytes | None]]:
-    """No producer's bytes may lead back, or behind their record."""
+    """Invalid lengths must not lead backwards or beyond the record."""
     count, p = _varint(data, p)
     if count < 0:
         raise CorruptRecord("negative number of record headers")
@@ -42,7 +42,7 @@ def _headers(data: bytes, p: int, end: int) -> list[tuple[str, bytes | None]]:
         size, p = _varint(data, p)
         if size < 0:
             raise CorruptRecord("a record header has no name")
-        # As Java reads them: a name that is no text must not stop a query.
+        # Like Java: a name that is not text must not stop a query.
         name = data[p : p + size].decode(errors="replace")
         p += size
         size, p = _varint(data, p)

@@ -1,7 +1,7 @@
-"""Where a read begins and ends: `earliest`, `latest`, offsets or times per partition.
+"""Where a read starts and ends: `earliest`, `latest`, offsets or times per partition.
 
-`options.py` parses the connector's options into rules; `planning.py` asks the brokers for what a
-rule means now. The JSON is the connector's: {"topic": {"0": 23, "1": -2}}.
+`options.py` parses the connector's options into rules. `planning.py` asks the brokers what a rule
+currently means. Uses the connector's JSON: {"topic": {"0": 23, "1": -2}}.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ Read = Callable[[str], str | None]
 
 @dataclass(frozen=True)
 class OffsetRule:
-    """Offsets or times by partition, or one for all; an offset may be a value of OffsetSpec."""
+    """Offsets or times by partition, or one for all. An offset may be a value of OffsetSpec."""
 
     default: OffsetSpec = OffsetSpec.LATEST
     offsets: Mapping[TopicPartition, int] | None = None
     timestamp_ms: int | None = None
     timestamps_ms: Mapping[TopicPartition, int] | None = None
-    # Where to begin when no record is that late: an error, or the end.
+    # What to do if no record is that recent: fail, or start at the end.
     late_is_error: bool = False
     option: str = "startingOffsets"
 
     def is_exact(self, partition: TopicPartition) -> bool:
-        """Whether a place was named there, rather than the first or the last one."""
+        """Whether a position was named there, rather than the first or last one."""
         if self.offsets is not None:
             return self.offsets[partition] >= 0
         return self.timestamp_ms is not None or self.timestamps_ms is not None
 
 
 def starting_rule(read: Read, *, streaming: bool) -> OffsetRule:
-    """The connector's order: one time for all, times per partition, offsets."""
+    """In the connector's order: one time for all, times per partition, offsets."""
     strategy = (read("startingOffsetsByTimestampStrategy") or "error").lower()
     if strategy not in ("error", "latest"):
         raise OptionError(
-            f"option startingOffsetsByTimestampStrategy is {strategy!r}: it takes error or latest"
+            f"option startingOffsetsByTimestampStrategy is {strategy!r}: use error or latest"
         )
     timed = _timed(read, "startingTimestamp", "startingOffsetsByTimestamp", strategy == "error")
     if timed is not None:
@@ -65,7 +65,7 @@ def _timed(read: Read, single: str, per_partition: str, late_is_error: bool) -> 
     text = read(single)
     if text is not None:
         if not text.isdigit():
-            raise OptionError(f"option {single} is {text!r}: it takes milliseconds since 1970")
+            raise OptionError(f"option {single} is {text!r}: use milliseconds since 1970")
         return OffsetRule(timestamp_ms=int(text), late_is_error=late_is_error, option=single)
     text = read(per_partition)
     if text is None:
@@ -101,13 +101,13 @@ def parse_positions(option: str, text: str) -> Positions:
         }
     except (ValueError, TypeError, AttributeError):
         raise OptionError(
-            f"option {option} is {text!r}: write earliest, latest or JSON such as "
+            f"option {option} is {text!r}: use earliest, latest or JSON such as "
             '{"orders": {"0": 23, "1": -2}}, where -1 is the latest and -2 the earliest'
         ) from None
 
 
 def to_document(positions: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """The form in which Spark keeps offsets in a checkpoint; sorted, so that equal ones compare."""
+    """Spark's checkpoint format for offsets. Sorted, so that equal ones compare equal."""
     document: dict[str, dict[str, int]] = {}
     for partition in sorted(positions):
         document.setdefault(partition.topic, {})[str(partition.partition)] = positions[partition]
@@ -123,7 +123,7 @@ def from_document(document: Mapping[str, Mapping[str, int]]) -> Positions:
 
 
 def topics_in(document: Any) -> dict[str, dict[str, int]]:
-    """The offsets of topics in what Spark reports or keeps; nothing of those of other sources."""
+    """The offsets of topics in Spark's reports or checkpoints. Empty for other sources."""
     if not isinstance(document, dict):
         return {}
     return {

@@ -1,7 +1,7 @@
-"""The options of the data source, under the names that Spark's Kafka connector uses.
+"""The data source's options, with the names of Spark's Kafka connector.
 
-Those who read and write parse them once on the driver; the parsed form travels to the workers.
-Option names do not distinguish capitals, as everywhere in Spark.
+Readers and writers parse them once on the driver and send the result to the workers. Option names
+are case-insensitive, as everywhere in Spark.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ DEFAULT_GROUP_PREFIX = "floodmark-spark"
 
 Settings = TypeVar("Settings", bound=ClientSettings)
 
-# Larger than the client's own defaults: a task reads one partition only, and large answers keep
-# the columns long. The patience covers a broker that is away for a minute.
+# Larger than the client's own defaults: a task reads only one partition, and large responses keep
+# columns long. The timeout covers a broker that is away for a minute.
 _READ_DEFAULTS = {
     "max.partition.fetch.bytes": str(4 * MIB),
     "isolation.level": "read_committed",
@@ -44,7 +44,7 @@ _WRITE_DEFAULTS = {
     "max.block.ms": "120000",
     "client.id": "floodmark-spark",
 }
-# What the connector refuses, because the query itself decides it.
+# What the connector refuses, because the query itself determines it.
 _REFUSED_FOR_READS = {
     "auto.offset.reset": "use startingOffsets",
     "enable.auto.commit": "the checkpoint holds the position",
@@ -56,13 +56,13 @@ _REFUSED_FOR_STREAMS = ("endingOffsets", "endingOffsetsByTimestamp", "endingTime
 _REFUSED_FOR_WRITES = {
     "key.serializer": "keys are written as they are, cast them in the query",
     "value.serializer": "values are written as they are, cast them in the query",
-    "transactional.id": "this sink writes without transactions; "
-    "floodmark.pipeline.datasource.batch_writers.exactly_once has some of its own",
+    "transactional.id": "this sink does not use transactions; "
+    "floodmark.pipeline.datasource.batch_writers.exactly_once does",
 }
 
 
 class Options:
-    """Spark's options with lower-case names, and readers that explain what is wrong with them."""
+    """Spark's options with lower-case names, and accessors that explain invalid values."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._values = {name.lower(): value for name, value in options.items()}
@@ -84,7 +84,7 @@ class Options:
         except ValueError:
             number = lowest - 1
         if number < lowest:
-            raise OptionError(f"option {name} is {text!r}: it takes a whole number from {lowest}")
+            raise OptionError(f"option {name} is {text!r}: use an integer of at least {lowest}")
         return number
 
     def flag(self, name: str, default: bool) -> bool:
@@ -92,7 +92,7 @@ class Options:
         if text is None:
             return default
         if text.lower() not in ("true", "false"):
-            raise OptionError(f"option {name} is {text!r}: it takes true or false")
+            raise OptionError(f"option {name} is {text!r}: use true or false")
         return text.lower() == "true"
 
     def duration_ms(self, name: str, default_ms: int) -> int:
@@ -108,13 +108,13 @@ class Options:
         try:
             parse_servers(servers, (self.text("kafka.security.protocol") or PLAINTEXT).upper())
         except ValueError as error:
-            raise OptionError(f"option kafka.bootstrap.servers cannot be used: {error}") from error
+            raise OptionError(f"option kafka.bootstrap.servers is invalid: {error}") from error
         return servers
 
     def client_properties(
         self, defaults: Mapping[str, str], refused: Mapping[str, str]
     ) -> dict[str, str]:
-        """The `kafka.` options as the client's own settings, over our defaults."""
+        """The `kafka.` options as client settings, over our defaults."""
         given = {
             name.removeprefix(CLIENT_PREFIX): value
             for name, value in self._values.items()
@@ -130,17 +130,17 @@ _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d"
 
 
 def parse_duration_ms(name: str, text: str) -> int:
-    """`15m`, `30s`, `500ms`; a bare number is milliseconds, as in Spark."""
+    """Parses `15m`, `30s`, `500ms`. As in Spark, a plain number is milliseconds."""
     digits = text.lower().rstrip("abcdefghijklmnopqrstuvwxyz ")
     unit = text[len(digits) :].strip().lower() or "ms"
     if not digits.isdigit() or unit not in _UNITS_MS:
-        raise OptionError(f"option {name} is {text!r}: write a duration such as 15m or 30s")
+        raise OptionError(f"option {name} is {text!r}: use a duration such as 15m or 30s")
     return int(digits) * _UNITS_MS[unit]
 
 
 @dataclass(frozen=True)
 class Subscription:
-    """Which topics: exactly one of names, a pattern, or partitions by topic."""
+    """The topics: exactly one of names, a pattern, or partitions by topic."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
@@ -152,7 +152,7 @@ class Subscription:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Everything that a read needs; made on the driver, pickled to the workers."""
+    """Everything a read needs. Created on the driver, pickled to the workers."""
 
     bootstrap_servers: str
     subscription: Subscription
@@ -183,7 +183,7 @@ def parse_read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOp
     for name in _REFUSED_FOR_STREAMS if streaming else ():
         if given.text(name) is not None:
             raise OptionError(
-                f"option {name} is for batch reads: a stream has no end. Leave it out, or use "
+                f"option {name} is for batch reads: a stream has no end. Remove it, or use "
                 "spark.read"
             )
     subscription = _subscription(given)
@@ -217,7 +217,7 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
     given = Options(options)
     properties = given.client_properties(_WRITE_DEFAULTS, _REFUSED_FOR_WRITES)
     if properties.get("acks", "").strip() == "0":
-        # A task ends when its rows are written, which nobody would tell it.
+        # A task ends once its rows are written, so it needs acknowledgements.
         properties["acks"] = "1"
     return WriteOptions(
         bootstrap_servers=given.bootstrap_servers(),
@@ -230,16 +230,16 @@ def _settings(kind: type[Settings], properties: Mapping[str, str]) -> Settings:
     try:
         settings, _ = kind.from_properties(properties)
     except SettingsError as error:
-        raise OptionError(f"a kafka. option cannot be used: {error}") from error
+        raise OptionError(f"a kafka. option is invalid: {error}") from error
     return settings
 
 
 def _subscription(given: Options) -> Subscription:
     names = [name for name in ("subscribe", "subscribePattern", "assign") if given.text(name)]
     if len(names) != 1:
-        what = "none of them is given" if not names else f"{' and '.join(names)} are given"
+        what = "none is given" if not names else f"{' and '.join(names)} are given"
         raise OptionError(
-            f"say which topics to read by one of subscribe, subscribePattern and assign: {what}"
+            f"choose topics with exactly one of subscribe, subscribePattern and assign: {what}"
         )
     text = given.text(names[0]) or ""
     if names[0] == "subscribe":
@@ -260,12 +260,12 @@ def _assigned(text: str) -> dict[str, tuple[int, ...]]:
         }
     except (ValueError, TypeError, AttributeError):
         raise OptionError(
-            f'option assign is {text!r}: write JSON such as {{"orders": [0, 1]}}'
+            f'option assign is {text!r}: use JSON such as {{"orders": [0, 1]}}'
         ) from None
 
 
 def _group_id(given: Options, subscription: Subscription) -> str:
-    """The same query gets the same group after a restart, so that its lag stays in one place."""
+    """The same query gets the same group after a restart, so its lag stays in one place."""
     prefix = given.text("groupIdPrefix") or DEFAULT_GROUP_PREFIX
     name = "".join(c if c.isalnum() or c in "._-" else "-" for c in str(subscription))
     return f"{prefix}-{name}"[:200]

@@ -1,7 +1,7 @@
-"""Which partition each row goes to, for a whole column at once. PURE.
+"""Computes the partition of each row, for a whole column at once. PURE.
 
-Called by `writing.py`. Keys are hashed as Java's producer hashes them, so rows meet the records
-that other producers write with the same key.
+Called by `writing.py`. Hashes keys like Java's producer, so that rows share partitions with other
+producers' records of the same key.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _M = np.uint32(0x5BD1E995)
 
 
 def partitions_of_keys(keys: pa.Array, partition_count: int) -> Ints:
-    """The partition of each key; what stands for null keys has no meaning."""
+    """The partition of each key. Values for null keys are meaningless."""
     hashes = murmur2(keys)
     return (hashes & np.uint32(0x7FFFFFFF)).astype(np.int64) % partition_count
 
 
 def spread(count: int, partition_count: int, first: int) -> Ints:
-    """Rows without a key: equal runs, one partition after another from `first` on."""
+    """For rows without a key: equal runs, one partition after another starting at `first`."""
     runs = np.arange(count, dtype=np.int64) * partition_count // max(count, 1)
     return (runs + first) % partition_count
 

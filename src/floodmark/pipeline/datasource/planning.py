@@ -1,6 +1,6 @@
-"""What to read now: partitions of the subscription, offsets of the rules, and ranges for tasks.
+"""Plans a read: partitions of the subscription, offsets of the rules, and ranges for tasks.
 
-Called on the driver by `source.py`; a streaming query keeps one planner for as long as it lives.
+Called on the driver by `source.py`. A streaming query keeps one planner for its lifetime.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from dataclasses import dataclass
 
 from floodmark.client.cluster.cluster import Cluster
 from floodmark.client.cluster.view import ClusterView, TopicPartition
-from floodmark.client.errors import KafkaError
+from floodmark.client.errors import KafkaError, UnknownTopic
 from floodmark.client.offsets import OffsetSpec, offsets_or_raise
 from floodmark.pipeline.datasource.offsets import OffsetRule, Positions
 from floodmark.pipeline.datasource.options import ReadOptions
 from floodmark.pipeline.errors import OptionError, PipelineError, offsets_lost
 
-# A topic that was just created may be unknown to the broker that is asked.
+# The broker may not know a topic that was just created.
 _NEW_TOPIC_PATIENCE_MS = 2_000
 
 
 @dataclass(frozen=True)
 class OffsetRange:
-    """What one task reads: the offsets in [start, end) of a partition."""
+    """One task's share: the offsets in [start, end) of a partition."""
 
     partition: TopicPartition
     start: int
@@ -35,7 +35,7 @@ class OffsetRange:
 
 
 class Planner:
-    """Questions about the subscribed topics; opens its cluster with the first one."""
+    """Queries about the subscribed topics. Opens its cluster on first use."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -45,7 +45,7 @@ class Planner:
         await self.cluster.close()
 
     async def partitions(self) -> list[TopicPartition]:
-        """All partitions of the subscription as they are now."""
+        """All current partitions of the subscription."""
         subscription = self._options.subscription
         if subscription.assigned:
             wanted = {
@@ -66,7 +66,7 @@ class Planner:
             expression = re.compile(pattern)
         except re.error as error:
             raise OptionError(
-                f"option subscribePattern is {pattern!r}: it is no expression ({error})"
+                f"option subscribePattern is {pattern!r}: it is not a valid expression ({error})"
             ) from error
         view = await self.cluster.retry(self.cluster.refresh_all_topics, what="metadata")
         return sorted(
@@ -78,21 +78,21 @@ class Planner:
 
     async def _partitions_of(self, topics: Iterable[str]) -> list[TopicPartition]:
         names = list(topics)
-        # Not from memory: partitions may have been added since.
+        # Not from the cache: partitions may have been added since.
         self.cluster.forget_topics(names)
 
         async def attempt() -> ClusterView:
             try:
                 return await self.cluster.topics_of(names, timeout_ms=_NEW_TOPIC_PATIENCE_MS)
             except KafkaError as error:
-                if "does not exist" not in error.text:
+                if not isinstance(error.reason, UnknownTopic):
                     raise
                 raise PipelineError(
                     f"a topic to read does not exist ({error.text}): create it with "
                     "`floodmark topic create NAME`, or correct the name"
                 ) from error
 
-        # Two patiences: brokers may be away for long, a topic that is missing stays so.
+        # Two timeouts: brokers may be away for long, but a missing topic stays missing.
         view = await self.cluster.retry(attempt, what="metadata")
         return sorted(TopicPartition(t, p) for t in names for p in view.topics[t].partitions)
 
@@ -108,7 +108,7 @@ class Planner:
         return {partition: item.offset for partition, item in listed.items()}
 
     async def resolve(self, rule: OffsetRule, partitions: Sequence[TopicPartition]) -> Positions:
-        """The offsets that a rule means at this moment."""
+        """The offsets that a rule currently means."""
         if rule.timestamp_ms is not None:
             return await self._at_times(rule, dict.fromkeys(partitions, rule.timestamp_ms))
         if rule.timestamps_ms is not None:
@@ -125,7 +125,7 @@ class Planner:
         return {p: positions.get(p, rule.offsets[p]) for p in partitions}
 
     async def known_ends(self, starts: Positions, ends: Positions) -> Positions:
-        """Ends that were named, as far as there are records; tasks would wait long for others."""
+        """The given ends, limited to existing records. Tasks would wait long for others."""
         if self._options.ending.offsets is None:
             return ends
         listed = await offsets_or_raise(
@@ -170,12 +170,12 @@ def _must_cover(
 
 
 def check_order(ranges: Iterable[OffsetRange], options: ReadOptions) -> None:
-    """A place that was named must not lie behind the end: nothing would be read."""
+    """A given start must not lie after the end, or nothing would be read."""
     for item in ranges:
         if item.start > item.end and options.starting.is_exact(item.partition):
             raise OptionError(
-                f"the read of {item.partition} begins at offset {item.start} "
-                f"({options.starting.option}), behind its end at {item.end} "
+                f"the read of {item.partition} starts at offset {item.start} "
+                f"({options.starting.option}), after its end at {item.end} "
                 f"({options.ending.option}): correct one of them"
             )
 
@@ -183,7 +183,7 @@ def check_order(ranges: Iterable[OffsetRange], options: ReadOptions) -> None:
 def split_ranges(
     ranges: Sequence[OffsetRange], *, min_partitions: int | None, max_records: int | None
 ) -> list[OffsetRange]:
-    """Ranges for tasks: one per partition that has data, or smaller ones where wanted."""
+    """Ranges for tasks: one per partition with data, or smaller ones if wanted."""
     filled = [item for item in ranges if item.size > 0]
     if max_records is not None:
         filled = [piece for item in filled for piece in _cut(item, -(-item.size // max_records))]
@@ -205,7 +205,7 @@ def _share(size: int, total: int, parts: int) -> int:
 
 
 def _cut(item: OffsetRange, parts: int) -> list[OffsetRange]:
-    """Equal pieces; what cannot be divided goes to the later ones."""
+    """Equal pieces. The remainder goes to the later ones."""
     pieces = []
     start = item.start
     for left in range(max(1, parts), 0, -1):
@@ -217,7 +217,7 @@ def _cut(item: OffsetRange, parts: int) -> list[OffsetRange]:
 
 
 def limit_evenly(start: Positions, latest: Positions, limit: int) -> Positions:
-    """At most `limit` new offsets over all partitions, each in proportion to what waits in it."""
+    """At most `limit` new offsets over all partitions, in proportion to what each has waiting."""
     waiting = {p: max(0, latest[p] - start.get(p, 0)) for p in latest}
     total = sum(waiting.values())
     if total <= limit:
@@ -225,7 +225,7 @@ def limit_evenly(start: Positions, latest: Positions, limit: int) -> Positions:
     limited = {}
     for partition, size in waiting.items():
         share = size / total * limit
-        # Less than one record must still move, or a slow partition would never be read.
+        # Less than one record must still advance, or a slow partition would never be read.
         taken = -int(-share // 1) if 0 < share < 1 else int(share)
         limited[partition] = min(start.get(partition, 0) + taken, latest[partition])
     return limited

@@ -1,8 +1,8 @@
-"""Read one range of offsets as Arrow batches, inside a Spark task.
+"""Reads one range of offsets as Arrow batches, inside a Spark task.
 
-Called by the readers of `source.py`. A task runs an event loop of its own and holds one fetched
-answer at a time while the next one is already asked for, so memory stays bounded by the fetch
-size however long the partition is.
+Called by the readers in `source.py`. A task runs its own event loop. It holds one fetched response
+at a time while the next one is already requested, so the fetch size bounds its memory, however long
+the partition is.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from floodmark.pipeline.errors import PipelineError, offsets_lost
 from floodmark.records.errors import CorruptRecord
 from floodmark.wire.errors import ErrorCode
 
-# Compressed answers unpack to many times their size: rows leave in pieces of about this much.
+# Compressed responses expand to many times their size: rows are emitted in pieces of this size.
 PIECE_BYTES = 16 * 1024 * 1024
-# A broker that throttles answers empty as well; only several such answers mean a gap to the end.
+# A throttling broker also sends empty responses. Only several of them mean a gap to the end.
 EMPTY_ANSWERS_OF_A_GAP = 3
 
 
@@ -48,7 +48,7 @@ class _RangeReader:
         self._options = options
         self._wanted = wanted
         self._position = wanted.start
-        # Below it nothing is read, though a batch may begin before: deleted records stay deleted.
+        # Nothing below is read, even if a batch starts before: deleted records stay deleted.
         self._first = wanted.start
         self._empty_answers = 0
         self._empty_since_ms = 0.0
@@ -77,11 +77,11 @@ class _RangeReader:
             self._loop.run_until_complete(cluster.close())
 
     async def _open(self) -> Cluster:
-        # Made inside the loop, which its locks belong to.
+        # Created inside the loop, because its locks belong to it.
         return Cluster(self._options.bootstrap_servers, self._options.client)
 
     def _ask(self, cluster: Cluster) -> asyncio.Task[PartitionAnswer]:
-        """Put the next fetch on its way, so that the broker works while we decode."""
+        """Sends the next fetch, so that the broker works while we decode."""
         task = self._loop.create_task(
             fetch_one(cluster, self._wanted.partition, self._position, self._options)
         )
@@ -89,7 +89,7 @@ class _RangeReader:
         return task
 
     def _visible(self, answer: PartitionAnswer) -> VisibleBatches:
-        """What the answer holds for us; moves the position behind it."""
+        """The response's visible batches. Moves the position after it."""
         start = self._position
         aborted = answer.aborted if self._options.client.read_committed else ()
         found = VisibleBatches(
@@ -112,14 +112,14 @@ class _RangeReader:
         if self._empty_answers < EMPTY_ANSWERS_OF_A_GAP:
             return
         if readable >= self._wanted.end:
-            # Compaction removed all that was left of the range.
+            # Compaction removed the rest of the range.
             self._position = self._wanted.end
         elif now_ms - self._empty_since_ms > self._options.client.default_api_timeout_ms:
             self._give_up(answer, readable)
 
     def _give_up(self, answer: PartitionAnswer, readable: int) -> None:
         if answer.high_watermark >= self._wanted.end:
-            # Not lost, so failOnDataLoss has no say.
+            # Not lost, so failOnDataLoss does not apply.
             raise PipelineError(
                 f"offsets {self._position} to {self._wanted.end - 1} of {self._wanted.partition} "
                 f"cannot be read yet: a transaction that began at {readable} is still open. Wait "
@@ -129,7 +129,7 @@ class _RangeReader:
         self._position = self._wanted.end
 
     async def _skip_what_is_gone(self, cluster: Cluster) -> None:
-        """The position is out of range: the answer that says so does not say which range."""
+        """The position is out of range, but the response does not say which range is valid."""
         partition = self._wanted.partition
         first, end = [
             (await offsets_or_raise(cluster, {partition: int(spec)}))[partition].offset
@@ -141,7 +141,7 @@ class _RangeReader:
         elif end <= self._position:
             self._lost(f"it ends before, at {end}")
             self._position = self._wanted.end
-        # Otherwise the leader has changed meanwhile, and the new one is asked again.
+        # Otherwise the leader has changed meanwhile, and the new one is asked.
 
     def _lost(self, why: str, before: int | None = None) -> None:
         if self._options.fail_on_data_loss:
@@ -162,8 +162,8 @@ class _RangeReader:
                 yield self._build(piece)
         except CorruptRecord as error:
             raise PipelineError(
-                f"{self._wanted.partition} holds bytes that cannot be decoded: {error}. "
-                "Start the query behind that offset"
+                f"{self._wanted.partition} holds data that cannot be decoded: {error}. "
+                "Start the query after that offset"
             ) from error
 
     def _build(self, piece: list[Packed]) -> pa.RecordBatch:
@@ -173,7 +173,7 @@ class _RangeReader:
 async def fetch_one(
     cluster: Cluster, partition: TopicPartition, position: int, options: ReadOptions
 ) -> PartitionAnswer:
-    """One fetch, repeated while brokers are away; an offset out of range is an answer too."""
+    """One fetch, repeated while brokers are away. Returns out-of-range errors as a response."""
 
     async def attempt() -> PartitionAnswer:
         await cluster.topics_of([partition.topic])
@@ -181,7 +181,7 @@ async def fetch_one(
         answers = await fetch(cluster, connection, {partition: position}, options.client)
         answer = answers.get(partition)
         if answer is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"{partition} was made anew meanwhile")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"{partition} was recreated meanwhile")
         if answer.error is not None and answer.error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
             raise answer.error
         return answer

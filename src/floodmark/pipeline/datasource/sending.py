@@ -1,7 +1,7 @@
-"""Sends whole record batches that are already encoded: idempotent, or inside a transaction.
+"""Sends encoded record batches: idempotently, or in a transaction.
 
-Called by `writing.py` in Spark's workers. The client's producer gathers single records, which
-would cost more than all the rest of a sink; requests and transactions are the client's own.
+Called by `writing.py` in Spark's workers. The client's producer collects single records, which
+would cost more than the rest of a sink. Requests and transactions are the client's own.
 """
 
 from __future__ import annotations
@@ -32,13 +32,16 @@ from floodmark.wire.messages.produce import (
     TopicProduceData,
 )
 
-# From version 12 on a produce adds its partition to the transaction by itself (KIP-890). We keep
-# to the first protocol, which every broker speaks: one code path, and few requests per task.
+# Since version 12, a produce adds its partition to the transaction implicitly (KIP-890). We use the
+# first protocol, which every broker supports: one code path, and few requests per task.
 _LAST_PRODUCE_OF_FIRST_PROTOCOL = 11
 
 
 class BatchSender:
-    """One producer; with a transactional id all from `begin` to `end` is one transaction."""
+    """One producer.
+
+    With a transactional id, everything from `begin` to `end` is one transaction.
+    """
 
     def __init__(self, cluster: Cluster, settings: ProducerSettings) -> None:
         self._cluster = cluster
@@ -58,7 +61,7 @@ class BatchSender:
         return ProducerStamp(identity.producer_id, identity.producer_epoch, self.is_transactional)
 
     async def begin(self) -> None:
-        """Get an id; a transactional one also ends what an earlier attempt left open."""
+        """Gets a producer id. A transactional one also ends an earlier attempt's transaction."""
         if self.is_transactional:
             self._identity, _ = await transaction_requests.init(
                 self._cluster, self._settings, ProducerIdentity()
@@ -78,13 +81,13 @@ class BatchSender:
         self._identity = await self._cluster.retry(attempt, what="getting a producer id")
 
     def take_sequence(self, partition: TopicPartition, count: int) -> int:
-        """The number of the next batch's first record."""
+        """The sequence number of the next batch's first record."""
         sequence = self._sequences[partition]
         self._sequences[partition] = add_sequence(sequence, count)
         return sequence
 
     async def send(self, batches: Mapping[TopicPartition, bytearray]) -> None:
-        """One batch per partition, until all are acknowledged; repeats are told by sequence."""
+        """Sends one batch per partition until all are acknowledged. Sequences identify repeats."""
         if self.is_transactional and (new := batches.keys() - self._added):
             await transaction_requests.add_partitions(
                 self._cluster, self._settings, self._identity, new
@@ -141,7 +144,7 @@ class BatchSender:
     async def add_offset(
         self, group_id: str, partition: TopicPartition, offset: OffsetAndMetadata
     ) -> None:
-        """Commit an offset of a group with the transaction."""
+        """Commits a group's offset with the transaction."""
         arguments = (self._cluster, self._settings, self._identity)
         await transaction_requests.add_group(*arguments, group_id)
         self._has_offsets = True
@@ -163,9 +166,9 @@ class BatchSender:
 def _settle(
     queue: deque[bytearray], partition: TopicPartition, outcome: Appended | KafkaError
 ) -> None:
-    """Take the first batch off the queue, in halves put back if the topic takes only smaller ones.
+    """Removes the first batch from the queue, or splits it if the topic accepts only smaller ones.
 
-    Java's producer does the same; its batches are smaller to begin with.
+    Java's producer does the same, but its batches are smaller to begin with.
     """
     if isinstance(outcome, KafkaError) and outcome.code is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
         halves = halved(queue[0]) if outcome.code is ErrorCode.MESSAGE_TOO_LARGE else []
@@ -179,11 +182,11 @@ def _settle(
 
 def _explained(partition: TopicPartition, error: KafkaError) -> KafkaError:
     hints = {
-        ErrorCode.MESSAGE_TOO_LARGE: "a single row is larger than the topic's max.message.bytes: "
+        ErrorCode.MESSAGE_TOO_LARGE: "a single row exceeds the topic's max.message.bytes: "
         "raise that, or make the row smaller",
         ErrorCode.PRODUCER_FENCED: "another attempt of the same task took over",
         ErrorCode.INVALID_PRODUCER_EPOCH: "another attempt of the same task took over",
-        ErrorCode.INVALID_RECORD: "a compacted topic takes no rows without a key",
+        ErrorCode.INVALID_RECORD: "a compacted topic does not accept rows without a key",
     }
     hint = hints.get(error.code)
     return KafkaError(error.code, f"{partition}: {error.text}" + (f" ({hint})" if hint else ""))

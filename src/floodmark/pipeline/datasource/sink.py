@@ -1,7 +1,7 @@
-"""Writers of the data source `floodmark`: DataFrames into topics, at least once.
+"""Writers of the data source `floodmark`: DataFrames to topics, at least once.
 
-Spark makes them on the driver (through `source.py`) and runs `write` in a task per partition.
-`batch_writers.py` is for exactly once.
+Spark creates them on the driver (through `source.py`) and runs `write` in one task per partition.
+For exactly once, see `batch_writers.py`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _COLUMN_TYPES: dict[str, tuple[DataType, ...]] = {
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task tells the driver."""
+    """A task's report to the driver."""
 
     rows: int
 
@@ -58,7 +58,7 @@ class TopicWriter(DataSourceArrowWriter):
 
 
 class TopicStreamWriter(DataSourceStreamArrowWriter):
-    """A streaming sink, at least once: a batch that failed half way is written again."""
+    """A streaming sink, at least once: a batch that failed halfway is written again."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options = parse_write_options(options)
@@ -69,17 +69,17 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
 
 
 def check_columns(schema: StructType, options: WriteOptions) -> None:
-    """What the connector asks of the columns, said before anything runs; it ignores all others."""
+    """Checks the connector's column rules before anything runs. Other columns are ignored."""
     types = {field.name: field.dataType for field in schema.fields}
     if "value" not in types:
         raise PipelineError(
-            f"a topic needs a column value, the columns are {', '.join(types) or 'none'}: make "
-            "one, for instance by to_json(struct(*))"
+            f"a topic needs a column value, the columns are {', '.join(types) or 'none'}: add "
+            "one, for example with to_json(struct(*))"
         )
     if options.topic is not None:
         types.pop("topic", None)
     elif "topic" not in types:
-        raise PipelineError("name the topic to write to by the option topic or by a column topic")
+        raise PipelineError("name the topic to write to with the option topic or a column topic")
     for name, allowed in _COLUMN_TYPES.items():
         kind = types.get(name)
         if kind is not None and not any(_is_like(kind, wanted) for wanted in allowed):
@@ -90,17 +90,17 @@ def check_columns(schema: StructType, options: WriteOptions) -> None:
 
 
 def check_no_other_columns(schema: StructType) -> None:
-    """For who would rather hear of a column that is not written."""
+    """For callers that prefer an error for a column that would not be written."""
     for name in schema.names:
         if name not in _COLUMN_TYPES:
             raise PipelineError(
-                f"a topic has no place for the column {name}: only {', '.join(_COLUMN_TYPES)} are "
+                f"a topic cannot hold the column {name}: only {', '.join(_COLUMN_TYPES)} are "
                 "written. Put it into value, or drop it"
             )
 
 
 def _is_like(kind: DataType, wanted: DataType) -> bool:
-    """The same type, whatever may be null in it."""
+    """The same type, ignoring nullability."""
     if isinstance(kind, ArrayType) and isinstance(wanted, ArrayType):
         return _is_like(kind.elementType, wanted.elementType)
     if isinstance(kind, StructType) and isinstance(wanted, StructType):

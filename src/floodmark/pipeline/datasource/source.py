@@ -1,7 +1,7 @@
 """The data source `floodmark`: topics as DataFrames, batch and streaming, without a jar.
 
-Spark finds it through `pyspark_floodmark`, or by `floodmark.pipeline.register`. It makes the
-objects here on the driver and pickles the readers to the workers. Methods keep Spark's spelling.
+Spark finds it through `pyspark_floodmark`, or after `floodmark.pipeline.register`. Spark creates
+the objects on the driver and pickles the readers to the workers. Methods keep Spark's spelling.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class FloodmarkSource(DataSource):
         if schema != self.schema():
             raise OptionError(
                 f"the columns of a topic are {self.schema().simpleString()}, not "
-                f"{schema.simpleString()}: leave .schema(...) out, and cast or parse in the query"
+                f"{schema.simpleString()}: remove .schema(...), and cast or parse in the query"
             )
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -89,8 +89,8 @@ class FloodmarkSource(DataSource):
 
         if overwrite:
             raise OptionError(
-                'a topic cannot be overwritten: write with mode("append"), after deleting the '
-                "topic's records if they shall go"
+                'a topic cannot be overwritten: use mode("append"), after deleting the '
+                "topic's records if you want to replace them"
             )
         return TopicWriter(self.options, schema)
 
@@ -101,7 +101,7 @@ class FloodmarkSource(DataSource):
 
 
 def row_schema(*, include_headers: bool) -> StructType:
-    """The columns of Spark's Kafka connector, in its order."""
+    """The columns of Spark's Kafka connector, in the same order."""
     schema = (
         StructType()
         .add("key", BinaryType())
@@ -118,12 +118,12 @@ def row_schema(*, include_headers: bool) -> StructType:
     return schema
 
 
-# What Spark gets for a read without data: an empty list would make it ask for the range None.
+# For a read without data: an empty list would make Spark ask for the range None.
 _NOTHING = OffsetRange(TopicPartition("", 0), 0, 0)
 
 
 class RangePartition(InputPartition):
-    """One task's share; Spark pickles it to the worker."""
+    """One task's share, which Spark pickles to the worker."""
 
     def __init__(self, wanted: OffsetRange) -> None:
         super().__init__(wanted)
@@ -156,7 +156,7 @@ class TopicReader(DataSourceReader):
 
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Lives on the driver for as long as the query runs; only `read` runs in workers."""
+    """Lives on the driver while the query runs. Only `read` runs in workers."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -207,7 +207,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class _StreamDriver:
-    """The driver's side of a streaming read: offsets, admission control, the group's position."""
+    """The driver's side of a streaming read: offsets, rate limits, the group's position."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -222,7 +222,7 @@ class _StreamDriver:
         self._warned = False
 
     async def _open(self) -> Planner:
-        # Made inside the loop, which the locks of its cluster belong to.
+        # Created inside the loop, because the locks of its cluster belong to it.
         return Planner(self._options)
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -245,17 +245,17 @@ class _StreamDriver:
         return await self._planner.offsets(await self._partitions(), OffsetSpec.LATEST)
 
     async def _partitions(self) -> list[TopicPartition]:
-        """All that are read now."""
+        """All partitions being read."""
         found = await self._planner.partitions()
         view = self._planner.cluster.view
         topic_ids = {partition.topic: view.topic_id(partition.topic) for partition in found}
         made_anew = self._topic_ids.made_anew(topic_ids)
         if made_anew and self._options.fail_on_data_loss:
             raise DataLossError(
-                f"topic {made_anew[0]} was deleted and made anew since the query read it: what was "
-                "not read yet is gone. Start with a new checkpoint to read the new topic from its "
-                "beginning; with failOnDataLoss set to false the query goes on behind the old "
-                "offset, where the new topic reaches that far"
+                f"topic {made_anew[0]} was deleted and recreated since the query read it: records "
+                "that were not read yet are gone. Start with a new checkpoint to read the new "
+                "topic from its start. With failOnDataLoss set to false, the query continues "
+                "after the old offset, if the new topic reaches that far"
             )
         self._topic_ids.keep(topic_ids)
         self._topics_checked = True
@@ -281,7 +281,7 @@ class _StreamDriver:
         return to_document(ends)
 
     async def _begin_of_new(self, partitions: set[TopicPartition]) -> Positions:
-        """Partitions that were added to the topic are read from their first record on."""
+        """Added partitions are read from their first record on."""
         return await self._planner.offsets(sorted(partitions), OffsetSpec.EARLIEST)
 
     def _check_loss(self, start: Positions, ends: Positions) -> None:
@@ -289,16 +289,16 @@ class _StreamDriver:
             end = ends.get(partition)
             if end is not None and end >= position:
                 continue
-            why = "it is gone" if end is None else f"it ends at {end}, before that"
+            why = "it is gone" if end is None else f"it ends at {end}"
             if self._options.fail_on_data_loss:
                 raise DataLossError(
                     f"the query stands at offset {position} of {partition}, but {why}: was the "
-                    "topic deleted or made anew? Set failOnDataLoss to false to go on, or start "
+                    "topic deleted or recreated? Set failOnDataLoss to false to continue, or start "
                     "with a new checkpoint"
                 )
 
     def _is_too_little(self, start: Positions, ends: Positions) -> bool:
-        """Whether to wait for more, for at most maxTriggerDelay."""
+        """Whether to wait for more records, at most for maxTriggerDelay."""
         minimum = self._options.min_offsets_per_trigger
         if minimum is None:
             return False
@@ -309,7 +309,7 @@ class _StreamDriver:
     def ranges(self, start_document: Document, end_document: Document) -> Sequence[InputPartition]:
         start, end = from_document(start_document), from_document(end_document)
         if not self._topics_checked:
-            # After a restart Spark begins with the batch that was under way.
+            # After a restart, Spark starts with the batch that was in progress.
             self._run(self._partitions())
         added = sorted(set(end) - set(start))
         start |= self._run(self._planner.offsets(added, OffsetSpec.EARLIEST))
@@ -318,8 +318,8 @@ class _StreamDriver:
         )
 
     def commit(self, end_document: Document) -> None:
-        """Show the position to tools that look at groups; the checkpoint alone decides where to go
-        on, so a failure is only told.
+        """Shows the position to tools that look at groups. Only the checkpoint determines where to
+        continue, so a failure is only logged.
         """
         offsets = from_document(end_document)
         if not offsets:
@@ -332,13 +332,13 @@ class _StreamDriver:
         except KafkaError as error:
             if not self._warned:
                 logger.warning(
-                    "the position of group %s is not shown: %s", self._options.group_id, error
+                    "could not commit the position of group %s: %s", self._options.group_id, error
                 )
             self._warned = True
 
 
 def _read(options: ReadOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    # Imported by the workers alone: a query waits for the driver's new process to be ready.
+    # Imported only by workers: a query waits for the driver's new process to be ready.
     from floodmark.pipeline.datasource.reading import read_range
 
     assert isinstance(partition, RangePartition)

@@ -1,4 +1,4 @@
-"""What one Spark task does to write its rows: plainly, or exactly once with a mark.
+"""Writes the rows of one Spark task: plainly, or exactly once with a mark.
 
 Called in workers by the writers of `sink.py` and `batch_writers.py`.
 """
@@ -26,12 +26,12 @@ from floodmark.pipeline.datasource.options import WriteOptions
 from floodmark.pipeline.datasource.sending import BatchSender
 from floodmark.pipeline.datasource.writing import TaskWriter
 
-# Long enough for a slow task, below the broker's own limit (transaction.max.timeout.ms).
+# Enough for a slow task, but below the broker's limit (transaction.max.timeout.ms).
 TRANSACTION_TIMEOUT_MS = 600_000
 
 
 async def write_rows(options: WriteOptions, iterator: Iterator[pa.RecordBatch]) -> int:
-    """All rows, at least once; gives their number."""
+    """Writes all rows at least once. Returns their number."""
     async with Cluster(options.bootstrap_servers, options.client) as cluster:
         sender = BatchSender(cluster, options.client)
         await sender.begin()
@@ -47,7 +47,7 @@ async def write_rows(options: WriteOptions, iterator: Iterator[pa.RecordBatch]) 
 async def write_rows_once(
     options: WriteOptions, repeatable: Repeatable, iterator: Iterator[pa.RecordBatch]
 ) -> int:
-    """All rows and the task's mark in one transaction; nothing when the mark is there already."""
+    """Writes all rows and the task's mark in one transaction. Nothing if the mark exists."""
     task = _task_number()
     group = repeatable.task_group(task)
     client = dataclasses.replace(
@@ -57,12 +57,12 @@ async def write_rows_once(
     async with Cluster(options.bootstrap_servers, client) as cluster:
         await cluster.topics_of([options.topic])
         sender = BatchSender(cluster, client)
-        # First the id: it ends an earlier attempt's transaction, so the mark can change no more.
+        # Get the id first: that ends an earlier attempt's transaction, so the mark cannot change.
         await sender.begin()
         known = await read_mark(cluster, group, options.topic)
         counter = _Counter(iterator)
         if known is not None and is_written(known, repeatable, task):
-            # All rows are drawn nevertheless: state stores upstream commit when they are through.
+            # Consume all rows anyway: state stores upstream commit when they are done.
             for _ in counter:
                 pass
             check_repeat(known, counter.rows, task)
@@ -82,12 +82,12 @@ async def write_rows_once(
 
 
 async def _abort_quietly(abort: Coroutine[Any, Any, None]) -> None:
-    """The first error is the one to show; the next attempt ends the transaction as well."""
+    """The first error is the one to show. The next attempt also ends the transaction."""
     await asyncio.gather(abort, return_exceptions=True)
 
 
 class _Counter:
-    """Passes batches on and counts their rows."""
+    """Passes batches through and counts their rows."""
 
     def __init__(self, iterator: Iterator[pa.RecordBatch]) -> None:
         self._iterator = iterator

@@ -1,7 +1,7 @@
-"""Which batches of a fetched answer a query may see. PURE.
+"""Selects the batches of a fetched response that a query may see. PURE.
 
-Called by `reading.py`. Control batches are passed over, and under read_committed so is what was
-aborted; the position moves behind them all the same, so gaps are no error.
+Called by `reading.py`. Skips control batches and, under read_committed, aborted ones. The position
+moves past them anyway, so gaps are not an error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from floodmark.records.errors import CorruptRecord
 
 
 class VisibleBatches:
-    """The batches to decode, as (position in the data, header), and the offset to go on at."""
+    """The batches to decode, as (position in the data, header), and the offset to continue at."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class VisibleBatches:
         aborted: Iterable[tuple[int, int]] = (),
         check_crcs: bool = True,
     ) -> None:
-        """`aborted` has (first offset, producer id) of each aborted transaction in reach."""
+        """`aborted` holds (first offset, producer id) of each aborted transaction in range."""
         self.data = data
         self.next_position = position
         self.batches: list[tuple[int, BatchHeader]] = []
@@ -32,7 +32,7 @@ class VisibleBatches:
         self._aborting: set[int] = set()
         for at, header in iter_headers(data):
             if check_crcs and not crc_ok(data, at, header):
-                raise CorruptRecord(f"the checksum of the batch at {header.base_offset} is wrong")
+                raise CorruptRecord(f"the batch at {header.base_offset} has a wrong checksum")
             if self._is_visible(at, header, position):
                 self.batches.append((at, header))
             self.next_position = max(self.next_position, header.next_offset)

@@ -1,7 +1,7 @@
 """Writes the rows of one Spark task to topics.
 
-Called by `task_writes.py`. A task runs an event loop of its own; while one request is on
-its way the next rows are encoded. Memory holds one Arrow batch and its encoded form.
+Called by `task_writes.py`. A task runs its own event loop. While one request is in flight, the next
+rows are encoded. Memory holds one Arrow batch and its encoded form.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from floodmark.client.cluster.cluster import Cluster
 from floodmark.client.cluster.view import ClusterView, TopicPartition
-from floodmark.client.errors import KafkaError
+from floodmark.client.errors import KafkaError, UnknownTopic
 from floodmark.clock import SystemClock
 from floodmark.pipeline.datasource.encoding import (
     Piece,
@@ -34,12 +34,12 @@ from floodmark.pipeline.datasource.sending import BatchSender
 from floodmark.pipeline.errors import PipelineError
 from floodmark.records.compression import Compression
 
-# Encoded rows wait for their acknowledgement while the next ones are encoded: twice this much.
+# Encoded rows wait for acknowledgement while the next ones are encoded: twice this much.
 PORTION_BYTES = 64 * 1024 * 1024
 
 
 class TaskWriter:
-    """Encodes and sends; `flush` waits for what is on its way."""
+    """Encodes and sends. `flush` waits for requests in flight."""
 
     def __init__(
         self, cluster: Cluster, sender: BatchSender, options: WriteOptions, task: int
@@ -57,7 +57,7 @@ class TaskWriter:
             queues = await self._encode_all(portion)
             await self.flush()
             self._pending = asyncio.create_task(self._send_all(queues))
-            # One turn of the loop puts the first request on the wire before more rows are encoded.
+            # Yield once, to send the first request before more rows are encoded.
             await asyncio.sleep(0)
 
     async def flush(self) -> None:
@@ -93,7 +93,7 @@ class TaskWriter:
     def _cut(
         self, topic: str, rows: Rows, runs: Sequence[Run]
     ) -> tuple[list[TopicPartition], list[Piece]]:
-        """The batches to make, and the partition that each goes to."""
+        """The batches to build, and the partition of each."""
         ends = row_ends(rows)
         owners, pieces = [], []
         for run in runs:
@@ -112,7 +112,7 @@ class TaskWriter:
                 [topic], timeout_ms=self._options.client.max_block_ms
             )
         except KafkaError as error:
-            if "does not exist" not in error.text:
+            if not isinstance(error.reason, UnknownTopic):
                 raise
             raise PipelineError(
                 f"the topic {topic} to write to does not exist and the broker does not create it: "
@@ -120,7 +120,7 @@ class TaskWriter:
             ) from error
 
     def _targets(self, share: pa.RecordBatch, rows: Rows, topic: str, count: int) -> Ints:
-        """By the partition column, else by the key, else one partition after another."""
+        """By the partition column, otherwise by the key, otherwise one partition after another."""
         targets = spread(rows.count, count, self._turn)
         self._turn += 1
         if rows.has_keys:
@@ -141,7 +141,7 @@ class TaskWriter:
 
 
 def portions(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The rows in parts of a bounded size, which also keeps Arrow's 32-bit offsets in bounds."""
+    """The rows in parts of bounded size, which also respects Arrow's 32-bit offsets."""
     if batch.nbytes <= PORTION_BYTES or batch.num_rows <= 1:
         if batch.num_rows:
             yield batch
@@ -154,15 +154,13 @@ def portions(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def split_by_topic(
     batch: pa.RecordBatch, topic: str | None
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of each topic; the option stands above the column, as in the connector."""
+    """The rows of each topic. As in the connector, the option overrides the column."""
     if topic is not None:
         yield topic, batch
         return
     column = batch.column("topic")
     if column.null_count:
-        raise PipelineError(
-            "a row has no topic: fill the column topic, or name one by the option topic"
-        )
+        raise PipelineError("a row has no topic: fill the column topic, or set the option topic")
     for name in pc.unique(column).to_pylist():
         yield name, batch.filter(pc.equal(column, name))
 
@@ -182,7 +180,7 @@ def as_binary(column: pa.Array) -> pa.Array:
 
 
 class Run(NamedTuple):
-    """Rows that stand together and go to one partition."""
+    """Consecutive rows that go to one partition."""
 
     partition: int
     start: int
@@ -190,9 +188,9 @@ class Run(NamedTuple):
 
 
 def by_partition(rows: Rows, targets: Ints) -> tuple[Rows, list[Run]]:
-    """Rows ordered so that those of a partition stand together, in the order they came in."""
+    """Orders rows so that those of a partition are consecutive, in their original order."""
     changes = np.flatnonzero(np.diff(targets))
-    # Rows without a key come in such runs already.
+    # Rows without a key already come in such runs.
     if len(changes) >= len(np.unique(targets)):
         order = np.argsort(targets, kind="stable")
         rows, targets = rows.take(order), targets[order]

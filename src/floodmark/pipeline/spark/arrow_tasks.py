@@ -1,7 +1,8 @@
 """Runs a function over the Arrow batches of each task of a DataFrame.
 
-Called by `batch_writers.py`. Spark's own `mapInArrow` starts Python by the context's command, which
-in a session of a user may be another Python, without Floodmark; ours is chosen where that is right.
+Called by `batch_writers.py`. Spark's own `mapInArrow` starts Python with the context's command,
+which in a user's session may be another Python without Floodmark. Where it is correct, we use our
+own.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ _COUNTED = "rows BIGINT"
 def run_tasks(
     rows: DataFrame, function: ArrowMapIterFunction, environment: Mapping[str, str] = os.environ
 ) -> None:
-    """The function gets the batches of a task and gives back one with the number of rows."""
+    """The function gets a task's batches and returns one with the number of rows."""
     session = rows.sparkSession
     context = with_this_python(session, environment)
     if context is None:
         rows.mapInArrow(function, _COUNTED).collect()
         return
-    # The same as mapInArrow, but for the command.
+    # The same as mapInArrow, except for the command.
     task = _TaskFunction(session, context, function)
     frame: Any = rows
     column: Any = task(*[rows[name] for name in rows.columns])
@@ -41,7 +42,7 @@ def run_tasks(
 
 
 class _TaskFunction(UserDefinedFunction):
-    """A function of Spark that is made with a context of its own."""
+    """A Spark function created with its own context."""
 
     def __init__(
         self, session: SparkSession, context: SparkContext, function: ArrowMapIterFunction

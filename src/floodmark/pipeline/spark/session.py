@@ -1,4 +1,4 @@
-"""A Spark session for pipelines: quiet, with what exactly once needs.
+"""A Spark session for pipelines: quiet, with the settings that exactly once needs.
 
 Called by the runner, `floodmark pipeline check` and the demo.
 """
@@ -26,7 +26,7 @@ DEFAULT_MASTER = "local[2]"
 _LOCAL = re.compile(r"local|local\[.+\]|local-cluster\[.+\]")
 _CLUSTER = re.compile(r"spark://.+|yarn|k8s://.+")
 
-# A repeated batch must be cut as before, so nothing may change the number of tasks on the way.
+# A repeated batch must be split as before, so nothing may change the number of tasks.
 _PINNED = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.adaptive.streaming.stateless.enabled": "false",
@@ -44,7 +44,7 @@ _DEFAULTS = {
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _SHORT = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 
-# They print a line of JSON with the JVM's stack for every exception, which is told anyway.
+# They print a JSON line with the JVM's stack for every exception, which we report anyway.
 _CHATTY = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
 _LOGGING = """rootLogger.level = {level}
@@ -58,7 +58,7 @@ appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n
 
 
 def check_machine() -> None:
-    """Tell what Spark would lack on this machine, before anything else is started."""
+    """Reports what Spark lacks on this machine, before anything else starts."""
     check_pyspark()
     machine_has_java(os.environ)
 
@@ -79,9 +79,9 @@ def spark_session(
     log_level: str = "OFF",
     is_short: bool = False,
 ) -> Iterator[SparkSession]:
-    """A session for the length of a block; Spark and its JVM are gone afterwards.
+    """A session for a block. Spark and its JVM are gone afterwards.
 
-    `is_short` has the JVM start fast and compile little, for what runs a minute or two.
+    `is_short` makes the JVM start fast and compile little, for runs of a minute or two.
     """
     check_pyspark()
     from pyspark.sql import SparkSession
@@ -90,7 +90,7 @@ def spark_session(
     is_local = _LOCAL.fullmatch(master) is not None
     if not is_local and not _CLUSTER.fullmatch(master):
         raise PipelineError(
-            f"{master} is no master that Spark knows: use local[2], spark://host:7077, yarn or "
+            f"{master} is not a valid Spark master: use local[2], spark://host:7077, yarn or "
             "k8s://https://host"
         )
     with (
@@ -120,10 +120,10 @@ def spark_session(
 
 
 def _needed(scratch: Path, *, is_local: bool) -> dict[str, str]:
-    """The variables that Spark starts by."""
+    """The environment variables for starting Spark."""
     python = worker_python(os.environ, scratch) if is_local else sys.executable
     variables = {
-        # Tasks run on the first; what Spark asks of a data source by itself, on the second.
+        # Tasks use the first; Spark's own calls to a data source use the second.
         name: os.environ.get(name, python)
         for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
     }
@@ -133,7 +133,7 @@ def _needed(scratch: Path, *, is_local: bool) -> dict[str, str]:
 
 @contextmanager
 def environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Variables for the length of a block: some name files that are gone afterwards."""
+    """Sets variables for a block. Some name files that are gone afterwards."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -169,15 +169,15 @@ def _create(builder: SparkSession.Builder, master: str) -> SparkSession:
     except (PySparkException, Py4JError, OSError) as error:
         why = short_text(error).splitlines()[0].rstrip(".")
         if "stopped SparkContext" in why:
-            why = "nobody answered there"
+            why = "there was no response"
         raise PipelineError(
             f"Spark did not start on {master}: {why}. Check the address "
-            "of the cluster and the settings of Spark, or leave them out"
+            "of the cluster and the Spark settings, or remove them"
         ) from error
 
 
 def _stop(session: SparkSession) -> None:
-    """End the JVM too: Spark itself leaves it to the end of the Python process."""
+    """Also ends the JVM, which Spark would leave running until the Python process ends."""
     gateway = session.sparkContext._gateway
     session.stop()
     if gateway is not None:
