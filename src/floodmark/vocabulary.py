@@ -6,9 +6,13 @@ The client has a `TopicPartition` of its own, a named tuple for its users; the t
 from __future__ import annotations
 
 from typing import Final, TypeAlias
+from uuid import UUID
 
 TopicPartition: TypeAlias = tuple[str, int]
 """A plain tuple, because the hot path makes them."""
+
+TopicIdPartition: TypeAlias = tuple[UUID, int]
+"""A partition by the id of its topic: that of a topic that was made again is another one."""
 
 NO_LEADER: Final = -1
 NO_LEADER_EPOCH: Final = -1
