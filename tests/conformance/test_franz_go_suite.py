@@ -1,4 +1,4 @@
-"""franz-go's own integration suite passes against one broker.
+"""franz-go's own integration suite passes against one broker, and against three.
 
 CI sends fewer records through the long tests; `make conformance` runs it whole, with
 `FLOODMARK_CONFORMANCE_RECORDS` at franz-go's scale, and prints where the suite's output went.
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from conformance_kit.franz_go import Suite, build_suite
+from crash_kit.targets import ThreeBrokers
 from kit.probe import advertises
 from kit.target import broker_under_test
 from kit.tools import require_tool
@@ -59,12 +60,27 @@ def suite() -> Suite:
 
 def test_the_whole_suite_passes_against_one_broker(suite: Suite, tmp_path: Path) -> None:
     with broker_under_test(tmp_path) as broker:
-        expected_skips = set(_ALWAYS_SKIPPED)
-        for api_key, names in _NEED_API.items():
-            if not advertises(broker.port, api_key):
-                expected_skips.update(names)
-        log_path = tmp_path / "suite.log"
-        verdicts = suite.run(broker.bootstrap, RECORDS, log_path, SUITE_TIMEOUT_S)
+        check(suite, broker.bootstrap, tmp_path / "suite.log", replicas=1)
+
+
+@pytest.mark.soak
+def test_the_whole_suite_passes_against_three_brokers_with_three_replicas(
+    suite: Suite, tmp_path: Path
+) -> None:
+    brokers = ThreeBrokers(tmp_path)
+    try:
+        check(suite, brokers.bootstrap, tmp_path / "suite.log", replicas=3)
+    finally:
+        brokers.stop()
+
+
+def check(suite: Suite, bootstrap: str, log_path: Path, replicas: int) -> None:
+    expected_skips = set(_ALWAYS_SKIPPED)
+    port = int(bootstrap.split(",", maxsplit=1)[0].rpartition(":")[2])
+    for api_key, names in _NEED_API.items():
+        if not advertises(port, api_key):
+            expected_skips.update(names)
+    verdicts = suite.run(bootstrap, RECORDS, log_path, SUITE_TIMEOUT_S, replicas=replicas)
     print(f"{len(verdicts.passed)} passed, output in {log_path}")
     assert not verdicts.failed, f"see {log_path}"
     assert verdicts.skipped == expected_skips

@@ -1,6 +1,6 @@
 """A real Kafka Connect worker in distributed mode, as a process with its REST interface.
 
-Called by tests/conformance/java/test_connect.py.
+Called by tests/conformance/java/test_connect.py and test_cluster_under_kills.py.
 """
 
 import json
@@ -69,7 +69,7 @@ class Worker:
 
 
 @contextmanager
-def connect_worker(bootstrap: str, folder: Path, group: str) -> Iterator[Worker]:
+def connect_worker(bootstrap: str, folder: Path, group: str, replicas: int = 1) -> Iterator[Worker]:
     """A worker of `group`; workers of one group share connectors and their offsets."""
     port = free_port()
     properties = {
@@ -90,7 +90,7 @@ def connect_worker(bootstrap: str, folder: Path, group: str) -> Iterator[Worker]
         "scheduled.rebalance.max.delay.ms": "0",
     }
     for kind in ("offset", "config", "status"):
-        properties[f"{kind}.storage.replication.factor"] = "1"
+        properties[f"{kind}.storage.replication.factor"] = str(replicas)
     config = folder / f"worker-{port}.properties"
     config.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
     main_class = "org.apache.kafka.connect.cli.ConnectDistributed"

@@ -36,7 +36,13 @@ class Suite:
     folder: Path
 
     def run(
-        self, bootstrap: str, records: int, log_path: Path, timeout_s: int, only: str = "."
+        self,
+        bootstrap: str,
+        records: int,
+        log_path: Path,
+        timeout_s: int,
+        only: str = ".",
+        replicas: int = 1,
     ) -> Verdicts:
         """Run the tests that match `only`; the output stays in `log_path` for who must read it."""
         command = [str(self.program), "-test.v", f"-test.timeout={timeout_s}s"]
@@ -45,7 +51,7 @@ class Suite:
             outcome = subprocess.run(
                 command,
                 cwd=self.folder,
-                env=_environment(bootstrap, records),
+                env=_environment(bootstrap, records, replicas),
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 timeout=timeout_s + 30,
@@ -69,11 +75,11 @@ def build_suite() -> Suite:
     return Suite(program, sources)
 
 
-def _environment(bootstrap: str, records: int) -> dict[str, str]:
+def _environment(bootstrap: str, records: int, replicas: int) -> dict[str, str]:
     return {
         **os.environ,
         "KGO_SEEDS": bootstrap,
-        "KGO_TEST_RF": "1",
+        "KGO_TEST_RF": str(replicas),
         "KGO_TEST_RECORDS": str(records),
         "KGO_LOG_LEVEL": "none",
         # Begins a transaction before the last one's end is answered: Kafka allows it.

@@ -64,6 +64,12 @@ class VerifiableConsumer:
         records = (event for event in self.events() if event["name"] == "record_data")
         return Counter((record["partition"], record["offset"]) for record in records)
 
+    def values(self) -> Iterator[tuple[tuple[int, int], str]]:
+        """Each (partition, offset) that was handed to it, with the value."""
+        for event in self.events():
+            if event["name"] == "record_data":
+                yield (event["partition"], event["offset"]), event["value"]
+
     def failed_commits(self) -> list[dict[str, Any]]:
         commits = (event for event in self.events() if event["name"] == "offsets_committed")
         return [commit for commit in commits if not commit["success"]]

@@ -1,9 +1,13 @@
-"""kill -9 of one broker of three under idempotent load, again and again, on either store.
+"""kill -9 of one broker of three, again and again, under idempotent and transactional load.
+
+On either store.
 
 Leaders, followers, controllers and group coordinators are hit alike; some brokers are stopped in
 order, and some stand still for longer than their session lasts. On ZooKeeper, an ensemble of three,
 its leader is killed, too. What was acknowledged by two replicas is there in the end, once, in order
-and at its offset; a group reads on without a gap, and keeps what it has committed.
+and at its offset; a group reads on without a gap, and keeps what it has committed; committed
+transactions are seen whole, aborted ones never, by a reader that was there and by one that comes
+late.
 `FLOODMARK_CLUSTER_ROUNDS` says how often somebody goes.
 """
 
@@ -19,8 +23,11 @@ from random import Random
 import pytest
 
 from crash_kit.checker import Checker
+from crash_kit.committed_reader import CommittedReader
+from crash_kit.exactly_once import no_transaction_hangs
 from crash_kit.group_reader import GroupReader
 from crash_kit.load import Load
+from crash_kit.transactional_load import RECORDS_PER_PARTITION, TransactionalLoad
 from floodmark.testing import Cluster
 from kit.cluster import leader_ports
 from kit.seeds import seed
@@ -31,6 +38,7 @@ ROUNDS = int(os.environ.get("FLOODMARK_CLUSTER_ROUNDS", "6"))
 SEED = seed()
 
 TOPIC = "replicated"
+TRANSACTIONAL = "transactional"
 PARTITIONS = 4
 LONGEST_LIFE_S = 1.0
 LONGEST_ABSENCE_S = 1.0
@@ -45,13 +53,27 @@ IMPATIENT_SHARE = 0.3
 
 
 class Kind(Enum):
-    KILL = "kill -9"
+    KILL = "kill -9 of a broker"
     STOP = "orderly stop"
     PAUSE = "a pause beyond the session"
-    KILL_ZOOKEEPER = "kill -9 of ZooKeeper's leader"
+    KILL_ZOOKEEPER = "kill -9 of a server of ZooKeeper"
 
 
-WEIGHTS = {Kind.KILL: 5, Kind.STOP: 2, Kind.PAUSE: 2, Kind.KILL_ZOOKEEPER: 2}
+BROKER_KINDS = (Kind.KILL, Kind.STOP, Kind.PAUSE)
+
+
+class Victim(Enum):
+    LEADER = "a leader"
+    FOLLOWER = "a follower"
+    CONTROLLER = "the controller"
+
+
+DECK = [(Kind.KILL, victim) for victim in Victim] + [
+    (Kind.STOP, None),
+    (Kind.PAUSE, None),
+    (Kind.KILL_ZOOKEEPER, Victim.LEADER),
+]
+"""Six rounds meet all of it; where no victim is named, it is drawn."""
 
 
 @contextmanager
@@ -75,6 +97,7 @@ def test_nothing_acknowledged_by_two_replicas_is_lost_or_repeated(
         connect = {} if ensemble is None else {"zookeeper.connect": f"{ensemble.hosts}/kafka"}
         with Cluster(tmp_path, SETTINGS | connect) as cluster:
             cluster.create_topic(TOPIC, PARTITIONS, {"segment.bytes": 1048576})
+            cluster.create_topic(TRANSACTIONAL, PARTITIONS)
             run_rounds(cluster, ensemble)
 
 
@@ -82,37 +105,69 @@ def run_rounds(cluster: Cluster, ensemble: Ensemble | None) -> None:
     random = Random(SEED)
     load = Load(cluster.bootstrap_servers, TOPIC, PARTITIONS, SEED)
     checker = Checker(TOPIC, PARTITIONS, SEED)
+    transactions = TransactionalLoad(cluster.bootstrap_servers, TRANSACTIONAL, PARTITIONS, SEED)
     load.start()
+    transactions.start()
+    committed = CommittedReader(cluster.bootstrap_servers, TRANSACTIONAL, PARTITIONS)
     try:
-        with GroupReader(cluster.bootstrap_servers, TOPIC, "readers") as reader:
-            for number in range(ROUNDS):
+        with committed, GroupReader(cluster.bootstrap_servers, TOPIC, "readers") as reader:
+            for number, (kind, victim) in enumerate(drawn(random, ensemble)):
                 time.sleep(random.uniform(0, LONGEST_LIFE_S))
-                kind = drawn(random, ensemble)
-                print(f"round {number}: {kind.value}")
-                strike(kind, cluster, ensemble, random)
+                print(f"round {number}: {kind.value}, {victim.value}")
+                strike(kind, victim, cluster, ensemble, random)
                 if random.random() >= IMPATIENT_SHARE:
                     cluster.wait_until_in_sync(TOPIC)
+                    cluster.wait_until_in_sync(TRANSACTIONAL)
                 assert not load.problems
+                assert not transactions.problems
                 reader.check()
             load.finish()
+            transactions.finish()
             sent = len(load.acknowledged())
             wait_for(lambda: sum(reader.seen.values()) >= sent, 60)
             reader.check()
+            check_transactions(cluster, transactions, committed)
     finally:
         load.finish()
+        transactions.finish()
     cluster.wait_until_in_sync(TOPIC)
     assert not load.problems
     asyncio.run(checker.check_all(leader_ports(cluster, TOPIC, PARTITIONS), load))
     print(f"{ROUNDS} rounds, {checker.records} records, all as promised")
 
 
-def drawn(random: Random, ensemble: Ensemble | None) -> Kind:
-    kinds = [kind for kind in Kind if kind is not Kind.KILL_ZOOKEEPER or ensemble is not None]
-    return random.choices(kinds, [WEIGHTS[kind] for kind in kinds])[0]
+def check_transactions(
+    cluster: Cluster, transactions: TransactionalLoad, early: CommittedReader
+) -> None:
+    assert not transactions.problems
+    asyncio.run(no_transaction_hangs(cluster.bootstrap_servers, TRANSACTIONAL))
+    with CommittedReader(cluster.bootstrap_servers, TRANSACTIONAL, PARTITIONS) as late:
+        least = transactions.committed * PARTITIONS * RECORDS_PER_PARTITION
+        for reader in (early, late):
+            wait_for(lambda reader=reader: len(reader.seen) >= least, 60)
+        wait_for(lambda: sorted(early.seen) == sorted(late.seen), 60)
+    transactions.check(late.seen)
+    print(
+        f"{len(transactions.fates)} transactions, {transactions.committed} committed, "
+        f"{transactions.restarts} restarts, the longest took {transactions.longest_s:.1f} s"
+    )
 
 
-def strike(kind: Kind, cluster: Cluster, ensemble: Ensemble | None, random: Random) -> None:
-    broker = random.choice(cluster.ids)
+def drawn(random: Random, ensemble: Ensemble | None) -> Iterator[tuple[Kind, Victim]]:
+    """What happens in each of the rounds."""
+    deck: list[tuple[Kind, Victim | None]] = []
+    for _ in range(ROUNDS):
+        if not deck:
+            deck = [one for one in DECK if ensemble is not None or one[0] in BROKER_KINDS]
+            random.shuffle(deck)
+        kind, victim = deck.pop()
+        yield kind, victim or random.choice(list(Victim))
+
+
+def strike(
+    kind: Kind, victim: Victim, cluster: Cluster, ensemble: Ensemble | None, random: Random
+) -> None:
+    broker = chosen(victim, cluster, random)
     absence_s = random.uniform(0, LONGEST_ABSENCE_S)
     if kind is Kind.PAUSE:
         cluster.pause(broker)
@@ -129,3 +184,12 @@ def strike(kind: Kind, cluster: Cluster, ensemble: Ensemble | None, random: Rand
         (cluster.stop if kind is Kind.STOP else cluster.kill)(broker)
         time.sleep(absence_s)
         cluster.start(broker)
+
+
+def chosen(victim: Victim, cluster: Cluster, random: Random) -> int:
+    if victim is Victim.CONTROLLER:
+        return cluster.controller()
+    leader = cluster.leader_of(random.choice([TOPIC, TRANSACTIONAL]), random.randrange(PARTITIONS))
+    if victim is Victim.LEADER:
+        return leader
+    return random.choice([broker for broker in cluster.ids if broker != leader])

@@ -58,5 +58,5 @@ def stop(cluster: Cluster, *brokers: int) -> None:
     assert time.monotonic() - began < LONGEST_STOP_S
     for broker in brokers:
         output = cluster.log_file(broker).read_text()
-        assert "stopped in order" in output
-        assert "could not be handed over" not in output
+        assert "stopped cleanly" in output
+        assert "without having handed over" not in output

@@ -77,4 +77,4 @@ def test_a_topic_can_be_made_again_after_a_crash_in_its_deletion(tmp_path: Path)
     names = [path.name for path in broker.data_dir.glob(f"{TOPIC}*")]
     assert len(names) == 1, names
     assert names[0].endswith("-stray")
-    assert "has been deleted" in broker.process.output()
+    assert "belonged to a deleted topic" in broker.process.output()

@@ -22,11 +22,9 @@ import crash_kit.copier
 from crash_kit.committed_reader import CommittedReader
 from crash_kit.copier import CONNECTION, GROUP, transformed
 from crash_kit.exactly_once import LONGEST_WAIT_S, check_copies, nothing_stays_open
+from crash_kit.targets import OneBroker, Target, ThreeBrokers
 from floodmark.client.admin.admin import Admin
 from floodmark.client.admin.admin_types import NewTopic
-from floodmark.testing import Cluster
-from kit.broker import Broker, start_floodmark
-from kit.process import free_port
 from kit.seeds import seed
 from kit.waiting import wait_for
 
@@ -40,46 +38,10 @@ LONGEST_LIFE_S = 0.3
 BROKER_SHARE, COPIER_SHARE = 0.5, 0.3
 
 
-class OneBroker:
-    replicas = 1
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._port = free_port()
-        self._broker = self._start()
-        self.bootstrap = self._broker.bootstrap
-
-    def _start(self) -> Broker:
-        return start_floodmark(self._folder, port=self._port)
-
-    def replace_one(self, _: Random) -> None:
-        self._broker.process.kill()
-        self._broker = self._start()
-
-    def stop(self) -> None:
-        self._broker.process.stop()
-
-
-class ThreeBrokers:
-    replicas = 3
-
-    def __init__(self, folder: Path) -> None:
-        self._cluster = Cluster(folder).open()
-        self.bootstrap = self._cluster.bootstrap_servers
-
-    def replace_one(self, random: Random) -> None:
-        broker = random.choice(self._cluster.ids)
-        self._cluster.kill(broker)
-        self._cluster.start(broker)
-
-    def stop(self) -> None:
-        self._cluster.close()
-
-
 class Machines:
     """The brokers and the copier, each as often as it was started."""
 
-    def __init__(self, brokers: OneBroker | ThreeBrokers) -> None:
+    def __init__(self, brokers: Target) -> None:
         self.brokers = brokers
         self._copiers = 0
         self.copier = self._start_copier()
@@ -116,7 +78,7 @@ KINDS = [OneBroker, ThreeBrokers] if os.environ.get("FLOODMARK_EOS_CLUSTER") els
 @pytest.mark.timeout(3 * LONGEST_WAIT_S + ROUNDS * 15)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_copy_under_kill_nine_has_every_input_exactly_once(
-    tmp_path: Path, kind: type[OneBroker] | type[ThreeBrokers]
+    tmp_path: Path, kind: type[Target]
 ) -> None:
     print(f"FLOODMARK_SEED={SEED} FLOODMARK_EOS_ROUNDS={ROUNDS}")
     random = Random(SEED)

@@ -1,6 +1,7 @@
 """What must hold after transactional copies, whoever copied and whatever was killed meanwhile.
 
-Called by tests/crash/test_exactly_once.py and tests/conformance/java/test_copier_under_kills.py.
+Called by tests/crash/test_exactly_once.py, test_cluster_kills.py and
+tests/conformance/java/test_copier_under_kills.py.
 """
 
 import asyncio
@@ -28,15 +29,24 @@ def check_copies(seen: Iterable[Seen], expected: Counter[bytes]) -> None:
 async def nothing_stays_open(bootstrap: str, source: str, target: str, group: str) -> None:
     """The copier's last transaction is aborted when its time is up; then nothing is pending, and
     the group has consumed all of `source`."""
-    deadline = time.monotonic() + LONGEST_WAIT_S
     async with Admin(bootstrap) as admin:
-        while await _open_transactions(admin):
-            assert time.monotonic() < deadline, "a transaction hangs"
-            await asyncio.sleep(0.2)
-        assert await _ends(admin, target, read_committed=True) == await _ends(admin, target)
+        await _until_none_is_open(admin, target)
         committed = await admin.list_group_offsets(group)
         positions = {at.partition: committed[at].offset for at in committed}
         assert positions == await _ends(admin, source)
+
+
+async def no_transaction_hangs(bootstrap: str, topic: str) -> None:
+    async with Admin(bootstrap) as admin:
+        await _until_none_is_open(admin, topic)
+
+
+async def _until_none_is_open(admin: Admin, topic: str) -> None:
+    deadline = time.monotonic() + LONGEST_WAIT_S
+    while await _open_transactions(admin):
+        assert time.monotonic() < deadline, "a transaction hangs"
+        await asyncio.sleep(0.2)
+    assert await _ends(admin, topic, read_committed=True) == await _ends(admin, topic)
 
 
 async def _open_transactions(admin: Admin) -> list[str]:

@@ -25,12 +25,12 @@ from floodmark.wire.messages.list_groups import ListGroupsRequest
 from floodmark.wire.messages.list_transactions import ListTransactionsRequest
 from fuzz_kit.acquaintances import Acquaintances
 from fuzz_kit.failures import distinct_failures
-from fuzz_kit.gunner import Gunner
+from fuzz_kit.gunner import Gunner, plain_door
+from fuzz_kit.looking import open_sockets, served_by
 from fuzz_kit.raw_client import RawClient
 from fuzz_kit.shots import ShotMaker
 from fuzz_kit.witness import Witness
 from kit.broker import Broker, start_floodmark
-from kit.process import ServerProcess
 from kit.seeds import seed
 from kit.waiting import wait_for
 
@@ -119,7 +119,7 @@ class Run:
     async def _round(self, served: Mapping[ApiKey, tuple[int, int]], ids: list[UUID]) -> None:
         gunners = [
             Gunner(
-                self._broker.port,
+                plain_door(self._broker.port),
                 ShotMaker(Random(self._random.random()), served, ids, self._acquaintances),
             )
             for _ in range(GUNNERS)
@@ -152,23 +152,6 @@ def have_loaded(bootstrap: str) -> bool:
     return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS not in answers
 
 
-def served_by(connection: Connection) -> Mapping[ApiKey, tuple[int, int]]:
-    """What ApiVersions says, without the produce versions that are there only to be refused."""
-    served = {ApiKey(key): versions for key, versions in connection.versions.items()}
-    served[ApiKey.PRODUCE] = (3, served[ApiKey.PRODUCE][1])
-    return served
-
-
 async def topic_ids(admin: Admin) -> list[UUID]:
     described = await admin.describe_topics(FUZZ_TOPICS)
     return [topic.topic_id for topic in described]
-
-
-def open_sockets(process: ServerProcess) -> int:
-    count = 0
-    for entry in Path(f"/proc/{process.pid}/fd").iterdir():
-        try:
-            count += entry.readlink().name.startswith("socket:")
-        except FileNotFoundError:
-            continue
-    return count

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
+from collections.abc import Awaitable, Callable
 
 from fuzz_kit.shots import Shot, ShotMaker, Then
 
@@ -14,12 +15,29 @@ MAX_SILENT = 100
 """Connections that are left open in the middle of something, the oldest closed first."""
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Door = Callable[[], Awaitable[Streams]]
+"""Opens a connection, and authenticates where that is wanted."""
+
+
+def plain_door(port: int) -> Door:
+    return lambda: asyncio.open_connection("127.0.0.1", port)
+
+
+def _anything_goes(_shot: Shot, _answer: bytes) -> None:
+    return None
 
 
 class Gunner:
-    def __init__(self, port: int, shots: ShotMaker) -> None:
-        self._port = port
+    def __init__(
+        self,
+        door: Door,
+        shots: ShotMaker,
+        judge: Callable[[Shot, bytes], None] = _anything_goes,
+    ) -> None:
+        """`judge` sees every answer, and raises when it should not have come."""
+        self._door = door
         self._shots = shots
+        self._judge = judge
         self._silent: deque[asyncio.StreamWriter] = deque()
         self.fired: Counter[str] = Counter()
         self.answers = 0
@@ -28,7 +46,7 @@ class Gunner:
 
     async def fire(self, count: int) -> None:
         while count > 0:
-            streams = await asyncio.open_connection("127.0.0.1", self._port)
+            streams = await self._door()
             count -= await self._use(streams, min(count, SHOTS_PER_CONNECTION))
 
     async def close(self) -> None:
@@ -66,6 +84,7 @@ class Gunner:
                 self.unanswered.append(shot)
             return False
         self.answers += 1
+        self._judge(shot, answer)
         if shot.learn is not None:
             shot.learn(answer)
         return True

@@ -26,14 +26,16 @@ from floodmark.network.connection import Peer
 from floodmark.promise import Promise
 from floodmark.records.record import Record, decode_records, encode_batch
 from floodmark.records.validation import ProduceRules
+from floodmark.replication import leading
 from floodmark.replication.background import LoopBackground
 from floodmark.replication.fetch_sessions import FetchSessions
 from floodmark.replication.fetcher import FetcherSettings
 from floodmark.replication.fetchers import Fetchers
 from floodmark.replication.following_session import FollowerLimits
 from floodmark.replication.isr_review import IsrReview
+from floodmark.replication.outcomes import ACKS_ALL, AppendOutcome, Isolation
 from floodmark.replication.partition import Leadership, Partition
-from floodmark.replication.replica import ACKS_ALL, AppendOutcome, Isolation, Replica
+from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
 from floodmark.storage.log_config import LogConfig
 from floodmark.storage.log_manager import LogManager
@@ -113,6 +115,7 @@ class Node:
             lambda: self.broker_epoch,
             self.clock,
             cluster.max_lag_ms,
+            lambda follower: follower not in cluster.unregistered,
         )
         self.services: Any = SimpleNamespace(
             replicas=self.replicas,
@@ -214,10 +217,15 @@ class Node:
             offset = records[-1].offset + 1
         return found
 
+    def end(self, partition: int = 0) -> int:
+        return self.replica(partition).log.log_end_offset
+
     def committed(self, partition: int = 0) -> int:
         """How many records a consumer can read here, as KIP-392 lets it."""
-        outcome = self.replica(partition).read(
-            self.replica(partition).log.log_start_offset,
+        replica = self.replica(partition)
+        outcome = leading.read(
+            replica,
+            replica.log.log_start_offset,
             1 << 20,
             Isolation.READ_UNCOMMITTED,
             is_follower=False,
@@ -233,6 +241,7 @@ class Node:
 
 class ReplicaCluster:
     def __init__(self, brokers: int = 3, max_lag_ms: int = 100_000) -> None:
+        self.unregistered: set[int] = set()
         self.max_lag_ms = max_lag_ms
         self.decided: dict[int, Leadership] = {}
         self.proposals: list[AlterPartitionRequest] = []

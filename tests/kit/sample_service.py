@@ -130,6 +130,14 @@ class Sample:
         return a + 1
 
     @method(inline=True)
+    def previous_byte(self, a: Byte) -> Byte:
+        return a - 1
+
+    @method(inline=True)
+    def quarter(self, a: Float) -> Float:
+        return a / 4
+
+    @method(inline=True)
     def half(self, a: float, b: Float) -> float:
         return (a + b) / 2
 

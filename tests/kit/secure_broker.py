@@ -1,6 +1,9 @@
 """A broker in the test's process with every kind of listener, and users for each mechanism."""
 
 import asyncio
+import base64
+import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +27,14 @@ PLAIN_JAAS = (
 )
 LISTENERS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+
+
+def unsecured_token(name: str = ALICE, *, expires_in_s: int = 600) -> str:
+    """Of somebody who says so himself: see the setting for unsecured tokens below."""
+    now = int(time.time())
+    claims = {"sub": name, "iat": now - 1000, "exp": now + expires_in_s}
+    parts = [json.dumps(part).encode() for part in ({"alg": "none"}, claims)]
+    return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts) + "."
 
 
 @dataclass

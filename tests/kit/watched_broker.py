@@ -48,8 +48,11 @@ class WatchedBroker:
         raise RuntimeError("the broker has ended")
 
 
-def start_watched_broker(folder: Path, settings: Mapping[str, str]) -> WatchedBroker:
-    port = free_port()
+def start_watched_broker(
+    folder: Path, settings: Mapping[str, str], port: int | None = None
+) -> WatchedBroker:
+    """`port` is that of the PLAINTEXT listener, where `settings` bring listeners of their own."""
+    port = port or free_port()
     folder.mkdir(parents=True, exist_ok=True)
     gauge = folder / "gauge"
     gauge.write_bytes(_LONGEST.pack(0.0))

@@ -18,17 +18,37 @@ from kit.tools import require_tool
 
 TICK_MS = 200
 
+_TLS = """secureClientPort={port}
+secureClientPortAddress=127.0.0.1
+serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory
+ssl.keyStore.location={server}
+ssl.keyStore.type=PEM
+ssl.trustStore.location={authority}
+ssl.trustStore.type=PEM
+ssl.clientHostnameVerification=false
+"""
+
 
 class ZooKeeper:
     """One server on a free port of loopback, or one of an ensemble."""
 
     def __init__(
-        self, folder: Path, port: int | None = None, planned: ServerPlan | None = None
+        self,
+        folder: Path,
+        port: int | None = None,
+        planned: ServerPlan | None = None,
+        tls: tuple[Path, Path] | None = None,
     ) -> None:
+        """`tls` are the PEM files of the server and of its authority: it then has a second port
+        that asks for certificates."""
         require_tool("java")
         if planned is None:
             (planned,) = plan(folder, zookeeper_jars(), [_peer(port)], tick_ms=TICK_MS)
         self.port = planned.port
+        self.tls_port = free_port()
+        if tls is not None:
+            with planned.config.open("a") as file:
+                file.write(_TLS.format(port=self.tls_port, server=tls[0], authority=tls[1]))
         self._planned = planned
         self._process: ServerProcess | None = None
 

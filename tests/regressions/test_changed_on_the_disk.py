@@ -6,9 +6,9 @@ import shutil
 from pathlib import Path
 
 from floodmark.records.record import Record, encode_batch
+from floodmark.replication.fetch_reads import FetchLimits
 from floodmark.replication.fetch_sessions import FetchTarget
-from floodmark.replication.fetching import FetchLimits
-from floodmark.replication.replica import ACKS_ALL, Isolation
+from floodmark.replication.outcomes import ACKS_ALL, Isolation
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.list_offsets import (

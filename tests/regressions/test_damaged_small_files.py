@@ -12,7 +12,7 @@ import pytest
 
 from floodmark.metadata.embedded import FILE_NAME
 from floodmark.records.record import Record, encode_batch
-from floodmark.replication.replica import ACKS_ALL
+from floodmark.replication.outcomes import ACKS_ALL
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
 from kit.broker import start_floodmark, up_command
@@ -63,7 +63,7 @@ def test_a_broker_that_has_changed_its_id_says_why_it_serves_nothing(
     owner.write_text(owner.read_text().replace("broker.id=1", "broker.id=7"))
     with BrokerThread(tmp_path) as floodmark:
         assert ends(floodmark) == {}
-    assert "there are partitions of broker 1, and this is broker 7" in caplog.text
+    assert "found partitions of broker 1, but this is broker 7" in caplog.text
 
 
 def test_a_misplaced_file_costs_its_partition_and_no_other(tmp_path: Path) -> None:
@@ -116,9 +116,9 @@ def misplaced(file: Path) -> None:
     [
         (garbage, "not a database"),
         (newer, "format 99"),
-        (broken_node, "a node cannot be read"),
-        (broken_epoch, "a node cannot be read"),
-        (misshapen_node, "a node cannot be read"),
+        (broken_node, "a node is malformed"),
+        (broken_epoch, "a node is malformed"),
+        (misshapen_node, "a node is malformed"),
         (misplaced, "see that the broker may write there"),
     ],
 )
@@ -143,5 +143,5 @@ def test_a_broker_whose_last_log_folder_has_failed_ends(tmp_path: Path) -> None:
     broker.data_dir.rename(tmp_path / "gone")
     wait_for(lambda: not broker.process.is_running(), START_S)
     assert broker.process.stop() == 1
-    assert "no log folder can be used" in broker.process.output()
+    assert "every log folder has failed" in broker.process.output()
     assert "Traceback" not in broker.process.output()

@@ -11,7 +11,7 @@ import pytest
 from floodmark.apis.context import NO_LEADER_ID
 from floodmark.controller.topics import TopicRef
 from floodmark.records.record import Record, encode_batch
-from floodmark.replication.replica import ACKS_ALL
+from floodmark.replication.outcomes import ACKS_ALL
 from floodmark.storage.files import Buffer, RealFile, RealFiles
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
@@ -155,6 +155,6 @@ def test_producers_that_go_on_on_a_full_disk_do_not_fill_the_log(
         floodmark.create_topic("t")
         for _ in range(64):
             assert floodmark.call(append(floodmark, "t", 0)) is ErrorCode.KAFKA_STORAGE_ERROR
-    told = [line for line in caplog.messages if "cannot be served now" in line]
+    told = [line for line in caplog.messages if "is temporarily unavailable" in line]
     assert len(told) == 7
     assert "64 times by now" in told[-1]

@@ -12,9 +12,9 @@ import pytest
 
 from floodmark.clock import SystemClock
 from floodmark.records.record import Record, encode_batch
+from floodmark.replication.fetch_reads import FetchLimits
 from floodmark.replication.fetch_sessions import FetchTarget
-from floodmark.replication.fetching import FetchLimits
-from floodmark.replication.replica import ACKS_ALL, Isolation
+from floodmark.replication.outcomes import ACKS_ALL, Isolation
 from floodmark.storage.files import RealFile, RealFiles
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
@@ -206,7 +206,7 @@ def test_partitions_that_are_tried_again_leave_no_folders_behind(
     ("lost", "text"),
     [
         ("t-0", "t-0 is missing; it held the offsets up to 1"),
-        (f"t-0/{FIRST_SEGMENT}.log", "t-0 ends at offset 0, but 1 had been reached"),
+        (f"t-0/{FIRST_SEGMENT}.log", "t-0 ends at offset 0, but had reached 1"),
     ],
 )
 def test_what_was_lost_before_it_was_synced_is_told(

@@ -14,7 +14,7 @@ import pytest
 from floodmark.broker.partitions import HANDLED_TOGETHER, Partitions
 from floodmark.controller.topics import NewTopic, TopicRef
 from floodmark.records.record import Record, encode_batch
-from floodmark.replication.replica import ACKS_ALL
+from floodmark.replication.outcomes import ACKS_ALL
 from floodmark.storage.errors import StorageError
 from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.testing.broker_thread import BrokerThread

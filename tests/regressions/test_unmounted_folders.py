@@ -74,7 +74,7 @@ def test_without_the_folder_of_the_metadata_nothing_is_begun(
         BrokerThread(tmp_path, settings(first, second)).start()
     shutil.rmtree(first)
     first.write_text("not a folder")
-    with pytest.raises(StorageError, match="where the metadata is"):
+    with pytest.raises(StorageError, match="holds the metadata"):
         BrokerThread(tmp_path, settings(first, second)).start()
     first.unlink()
     disk.rename(first)

@@ -21,7 +21,7 @@ from floodmark.metadata import paths
 from floodmark.metadata.image import BrokerInfo, PartitionImage
 from floodmark.metadata.loader import Identity, decode_brokers
 from floodmark.metadata.store import Check, StoreUnavailable
-from floodmark.replication import follower
+from floodmark.replication import follower, following, leading
 from floodmark.replication.control_fence import UNKNOWN_EPOCH, ControlFence
 from floodmark.replication.follower import (
     Append,
@@ -31,8 +31,9 @@ from floodmark.replication.follower import (
     Step,
     TruncateTo,
 )
+from floodmark.replication.outcomes import ReadOutcome
 from floodmark.replication.partition import Partition, ProposedReplica
-from floodmark.replication.replica import ReadOutcome, Replica
+from floodmark.replication.replica import Replica
 from floodmark.storage.log.leader_epochs import LeaderEpochs
 from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.testing.simulation import Simulation, SimulationFailure, controller
@@ -135,7 +136,7 @@ def test_kafka_7164_comparing_epochs_only_with_another_leader_is_caught(
     monkeypatch: Patch, caught: Caught
 ) -> None:
     """Between two epochs of the same leader there may have been another that nobody told of."""
-    next_fetch, decide = follower.next_fetch, Replica.decide
+    next_fetch, decide = follower.next_fetch, following.decide
     trusted: dict[int, int] = {}
 
     def asking_others(partition: Partition, latest_epoch: int) -> FollowerFetch | None:
@@ -146,25 +147,25 @@ def test_kafka_7164_comparing_epochs_only_with_another_leader_is_caught(
             return fetch._replace(last_fetched_epoch=-1)
         return fetch
 
-    def trusting(self: Replica, fetch: FollowerFetch, answer: FollowerAnswer) -> Step:
-        step = decide(self, fetch, answer)
+    def trusting(replica: Replica, fetch: FollowerFetch, answer: FollowerAnswer) -> Step:
+        step = decide(replica, fetch, answer)
         if isinstance(step, Append):
-            trusted[id(self.core)] = fetch.leader
+            trusted[id(replica.core)] = fetch.leader
         return step
 
     monkeypatch.setattr(follower, "next_fetch", asking_others)
-    monkeypatch.setattr(Replica, "decide", trusting)
+    monkeypatch.setattr(following, "decide", trusting)
     assert caught(weather=HASTY)
 
 
 def test_a_follower_that_never_truncates_is_caught(monkeypatch: Patch, caught: Caught) -> None:
-    decide = Replica.decide
+    decide = following.decide
 
-    def keeping_all(self: Replica, fetch: FollowerFetch, answer: FollowerAnswer) -> Step:
-        step = decide(self, fetch, answer)
+    def keeping_all(replica: Replica, fetch: FollowerFetch, answer: FollowerAnswer) -> Step:
+        step = decide(replica, fetch, answer)
         return BackOff(ErrorCode.NONE) if isinstance(step, TruncateTo) else step
 
-    monkeypatch.setattr(Replica, "decide", keeping_all)
+    monkeypatch.setattr(following, "decide", keeping_all)
     assert "comes-to-rest" in caught()
 
 
@@ -174,15 +175,15 @@ def test_a_follower_that_never_truncates_is_caught(monkeypatch: Patch, caught: C
 def test_kip_320_a_follower_that_takes_answers_of_a_deposed_leader_is_caught(
     monkeypatch: Patch, caught: Caught
 ) -> None:
-    decide = Replica.decide
+    decide = following.decide
 
-    def taking_all(self: Replica, fetch: FollowerFetch, answer: FollowerAnswer) -> Step:
-        now = self.next_fetch()
+    def taking_all(replica: Replica, fetch: FollowerFetch, answer: FollowerAnswer) -> Step:
+        now = following.next_fetch(replica)
         if now is None or fetch.fetch_offset != now.fetch_offset:
             return BackOff(ErrorCode.NONE)
-        return decide(self, now, answer)
+        return decide(replica, now, answer)
 
-    monkeypatch.setattr(Replica, "decide", taking_all)
+    monkeypatch.setattr(following, "decide", taking_all)
     assert caught(weather=HASTY, first=66)
 
 
@@ -207,18 +208,18 @@ def test_kip_380_obeying_what_was_meant_for_an_earlier_life_is_caught(
 def test_kip_392_a_follower_that_serves_what_it_may_still_truncate_is_caught(
     monkeypatch: Patch, caught: Caught
 ) -> None:
-    read = Replica.read
+    read = leading.read
 
-    def to_its_end(self: Replica, *args: Any, **more: Any) -> ReadOutcome:
-        high_watermark = self.core.high_watermark
-        if not signature(read).bind(self, *args, **more).arguments.get("leader_only", True):
-            self.core.high_watermark = self.log.log_end_offset
+    def to_its_end(replica: Replica, *args: Any, **more: Any) -> ReadOutcome:
+        high_watermark = replica.core.high_watermark
+        if not signature(read).bind(replica, *args, **more).arguments.get("leader_only", True):
+            replica.core.high_watermark = replica.log.log_end_offset
         try:
-            return read(self, *args, **more)
+            return read(replica, *args, **more)
         finally:
-            self.core.high_watermark = high_watermark
+            replica.core.high_watermark = high_watermark
 
-    monkeypatch.setattr(Replica, "read", to_its_end)
+    monkeypatch.setattr(leading, "read", to_its_end)
     assert "reads-are-committed" in caught(weather=RESTLESS)
 
 
@@ -494,7 +495,7 @@ def test_a_log_that_cannot_start_inside_a_batch_is_caught(
     monkeypatch: Patch, caught: Caught
 ) -> None:
     """DeleteRecords moves the leader's log start there, and a new follower begins with it."""
-    monkeypatch.setattr(Replica, "starts_inside_a_batch", lambda *_: None)
+    monkeypatch.setattr(following, "starts_inside_a_batch", lambda *_: None)
     weather = {"delete_records": 200, "lose_power": 60}
     assert caught(weather=weather, topics=CLEAN | {"retention_bytes": 2500, "flush_messages": None})
 

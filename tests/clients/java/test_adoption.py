@@ -53,14 +53,14 @@ def test_a_stopped_kafka_folder_is_adopted_record_for_record(
         _check_warning(broker)
         produce_run(broker.bootstrap, "kept", _later_run(base_ms))
         _check_records(broker, base_ms, _ALL_RECORDS)
-    assert broker.process.output().count("took over") == 1
+    assert broker.process.output().count("topics found in the log folders") == 1
 
     with floodmark_broker(tmp_path) as broker:
         assert _identity(broker) == before
         _check_records(broker, base_ms, _ALL_RECORDS)
         _check_group(broker)
     # It is told once: from now on the settings are known.
-    assert broker.process.output().count("took over") == 1
+    assert broker.process.output().count("topics found in the log folders") == 1
     assert _digests(tmp_path / "data" / _KRAFT_LOG) == metadata_before
 
 
@@ -113,9 +113,13 @@ def _check_group(broker: Broker) -> None:
 
 def _check_warning(broker: Broker) -> None:
     """One line with the topics, each setting that may have been set, and the command."""
-    (line,) = [text for text in broker.process.output().splitlines() if "took over" in text]
+    (line,) = [
+        text
+        for text in broker.process.output().splitlines()
+        if "topics found in the log folders" in text
+    ]
     assert "WARNING" in line
-    assert "took over 2 topics found in the log folders: empty, kept." in line
+    assert "adopted 2 topics found in the log folders: empty, kept." in line
     for name in TOPIC_SETTINGS_BY_NAME:
         assert f" {name}=" in line
     assert "cleanup.policy=[delete]" in line

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from floodmark.testing.broker_thread import Broker
 from kit.certificates import STORE_PASSWORD, Authority, as_pkcs12
 from kit.jars import KAFKA_3, KAFKA_4, jars
 from kit.java_program import run_java
@@ -48,9 +49,15 @@ def outcomes(
     secure: SecureBroker, folder: Path, clients: list[Mapping[str, str]], version: str = KAFKA_4
 ) -> list[str]:
     """Of each client: its protocol is that of the listener of the same name."""
+    addresses = [secure.address(client["security.protocol"]) for client in clients]
+    return outcomes_at(addresses, folder, clients, version)
+
+
+def outcomes_at(
+    addresses: list[str], folder: Path, clients: list[Mapping[str, str]], version: str
+) -> list[str]:
     files = []
-    for number, client in enumerate(clients):
-        address = secure.address(client["security.protocol"])
+    for number, (address, client) in enumerate(zip(addresses, clients, strict=True)):
         lines = {"bootstrap.servers": address, **client}
         path = folder / f"{number}.properties"
         path.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
@@ -60,6 +67,7 @@ def outcomes(
         "org.slf4j:slf4j-nop:1.7.36",
         # What kafka-clients needs for OAUTHBEARER and does not bring along.
         "com.fasterxml.jackson.core:jackson-databind:2.16.2",
+        "org.bitbucket.b_c:jose4j:0.9.6",
     )
     out = run_java(SOURCE, libraries, *files, timeout_s=170)
     return out.splitlines()
@@ -86,7 +94,8 @@ def test_every_protocol_and_mechanism_works(secure, tmp_path, version):
     assert outcomes(secure, tmp_path, clients, version) == ["ok"] * len(clients)
 
 
-def test_failures_show_the_errors_that_kafka_users_know(secure, tmp_path):
+@pytest.mark.parametrize("version", [KAFKA_4, KAFKA_3])
+def test_failures_show_the_errors_that_kafka_users_know(secure, tmp_path, version):
     trust = trusting(secure.authority.ca_file)
     other = trusting(Authority(tmp_path / "other").ca_file)
     clients = [
@@ -94,7 +103,7 @@ def test_failures_show_the_errors_that_kafka_users_know(secure, tmp_path):
         {"security.protocol": "SASL_SSL", **trust, **jaas("SCRAM-SHA-256", "wrong")},
         {"security.protocol": "SSL", **other},
     ]
-    plain, scram, unknown_authority = outcomes(secure, tmp_path, clients)
+    plain, scram, unknown_authority = outcomes(secure, tmp_path, clients, version)
     assert plain == (
         "SaslAuthenticationException: Authentication failed: Invalid username or password"
     )
@@ -103,6 +112,28 @@ def test_failures_show_the_errors_that_kafka_users_know(secure, tmp_path):
         "credentials with SASL mechanism SCRAM-SHA-256"
     )
     assert unknown_authority == "SslAuthenticationException: SSL handshake failed"
+
+
+@pytest.mark.parametrize("version", [KAFKA_4, KAFKA_3])
+def test_signed_tokens_count_until_they_expire(tmp_path, version):
+    require_tool("java", "javac", "mvn")
+    with Broker(security="SASL_SSL") as broker:
+        valid = broker.security.java("OAUTHBEARER")
+        url = broker.security.token_url(expires_in_s=-600)
+        expired = valid | {"sasl.oauthbearer.token.endpoint.url": url}
+        addresses = [broker.bootstrap_servers] * 2
+        outcomes = outcomes_at(addresses, tmp_path, [valid, expired], version)
+    assert outcomes == ["ok", 'SaslAuthenticationException: {"status":"invalid_token"}']
+
+
+def test_a_listener_that_requires_a_certificate_refuses_clients_without(tmp_path):
+    with secure_broker(tmp_path, ssl_client_auth="required") as secure:
+        client = {"security.protocol": "SSL", **trusting(secure.authority.ca_file)}
+        pem = str(secure.authority.client("java"))
+        certificate = {"ssl.keystore.type": "PEM", "ssl.keystore.location": pem}
+        with_one, without = outcomes(secure, tmp_path, [{**client, **certificate}, client])
+    assert with_one == "ok"
+    assert without.startswith("SslAuthenticationException")
 
 
 def test_an_expired_certificate_is_refused(tmp_path):

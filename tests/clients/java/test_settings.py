@@ -40,6 +40,8 @@ _OTHER_BOUNDS = {
     # The same bounds, which Kafka words in another way.
     "group.consumer.migration.policy",
     "authorizer.class.name",
+    # Kafka takes 0 and fails when something moves.
+    "num.replica.alter.log.dirs.threads",
     # Not asked, so whatever a file says of them will do.
     "controller.quorum.bootstrap.servers",
     "controller.quorum.voters",

@@ -197,10 +197,10 @@ async def test_transactions_are_listed_described_and_aborted(broker: Broker, fil
         _, err = await floodmark_async(
             broker, "transaction", "abort", *where, "--start-offset", "9", code=1
         )
-        assert "open ones begin at 10" in err
+        assert "open transactions begin at 10" in err
         await floodmark_async(broker, "transaction", "abort", *where, "--start-offset", "10")
         out, _ = await floodmark_async(broker, "transaction", "abort", name)
-        assert "locked out" in out
+        assert "its producer fenced" in out
     (described,) = as_json(broker, "transaction", "describe", name)
     assert described["state"] != "Ongoing"
     table = floodmark(broker, "transaction", "describe", name).stdout.splitlines()

@@ -7,8 +7,6 @@ import pytest
 
 from floodmark.client.admin.admin import Admin
 from floodmark.client.admin.admin_types import NewTopic
-from floodmark.client.admin.elections import ElectionType
-from floodmark.client.admin.features import UpgradeType
 from floodmark.client.admin.group_admin import GroupDescription
 from floodmark.client.admin.transaction_admin import TransactionDescription
 from floodmark.client.cluster.view import TopicPartition
@@ -18,6 +16,7 @@ from floodmark.client.errors import KafkaError
 from floodmark.client.producer.producer import Producer
 from floodmark.client.settings import ConsumerSettings, ProducerSettings
 from floodmark.wire.errors import ErrorCode
+from floodmark.wire.numbers import ElectionType, UpgradeType
 from kit.broker import Broker
 
 

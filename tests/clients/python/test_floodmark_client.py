@@ -7,13 +7,7 @@ import pytest
 from confluent_kafka import Producer as TransactionalProducer
 
 from floodmark.client.admin.admin import Admin
-from floodmark.client.admin.admin_types import (
-    ConfigChange,
-    ConfigOperation,
-    ConfigResource,
-    ConfigSource,
-    NewTopic,
-)
+from floodmark.client.admin.admin_types import ConfigChange, ConfigResource, NewTopic
 from floodmark.client.cluster.view import TopicPartition
 from floodmark.client.consumer.consumer import Consumer
 from floodmark.client.errors import KafkaError
@@ -21,6 +15,7 @@ from floodmark.client.offsets import ListedOffset, OffsetSpec
 from floodmark.client.producer.producer import Producer
 from floodmark.client.settings import ConsumerSettings, ProducerSettings
 from floodmark.wire.errors import ErrorCode
+from floodmark.wire.numbers import ConfigOperation, ConfigSource
 from kit import scenario
 from kit.broker import Broker
 

@@ -14,17 +14,17 @@ from confluent_kafka import Producer
 
 from crash_kit.committed_reader import CommittedReader
 from crash_kit.exactly_once import LONGEST_WAIT_S, check_copies, nothing_stays_open
+from crash_kit.targets import OneBroker, Target, ThreeBrokers
 from floodmark.client.admin.admin import Admin
 from floodmark.client.admin.admin_types import NewTopic
 from kit.apache_kafka import tool_command
-from kit.broker import start_floodmark
 from kit.jars import KAFKA_4
-from kit.process import ServerProcess, free_port
+from kit.process import ServerProcess
 from kit.seeds import seed
 from kit.tools import require_tool
 from kit.waiting import wait_for
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.java, pytest.mark.timeout(480)]
 
 SOURCE, TARGET, NAME = "input", "output", "copier"
 OUTPUT_PARTITIONS = 3
@@ -55,13 +55,15 @@ class Copier:
             self.process = ServerProcess(self._command, self._log_path)
 
 
-def test_kafkas_copier_copies_exactly_once_under_kill_nine(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [OneBroker, pytest.param(ThreeBrokers, marks=pytest.mark.soak)])
+def test_kafkas_copier_copies_exactly_once_under_kill_nine(
+    tmp_path: Path, kind: type[Target]
+) -> None:
     require_tool("java", "mvn")
     random = Random(seed())
-    port = free_port()
-    broker = start_floodmark(tmp_path, SETTINGS, port)
-    bootstrap = broker.bootstrap
-    asyncio.run(create_topics(bootstrap))
+    brokers = kind(tmp_path, SETTINGS)
+    bootstrap = brokers.bootstrap
+    asyncio.run(create_topics(bootstrap, brokers.replicas))
     expected = produce(bootstrap)
     copier = Copier(bootstrap, tmp_path)
 
@@ -78,22 +80,21 @@ def test_kafkas_copier_copies_exactly_once_under_kill_nine(tmp_path: Path) -> No
                 if number % 2:
                     copier.process.kill()
                 else:
-                    broker.process.kill()
-                    broker = start_floodmark(tmp_path, SETTINGS, port)
+                    brokers.replace_one(random)
             assert len(reader.seen) < INPUTS, "all was copied before the last kill"
-            wait_for(lambda: has_read(reader, INPUTS), LONGEST_WAIT_S)
+            wait_for(lambda: has_read(reader, INPUTS), brokers.replicas * LONGEST_WAIT_S)
             copier.process.kill()
             asyncio.run(nothing_stays_open(bootstrap, SOURCE, TARGET, NAME))
         check_copies(reader.seen, expected)
     finally:
         copier.process.kill()
-        broker.process.stop()
+        brokers.stop()
 
 
-async def create_topics(bootstrap: str) -> None:
+async def create_topics(bootstrap: str, replicas: int) -> None:
     async with Admin(bootstrap) as admin:
-        await admin.create_topic(NewTopic(SOURCE, 1, 1))
-        await admin.create_topic(NewTopic(TARGET, OUTPUT_PARTITIONS, 1))
+        await admin.create_topic(NewTopic(SOURCE, 1, replicas))
+        await admin.create_topic(NewTopic(TARGET, OUTPUT_PARTITIONS, replicas))
 
 
 def produce(bootstrap: str) -> Counter[bytes]:

@@ -6,13 +6,15 @@ for CI, so `make conformance` runs it.
 
 import time
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from kit.broker import start_floodmark
+from crash_kit.targets import OneBroker, Target, ThreeBrokers
 from kit.jars import KAFKA_4, classpath, jars
 from kit.kafka_tools import kafka_tool
-from kit.process import ServerProcess, free_port
+from kit.process import ServerProcess
+from kit.seeds import seed
 from kit.tools import require_tool
 from kit.waiting import wait_for
 
@@ -36,7 +38,7 @@ PAUSE_S = 8
 
 
 class SmokeTest:
-    """The programs of the system test on one broker."""
+    """The programs of the system test."""
 
     def __init__(self, bootstrap: str, folder: Path) -> None:
         self._folder = folder
@@ -59,23 +61,23 @@ class SmokeTest:
         return ServerProcess(line, self._folder / f"{command}-{self._started}.out")
 
 
-def test_streams_verify_every_result_after_kills(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [OneBroker, ThreeBrokers])
+def test_streams_verify_every_result_after_kills(tmp_path: Path, kind: type[Target]) -> None:
     require_tool("java", "mvn")
-    port = free_port()
-    broker = start_floodmark(tmp_path, port=port)
-    smoke = SmokeTest(broker.bootstrap, tmp_path)
+    random = Random(seed())
+    brokers = kind(tmp_path)
+    smoke = SmokeTest(brokers.bootstrap, tmp_path)
     running: list[ServerProcess] = []
     try:
         for topic in _TOPICS:
-            create(broker.bootstrap, topic)
+            create(brokers.bootstrap, topic, brokers.replicas)
         running += [smoke.start("process"), smoke.start("process")]
         driver = smoke.start("run")
         running.append(driver)
         for number in range(KILLS):
             time.sleep(PAUSE_S)
             if number % 2:
-                broker.process.kill()
-                broker = start_floodmark(tmp_path, port=port)
+                brokers.replace_one(random)
             else:
                 running.pop(0).kill()
                 running.insert(1, smoke.start("process"))
@@ -87,9 +89,10 @@ def test_streams_verify_every_result_after_kills(tmp_path: Path) -> None:
     finally:
         for process in running:
             process.kill()
-        broker.process.stop()
+        brokers.stop()
 
 
-def create(bootstrap: str, topic: str) -> None:
+def create(bootstrap: str, topic: str, replicas: int) -> None:
     arguments = ["--create", "--topic", topic, "--partitions", str(PARTITIONS)]
+    arguments += ["--replication-factor", str(replicas)]
     kafka_tool("org.apache.kafka.tools.TopicCommand", "--bootstrap-server", bootstrap, *arguments)

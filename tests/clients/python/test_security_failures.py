@@ -1,0 +1,201 @@
+"""What clients written in Python say when they may not come in, or do not believe the broker.
+
+kafka-python and aiokafka tell reasons in their logs only: with Kafka, too, they raise that no
+broker can be reached.
+"""
+
+import json
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import aiokafka
+import aiokafka.errors
+import pytest
+from aiokafka.abc import AbstractTokenProvider as AioTokenProvider
+from confluent_kafka import Producer
+
+from floodmark.client.admin.admin import Admin
+from floodmark.client.errors import KafkaError
+from floodmark.client.settings import ClientSettings
+from kit.certificates import Authority
+from kit.json_clients import Settings, at, wrong_ways
+from kit.secure_broker import secure_broker
+
+WRONG = (
+    "wrong PLAIN password",
+    "wrong SCRAM password",
+    "expired token",
+    "unknown authority",
+    "expired certificate",
+    "no client certificate",
+)
+
+
+@pytest.fixture(scope="module")
+def wrong(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Settings]]:
+    folder = tmp_path_factory.mktemp("wrong")
+    authority = Authority(folder / "expired-authority")
+    expired = str(authority.expired_server())
+    with (
+        secure_broker(folder / "usual") as usual,
+        secure_broker(folder / "expired", ssl_keystore_location=expired) as with_expired,
+        secure_broker(folder / "strict", ssl_client_auth="required") as strict,
+    ):
+        yield {
+            **wrong_ways(usual, folder),
+            "expired certificate": at(with_expired, "SSL") | {"ca": str(authority.ca_file)},
+            "no client certificate": at(strict, "SSL"),
+        }
+
+
+def protocol(way: Settings) -> str:
+    return "SASL_SSL" if "mechanism" in way else "SSL"
+
+
+def librdkafka(way: Settings) -> str:
+    errors: list[str] = []
+    given: dict[str, Any] = {
+        "bootstrap.servers": way["bootstrap"],
+        "security.protocol": protocol(way),
+        "ssl.ca.location": way["ca"],
+        "error_cb": lambda error: errors.append(str(error)),
+    }
+    if "token" in way:
+        # It looks at the time that it is told, not into the token.
+        token = (way["token"], time.time() + 600)
+        given |= {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": lambda _: token}
+    elif "mechanism" in way:
+        given |= {
+            "sasl.mechanism": way["mechanism"],
+            "sasl.username": way["user"],
+            "sasl.password": way["password"],
+        }
+    producer = Producer(given)
+    deadline = time.monotonic() + 20
+    while not errors and time.monotonic() < deadline:
+        producer.poll(0.1)
+    return errors[0]
+
+
+LIBRDKAFKA = {
+    "wrong PLAIN password": "Authentication failed: Invalid username or password",
+    "wrong SCRAM password": "invalid credentials with SASL mechanism SCRAM-SHA-512",
+    "expired token": "invalid_token",
+    "unknown authority": "broker certificate could not be verified",
+    "expired certificate": "certificate verify failed",
+    "no client certificate": "certificate required",
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_librdkafka(wrong, what):
+    assert LIBRDKAFKA[what] in librdkafka(wrong[what])
+
+
+KAFKA_PYTHON = """
+import json, sys
+import kafka
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+class Tokens(AbstractTokenProvider):
+    def token(self):
+        return token
+
+given = json.loads(sys.argv[1])
+token = given.pop("token", None)
+if token is not None:
+    given["sasl_oauth_token_provider"] = Tokens()
+try:
+    kafka.KafkaProducer(bootstrap_timeout_ms=2000, **given)
+except kafka.errors.KafkaError as problem:
+    print("refused:", type(problem).__name__)
+"""
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_kafka_python(wrong, what):
+    """In a process of its own: it leaves the sockets of a client that could not connect open."""
+    way = wrong[what]
+    given: dict[str, Any] = {
+        "bootstrap_servers": way["bootstrap"],
+        "security_protocol": protocol(way),
+        "ssl_cafile": way["ca"],
+    }
+    if "token" in way:
+        given |= {"sasl_mechanism": "OAUTHBEARER", "token": way["token"]}
+    elif "mechanism" in way:
+        given |= {
+            "sasl_mechanism": way["mechanism"],
+            "sasl_plain_username": way["user"],
+            "sasl_plain_password": way["password"],
+        }
+    command = [sys.executable, "-W", "ignore", "-c", KAFKA_PYTHON, json.dumps(given)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert "refused:" in done.stdout, done.stderr
+
+
+class AioTokens(AioTokenProvider):
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    async def token(self) -> str:
+        return self._token
+
+
+@pytest.mark.parametrize("what", WRONG)
+async def test_aiokafka(wrong, what):
+    way = wrong[what]
+    given: dict[str, Any] = {}
+    if "token" in way:
+        given = {
+            "sasl_mechanism": "OAUTHBEARER",
+            "sasl_oauth_token_provider": AioTokens(way["token"]),
+        }
+    elif "mechanism" in way:
+        given = {
+            "sasl_mechanism": way["mechanism"],
+            "sasl_plain_username": way["user"],
+            "sasl_plain_password": way["password"],
+        }
+    producer = aiokafka.AIOKafkaProducer(
+        bootstrap_servers=way["bootstrap"],
+        security_protocol=protocol(way),
+        ssl_context=ssl.create_default_context(cafile=way["ca"]),
+        **given,
+    )
+    with pytest.raises(aiokafka.errors.KafkaError):
+        await producer.start()
+    await producer.stop()
+
+
+OURS = {
+    "wrong PLAIN password": "Authentication failed: Invalid username or password",
+    "wrong SCRAM password": "invalid credentials with SASL mechanism SCRAM-SHA-512",
+    "expired token": "invalid_token",
+    "unknown authority": "was rejected",
+    "expired certificate": "expired",
+    "no client certificate": "certificate required",
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+async def test_ours(wrong, what):
+    way = wrong[what]
+    given: dict[str, Any] = {"sasl_mechanism": way["mechanism"]} if "mechanism" in way else {}
+    if "token" in way:
+        given |= {"sasl_oauthbearer_token": way["token"]}
+    elif given:
+        given |= {"sasl_username": way["user"], "sasl_password": way["password"]}
+    settings = ClientSettings(
+        security_protocol=protocol(way),
+        ssl_ca_location=way["ca"],
+        default_api_timeout_ms=3000,
+        **given,
+    )
+    with pytest.raises(KafkaError, match=OURS[what]):
+        async with Admin(way["bootstrap"], settings) as admin:
+            await admin.list_topics()
