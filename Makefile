@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/pytest
 
-.PHONY: setup run test test-flushed test-clients test-conformance test-crash check explore soak bench bench-coordinators bench-services bench-spark demo test-services test-spark wheel conformance fuzz docs clean
+.PHONY: setup run test test-core test-flushed test-clients test-conformance test-crash check explore soak bench bench-coordinators bench-services bench-spark demo test-services test-spark wheel conformance fuzz docs clean
 
 # Bytecode, too: where Python may not write it by itself, every start would compile anew (a third of it).
 setup: .venv/ready
@@ -31,10 +31,13 @@ endef
 run: setup
 	$(BIN)/floodmark up
 
-# Needs no other toolchain than Python; under five minutes on two cores.
-test: setup
+# Needs no other toolchain than Python; about eight minutes on two cores.
+test: test-core
+	$(PYTEST) -q -m 'not soak' tests/crash tests/fuzz
+
+# The same without crashes and fuzz, which test-crash and fuzz run at length; about five minutes.
+test-core: setup
 	$(PYTEST) -q -n 2 tests/unit tests/properties tests/simulation tests/regressions tests/clients/python
-	$(PYTEST) -q tests/crash tests/fuzz
 
 # The same with every write synced before it is acknowledged: coordinators wait for their records as
 # they do with followers, the cheapest rehearsal of a cluster.
@@ -43,12 +46,12 @@ test-flushed: test
 
 # Real clients in other languages, and Kafka's own tools: wants mvn, go, npm and kcat.
 test-clients: setup
-	$(PYTEST) -q -n 2 --ignore=tests/clients/python tests/clients
+	$(PYTEST) -q -n 2 -m 'not soak' --ignore=tests/clients/python tests/clients
 
 # 100 rounds of kill -9 under idempotent load, 30 under exactly-once load, 8 in the middle of compaction,
 # and 60 in a cluster of three; each fault of the network, the disk and the clock there five times.
 test-crash: setup
-	FLOODMARK_CRASH_ROUNDS=100 FLOODMARK_EOS_ROUNDS=30 FLOODMARK_CLUSTER_ROUNDS=60 FLOODMARK_FAULT_ROUNDS=2 $(PYTEST) -q --timeout=900 tests/crash
+	FLOODMARK_CRASH_ROUNDS=100 FLOODMARK_EOS_ROUNDS=30 FLOODMARK_CLUSTER_ROUNDS=60 FLOODMARK_FAULT_ROUNDS=2 $(PYTEST) -q -m 'not soak' --timeout=900 tests/crash
 
 # Pipelines on real Spark, against our broker and the same against Apache Kafka: wants java and mvn.
 test-spark: .venv/spark
@@ -74,6 +77,7 @@ soak: .venv/spark
 	FLOODMARK_FUZZ_REQUESTS=2000000 FLOODMARK_SIM_SCHEDULES=20000 $(PYTEST) -q --timeout=0 tests/crash tests/fuzz tests/simulation
 	FLOODMARK_SPARK_KILLS=20 FLOODMARK_SPARK_OUTAGE_SECONDS=60 FLOODMARK_SPARK_PARTITION_MB=10000 \
 	$(PYTEST) -q --timeout=0 tests/spark/test_exactly_once.py tests/spark/test_bad_input.py tests/spark/test_memory.py
+	$(PYTEST) -q -m soak tests/clients/java/test_quota_rates.py
 
 # A structure-aware fuzz run of 200,000 requests against one broker, watching its memory.
 fuzz: setup

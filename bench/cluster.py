@@ -33,7 +33,8 @@ IDS = (1, 2, 3)
 ACKS_ALL = -1
 MESSAGES = 300_000
 PACED, PER_SECOND, PACED_CONNECTIONS = 5_000, 1_000, 12
-WARM_UP_ROUNDS = 2
+# A JVM's code is compiled as it is used: with two rounds Kafka's last was still twice its first.
+WARM_UP_ROUNDS = 4
 REST_S = 3.0
 KAFKA_HEAP = "512m"
 
@@ -95,9 +96,12 @@ def running(name: str, folder: Path) -> Iterator[Cluster]:
     commands = TARGETS[name](folder)
     with ExitStack() as stack:
         processes = [
-            stack.enter_context(ServerProcess(command, folder / f"broker-{broker_id}.out"))
+            ServerProcess(command, folder / f"broker-{broker_id}.out")
             for broker_id, (command, _) in commands.items()
         ]
+        for process in processes:
+            # Not asked to stop: the last of Kafka's controllers would wait for the others.
+            stack.callback(process.kill)
         ports = {broker_id: port for broker_id, (_, port) in commands.items()}
         for process, port in zip(processes, ports.values(), strict=True):
             process.wait_until(lambda port=port: broker_answers(port), timeout_s=120)
@@ -206,6 +210,7 @@ def measure(cluster: Cluster, rounds: int, scale: float) -> dict[str, float]:
     idle = cluster.rss_megabytes()
     for _ in range(WARM_UP_ROUNDS):
         throughput(cluster, scale)
+        latency(cluster, scale)
     outcomes = [throughput(cluster, scale) | latency(cluster, scale) for _ in range(rounds)]
     for outcome in outcomes:
         print(cluster.name, outcome, file=sys.stderr, flush=True)

@@ -49,7 +49,7 @@ def markdown(
     lines = [
         section.heading,
         "",
-        f"Made by `{command}` in one run on one machine: {_machine()}.",
+        f"Made by `{command}` in one run on one machine: {machine()}.",
         f"Median of {rounds} rounds after unmeasured ones; the brokers took turns.",
         section.notes,
         "",
@@ -85,7 +85,7 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
-def _machine() -> str:
+def machine() -> str:
     model = "unknown processor"
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):

@@ -38,7 +38,7 @@ def main(cases: Mapping[str, Case], section: Section, settings: Settings = None)
             for name in arguments.target
         ]
         for name in arguments.case:
-            measured = _run_case(name, cases[name], servers, arguments.rounds, arguments.scale)
+            measured = run_case(name, cases[name], servers, arguments.rounds, arguments.scale)
             results[name] = measured
     command = f"python bench/{Path(sys.argv[0]).name} " + " ".join(sys.argv[1:])
     table = markdown(section, cases, results, arguments.rounds, command.strip())
@@ -48,7 +48,7 @@ def main(cases: Mapping[str, Case], section: Section, settings: Settings = None)
     return 0
 
 
-def _run_case(
+def run_case(
     name: str, case: Case, servers: list[Server], rounds: int, scale: float
 ) -> dict[str, list[dict[str, float]]]:
     """The unmeasured rounds for each, then `rounds` in turn."""

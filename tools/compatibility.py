@@ -16,12 +16,13 @@ from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.schema import schema_of
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "compatibility.md"
-NO_TOKENS = "always answers DELEGATION_TOKEN_REQUEST_NOT_ALLOWED"
+NO_ACLS = "SECURITY_DISABLED without an authorizer"
+NO_TOKENS = "DELEGATION_TOKEN_AUTH_DISABLED without delegation.token.secret.key"
 NOTES = {
     ApiKey.PRODUCE: "0 to 2 are advertised for old librdkafka, and answered UNSUPPORTED_VERSION",
-    ApiKey.DESCRIBE_ACLS: "always answers SECURITY_DISABLED",
-    ApiKey.CREATE_ACLS: "always answers SECURITY_DISABLED",
-    ApiKey.DELETE_ACLS: "always answers SECURITY_DISABLED",
+    ApiKey.DESCRIBE_ACLS: NO_ACLS,
+    ApiKey.CREATE_ACLS: NO_ACLS,
+    ApiKey.DELETE_ACLS: NO_ACLS,
     ApiKey.ALTER_REPLICA_LOG_DIRS: "a partition stays in its folder",
     ApiKey.CREATE_DELEGATION_TOKEN: NO_TOKENS,
     ApiKey.RENEW_DELEGATION_TOKEN: NO_TOKENS,

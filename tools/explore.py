@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import secrets
+import shlex
 import subprocess
 import sys
 import time
@@ -41,7 +42,7 @@ PARTS = (
     Part("properties", ("tests/properties",)),
     Part("simulation", ("tests/simulation/test_schedules.py",)),
     Part("fuzz", ("tests/fuzz",), {"FLOODMARK_FUZZ_REQUESTS": "20000"}),
-    Part("crashes", ("tests/crash",)),
+    Part("crashes", ("-m", "not soak", "tests/crash")),
     Part(
         "cluster faults",
         ("tests/crash/test_cluster_faults.py", "tests/crash/test_zombie_leader.py"),
@@ -50,7 +51,10 @@ PARTS = (
     # Nothing is acknowledged at once, as in a cluster.
     Part(
         "flushed",
-        ("tests/properties", "tests/crash", "tests/regressions/test_hanging_transactions.py"),
+        (
+            *("-m", "not soak", "tests/properties", "tests/crash"),
+            "tests/regressions/test_hanging_transactions.py",
+        ),
         {"FLOODMARK_TEST_SETTINGS": "log.flush.interval.messages=1"},
     ),
 )
@@ -89,7 +93,9 @@ def passes(part: Part, seed: int) -> bool:
 def spelled(part: Part, seed: int) -> str:
     assignments = (f"{name}={value}" for name, value in part.environment(seed).items())
     command = part.command(seed)
-    return " ".join([*assignments, str(Path(command[0]).relative_to(ROOT)), *command[1:]])
+    return " ".join(
+        [*assignments, str(Path(command[0]).relative_to(ROOT)), shlex.join(command[1:])]
+    )
 
 
 if __name__ == "__main__":
