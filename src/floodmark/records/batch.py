@@ -1,8 +1,7 @@
 """The 61-byte header of a record batch (magic 2), read and patched in place.
 
-The hot path of produce, fetch and recovery: brokers look at headers only and leave the records
-packed. Base offset and leader epoch lie outside the checksum, so a leader stamps them without
-touching it.
+On the hot path of produce, fetch and recovery. Brokers read only headers and leave the records
+compressed. The checksum does not cover base offset and leader epoch, so a leader can set them.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ WritableBuffer = bytearray | memoryview
 
 HEADER: Final = Struct(">qiibIhiqqqhii")
 HEADER_BYTES: Final = HEADER.size
-# Base offset and batch length: what has to be read before the size of a batch is known.
+# Base offset and batch length: enough to know the size of a batch.
 LOG_OVERHEAD_BYTES: Final = 12
 MIN_BATCH_LENGTH: Final = HEADER_BYTES - LOG_OVERHEAD_BYTES
 MAGIC: Final = 2
@@ -53,7 +52,7 @@ _MAX_TIMESTAMP_POSITION: Final = 35
 
 
 class TimestampType(IntEnum):
-    """Who stamps the records: the producer, or the broker when it appends."""
+    """Whether the producer or the broker sets the timestamps."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
@@ -90,7 +89,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def compression(self) -> Compression:
-        """The codec; raises CorruptRecord for an id that no codec has."""
+        """The codec. Raises CorruptRecord for an unknown id."""
         return Compression.of(self.attributes & COMPRESSION_MASK)
 
     @property
@@ -124,25 +123,25 @@ def add_sequence(sequence: int, increment: int) -> int:
 
 
 HeaderFields: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
-"""The same as it was unpacked, without the names: where every produce passes, giving names to what
-is looked at once takes longer than the look. Every header is one of these."""
+"""A header as an unnamed tuple. On the produce path, creating a named tuple takes longer than using
+it. Every BatchHeader is one of these."""
 
 ATTRIBUTES: Final = BatchHeader._fields.index("attributes")
 
-# Makes a header of the fields as they were unpacked. `BatchHeader._make` does the same through a
-# function written in Python, which takes as long as the unpacking.
+# Converts unpacked fields into a header. `BatchHeader._make` does the same in a Python function,
+# which takes as long as unpacking.
 header_of: Final[Callable[[tuple[Any, ...]], BatchHeader]] = partial(tuple.__new__, BatchHeader)
 
 
 def writable(buffer: Buffer) -> memoryview:
-    """A view that can be written to; of a copy, where the bytes themselves cannot be."""
+    """A writable view of the bytes, or of a copy if they are read-only."""
     view = memoryview(buffer)
     return memoryview(bytearray(view)) if view.readonly else view
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at this position, unchecked but for being there; the caller checks magic and size
-    where they matter."""
+    """The header at this position. Checks only that it is complete; the caller checks magic and
+    size where they matter."""
     if len(buffer) - position < HEADER_BYTES:
         raise CorruptRecord(
             f"a batch header needs {HEADER_BYTES} bytes, {len(buffer) - position} left"
@@ -151,8 +150,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def iter_headers(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """Every whole batch as (position, header); stops before an incomplete last one, as a fetch may
-    end in one."""
+    """Yields (position, header) of each complete batch. A fetch may end with an incomplete one."""
     end = len(buffer)
     while end - position >= HEADER_BYTES:
         header = header_of(HEADER.unpack_from(buffer, position))
@@ -165,7 +163,7 @@ def iter_headers(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, Batch
 
 
 def check_shape(header: BatchHeader) -> None:
-    """Refuse what cannot be a batch of magic 2, before its length is trusted."""
+    """Raises if this is not a batch of magic 2. Call it before trusting the length."""
     if header.magic != MAGIC:
         if header.magic in (0, 1):
             raise UnsupportedMagic(f"message format {header.magic} is not supported, only {MAGIC}")
@@ -177,7 +175,7 @@ def check_shape(header: BatchHeader) -> None:
 
 
 def compute_crc(buffer: Buffer, position: int, size_bytes: int) -> int:
-    """CRC32C over the attributes and all that follows."""
+    """CRC32C from the attributes to the end of the batch."""
     view = memoryview(buffer)[position + CRC_START : position + size_bytes]
     crc: int = crc32.iscsi(view)
     return crc
@@ -191,7 +189,7 @@ def crc_ok(buffer: Buffer, position: int, header: BatchHeader) -> bool:
 
 
 def patch(buffer: WritableBuffer, position: int, *, base_offset: int, leader_epoch: int) -> None:
-    """Stamp the offset and the leader epoch in place; both lie outside the checksum."""
+    """Sets the offset and the leader epoch in place. The checksum covers neither."""
     _BASE_OFFSET.pack_into(buffer, position, base_offset)
     _LEADER_EPOCH.pack_into(buffer, position + _LEADER_EPOCH_POSITION, leader_epoch)
 
@@ -199,8 +197,7 @@ def patch(buffer: WritableBuffer, position: int, *, base_offset: int, leader_epo
 def restamp(
     buffer: WritableBuffer, position: int, header: BatchHeader, *, timestamp_ms: int
 ) -> BatchHeader:
-    """Give a batch log-append time in place: attribute bit, maximum timestamp and a new
-    checksum."""
+    """Sets log-append time in place: attribute bit, maximum timestamp and a new checksum."""
     attributes = header.attributes | TIMESTAMP_TYPE_BIT
     _ATTRIBUTES.pack_into(buffer, position + _ATTRIBUTES_POSITION, attributes)
     _MAX_TIMESTAMP.pack_into(buffer, position + _MAX_TIMESTAMP_POSITION, timestamp_ms)

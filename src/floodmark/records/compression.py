@@ -1,8 +1,7 @@
-"""The five codecs of a record batch, with a bound on what may come out.
+"""The five codecs of a record batch, with a limit on the output.
 
-Called by record.py, scan.py and validation.py. The output bound is there because a batch of a few
-kilobytes can unpack to gigabytes; broken input is always CorruptRecord, whatever the library
-raises.
+Called by record.py, scan.py and validation.py. The output is limited because a few kilobytes can
+decompress to gigabytes. Invalid input raises CorruptRecord, whichever error the library raises.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Buffer: TypeAlias = "bytes | bytearray | memoryview"
 
 
 class Compression(IntEnum):
-    """Codec ids as they stand in the lowest three attribute bits."""
+    """Codec ids, as in the lowest three attribute bits."""
 
     NONE = 0
     GZIP = 1
@@ -58,7 +57,7 @@ class Compression(IntEnum):
 def compress(
     codec: Compression, data: bytes | bytearray | memoryview, level: int | None = None
 ) -> bytes:
-    """Pack the records part of a batch; level None is the codec's own default."""
+    """Compresses the records of a batch. Level None is the codec's default."""
     if codec is Compression.NONE:
         return bytes(data)
     if codec is Compression.GZIP:
@@ -67,7 +66,7 @@ def compress(
     if codec is Compression.SNAPPY:
         return _xerial_compress(data)
     if codec is Compression.LZ4:
-        # Independent 64 KiB blocks without checksums, as Kafka's own frames are.
+        # Independent 64 KiB blocks without checksums, as in Kafka's own frames.
         packed: bytes = lz4.frame.compress(
             data,
             compression_level=0 if level is None else level,
@@ -84,8 +83,7 @@ def decompress(
     data: bytes | bytearray | memoryview,
     limit_bytes: int = READABLE_BYTES,
 ) -> bytes | bytearray | memoryview:
-    """Unpack at most limit_bytes; more raises DecompressionTooLarge, nonsense raises
-    CorruptRecord."""
+    """Raises DecompressionTooLarge beyond `limit_bytes`, CorruptRecord for invalid data."""
     if codec is Compression.NONE:
         if len(data) > limit_bytes:
             raise _too_large(limit_bytes)
@@ -96,8 +94,7 @@ def decompress(
 def unpack(
     codec: Compression, data: bytes | bytearray | memoryview, limit_bytes: int = READABLE_BYTES
 ) -> Iterator[Buffer]:
-    """The same in pieces of at most STEP_BYTES. What was given out before an error stays as it
-    is."""
+    """The same in pieces of at most STEP_BYTES. Pieces before an error remain valid."""
     left_bytes = limit_bytes
     for piece in _UNPACKERS[codec](memoryview(data), limit_bytes):
         left_bytes -= len(piece)
@@ -122,7 +119,7 @@ def _too_large(limit_bytes: int) -> DecompressionTooLarge:
 
 def _gzip_pieces(data: memoryview, _limit_bytes: int) -> Iterator[Buffer]:
     unpacker = zlib.decompressobj(_GZIP_WBITS)
-    # The library copies what it has not used yet with every call: give it little at a time.
+    # The library copies its unused input on every call, so pass small pieces.
     for source in _cut(data):
         rest: Buffer = source
         while rest and not unpacker.eof:
@@ -177,7 +174,7 @@ def _snappy_block(block: memoryview, limit_bytes: int) -> bytes:
         if claimed_bytes > limit_bytes:
             raise _too_large(limit_bytes)
         if claimed_bytes > _MOST_SNAPPY_RATIO * len(block):
-            # The library sets aside what is claimed before it looks at the data.
+            # The library allocates the claimed size before it reads the data.
             raise CorruptRecord(f"{len(block)} bytes of snappy cannot unpack to {claimed_bytes}")
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
@@ -188,8 +185,8 @@ def _lz4_pieces(data: memoryview, _limit_bytes: int) -> Iterator[Buffer]:
     unpacker = lz4.frame.LZ4FrameDecompressor()
     sources = _cut(data)
     while not unpacker.eof:
-        # Little at a time and in pieces: the library copies what it has not used yet with every
-        # call, and sets aside max_length bytes at once.
+        # In small pieces: the library copies its unused input on every call, and allocates
+        # max_length bytes at once.
         source = next(sources, b"") if unpacker.needs_input else b""
         try:
             piece: bytes = unpacker.decompress(source, max_length=STEP_BYTES)
@@ -202,7 +199,7 @@ def _lz4_pieces(data: memoryview, _limit_bytes: int) -> Iterator[Buffer]:
 
 
 def _zstd_pieces(data: memoryview, _limit_bytes: int) -> Iterator[Buffer]:
-    """By a stream: Java's frames do not say their content size, and a size is only a claim."""
+    """As a stream: Java's frames do not contain the content size, and it could be wrong."""
     size_bytes = 0
     try:
         with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:

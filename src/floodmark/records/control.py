@@ -20,8 +20,7 @@ _VERSION: Final = 0
 
 
 class ControlType(IntEnum):
-    """The two control records that a partition of data holds; others belong to raft and are never
-    ours."""
+    """The control records of data partitions. Other types belong to KRaft."""
 
     ABORT = 0
     COMMIT = 1
@@ -41,7 +40,7 @@ def encode_marker(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytearray:
-    """The one-record control batch that ends a producer's transaction in one partition."""
+    """The control batch with one record that ends a producer's transaction in a partition."""
     record = Record(
         base_offset,
         timestamp_ms,
@@ -62,8 +61,7 @@ def encode_marker(
 
 
 def decode_control_type(key: bytes | None) -> ControlType | None:
-    """The type of a control record by its key; None for types that concern others and are passed
-    over."""
+    """The type of a control record, from its key. None for types that are not ours."""
     if key is None or len(key) < _KEY.size:
         raise CorruptRecord("a control record needs a key of version and type")
     version, type_id = _KEY.unpack_from(key)
@@ -76,8 +74,7 @@ def decode_control_type(key: bytes | None) -> ControlType | None:
 
 
 def decode_marker(buffer: Buffer, position: int = 0) -> EndTransactionMarker | None:
-    """The marker in a control batch; None when compaction emptied it or it is another control
-    type."""
+    """The marker in a control batch. None if compaction has emptied it, or for other types."""
     record = next(iter_records(buffer, position), None)
     if record is None:
         return None

@@ -1,8 +1,8 @@
-"""Records inside a batch: decode a batch, as a list or some at a time, encode a list into a batch.
+"""Decodes a batch into records, all at once or in steps, and encodes records into a batch.
 
-Called by the client, the command line, the coordinators and compaction; the broker's produce and
-fetch never come here, and where they look into a batch they use scan.py. Both ways are one straight
-loop with the varints written out, because they run once per record.
+Called by the client, the command line, the coordinators and compaction. The broker's produce and
+fetch use scan.py instead, where they must read records. Decoding and encoding are each one loop
+with inlined varints, because it runs once per record.
 """
 
 from __future__ import annotations
@@ -44,20 +44,21 @@ from floodmark.vocabulary import (
     NO_SEQUENCE,
     NO_TIMESTAMP,
 )
+from floodmark.wire.primitives import ONE_BYTE
+from floodmark.wire.primitives import encode_varint as encode_unsigned_varint
 
 Header = tuple[str, bytes | None]
-"""A name that is no UTF-8 is there with surrogate escapes, as Python does with names of files:
-compaction and a topic's compression write the same bytes again."""
+"""Names that are not UTF-8 are decoded with surrogate escapes, as Python does with file names, so
+compaction and recompression write the same bytes again."""
 
-# A 64-bit value takes at most ten groups of seven bits.
+# A 64-bit value has at most ten groups of seven bits.
 LONGEST_VARINT_BYTES: Final = 10
 _MAX_VARINT_SHIFT: Final = 63
-_ONE_BYTE: Final = tuple(bytes((value,)) for value in range(0x80))
-_NULL: Final = _ONE_BYTE[1]
+_NULL: Final = ONE_BYTE[1]
 
 
 class Record(NamedTuple):
-    """One record; timestamps are milliseconds since 1970, a missing key or value is None."""
+    """One record. The timestamp is in milliseconds since 1970. Key and value may be None."""
 
     offset: int
     timestamp: int
@@ -73,7 +74,7 @@ def header_name_bytes(name: str) -> bytes:
 def decode_records(
     buffer: Buffer, position: int = 0, limit_bytes: int = READABLE_BYTES
 ) -> list[Record]:
-    """All records of the batch at this position; CorruptRecord when the bytes do not add up."""
+    """All records of the batch at this position. Raises CorruptRecord for invalid data."""
     runs = list(_runs(buffer, position, limit_bytes, READABLE_ITEMS))
     return runs[0] if len(runs) == 1 else list(chain.from_iterable(runs))
 
@@ -81,14 +82,14 @@ def decode_records(
 def iter_records(
     buffer: Buffer, position: int = 0, limit_bytes: int = READABLE_BYTES
 ) -> Iterator[Record]:
-    """The same, some at a time: for code that keeps few of them, and bytes from anybody. Records
-    before a broken one are given out."""
+    """The same in steps, for untrusted data and for callers that keep few records. Yields the
+    records before an invalid one."""
     return chain.from_iterable(_runs(buffer, position, limit_bytes, READABLE_ITEMS))
 
 
 def decode_within_limits(buffer: Buffer, position: int, header: BatchHeader) -> list[Record]:
-    """All records of a batch that a client may have sent for this. DecompressionTooLarge where
-    they are more than `limits` allows."""
+    """All records of a batch that a client may have crafted. Raises DecompressionTooLarge if they
+    exceed `limits`."""
     limit_bytes, items = most_unpacked_bytes(header.size_bytes), most_items(header.size_bytes)
     return list(chain.from_iterable(_runs(buffer, position, limit_bytes, items)))
 
@@ -115,13 +116,13 @@ def _runs(
 
 
 class _Decoder:
-    """Decodes the records that have come whole, and holds the rest until more comes."""
+    """Decodes complete records, and keeps the rest until more data arrives."""
 
     def __init__(self, header: BatchHeader, items_limit: int) -> None:
         self._count = header.records_count
         self._items_left = items_limit - self._count
         if self._items_left < 0:
-            raise DecompressionTooLarge(f"the batch says that it has {self._count} records")
+            raise DecompressionTooLarge(f"the batch claims {self._count} records")
         self._base_offset = header.base_offset
         self._base_timestamp = header.base_timestamp
         self._append_time = (
@@ -148,7 +149,7 @@ class _Decoder:
         return records
 
     def _decode(self, data: bytes, begin_before: int) -> list[Record]:
-        """A record that begins later may have only half of its length."""
+        """A record that starts after this position may be missing a part of its length."""
         records: list[Record] = []
         add = records.append
         base_offset, base_timestamp = self._base_offset, self._base_timestamp
@@ -168,7 +169,7 @@ class _Decoder:
                 self._needed_bytes = end - start
                 p = start
                 break
-            p += 1  # the attributes of a record have no meaning yet
+            p += 1  # a record's attributes are unused
             n = data[p]
             p += 1
             if n > 0x7F:
@@ -202,10 +203,10 @@ class _Decoder:
             p += 1
             headers: list[Header] = []
             if n:
-                p = _decode_headers(data, p, n, headers, self._items_left)
+                p = decode_headers(data, p, n, headers, self._items_left)
                 self._items_left -= len(headers)
             if p != end:
-                raise CorruptRecord(f"a record says it ends at {end} but ends at {p}")
+                raise CorruptRecord(f"a record claims to end at {end} but ends at {p}")
             add(tuple.__new__(Record, (offset, timestamp, key, value, headers)))
         self._count -= len(records)
         self._held_bytes = end_of_data - p
@@ -213,8 +214,18 @@ class _Decoder:
         return records
 
 
-def _decode_headers(data: bytes, p: int, n: int, headers: list[Header], most: int) -> int:
-    """Read the headers whose count begins with byte n; returns the position behind them."""
+def decode_headers(
+    data: bytes,
+    p: int,
+    n: int,
+    headers: list[Header],
+    most: int,
+    errors: str = "surrogateescape",
+) -> int:
+    """Reads the headers. `n` is the first byte of their count. Returns the position after them.
+
+    Refuses more than `most`. `errors` says how to decode names that are not UTF-8.
+    """
     if n > 0x7F:
         n, p = long_varint(data, p, n)
     if n & 1:
@@ -225,7 +236,7 @@ def _decode_headers(data: bytes, p: int, n: int, headers: list[Header], most: in
         size, p = _varint(data, p)
         if size < 0:
             raise CorruptRecord("a record header has no name")
-        name = data[p : p + size].decode("utf-8", "surrogateescape")
+        name = data[p : p + size].decode("utf-8", errors)
         p += size
         size, p = _varint(data, p)
         if size < 0:
@@ -245,7 +256,7 @@ def _varint(data: bytes, p: int) -> tuple[int, int]:
 
 
 def long_varint(data: bytes | bytearray, p: int, n: int) -> tuple[int, int]:
-    """The rest of a varint whose first byte n said that more follow; still zigzagged."""
+    """The rest of a varint whose first byte is `n`. The result is still zigzag-encoded."""
     n &= 0x7F
     shift = 7
     while True:
@@ -276,10 +287,10 @@ def encode_batch(
     last_offset: int | None = None,
     delete_horizon_ms: int | None = None,
 ) -> bytearray:
-    """One batch, ready to send or append, in a buffer of its own that a log may patch in place.
+    """One batch, ready to send or append, in a new buffer that a log may patch in place.
 
-    Records are numbered from base_offset on; compaction alone sets keep_offsets (its batches have
-    gaps), last_offset (a batch keeps its range when its last records go) and delete_horizon_ms.
+    Records are numbered from base_offset on. Only compaction sets keep_offsets (its batches have
+    gaps), last_offset (a batch keeps its range without its last records) and delete_horizon_ms.
     """
     base_timestamp = records[0].timestamp if records else NO_TIMESTAMP
     max_timestamp = max((record.timestamp for record in records), default=NO_TIMESTAMP)
@@ -333,14 +344,14 @@ def _encode(records: Sequence[Record], deltas: Sequence[int], base_timestamp: in
         _, timestamp, key, value, headers = record
         body = b"".join(
             (
-                _ONE_BYTE[0],
+                ONE_BYTE[0],
                 encode_varint(timestamp - base_timestamp),
                 encode_varint(delta),
                 _NULL if key is None else encode_varint(len(key)),
                 key or b"",
                 _NULL if value is None else encode_varint(len(value)),
                 value or b"",
-                _encode_headers(headers) if headers else _ONE_BYTE[0],
+                _encode_headers(headers) if headers else ONE_BYTE[0],
             )
         )
         add(encode_varint(len(body)))
@@ -363,15 +374,11 @@ def _encode_headers(headers: Sequence[Header]) -> bytes:
 
 
 def encode_varint(value: int) -> bytes:
-    """A signed number, zigzagged, in groups of seven bits, the lowest first."""
+    """A signed varint: zigzag encoding."""
     n = value << 1 if value >= 0 else (-value << 1) - 1
     if n < 0x80:
-        return _ONE_BYTE[n]
+        return ONE_BYTE[n]
     if n < 0x4000:
+        # Inlined, because most offsets and sizes take two bytes.
         return bytes((n & 0x7F | 0x80, n >> 7))
-    groups = bytearray()
-    while n > 0x7F:
-        groups.append(n & 0x7F | 0x80)
-        n >>= 7
-    groups.append(n)
-    return bytes(groups)
+    return encode_unsigned_varint(n)

@@ -1,8 +1,8 @@
-"""Walks through the records of a batch without keeping any.
+"""Scans the records of a batch without keeping them.
 
-Called by validation.py and by searches by time, which need little of each record: its place, its
-timestamp, whether it has a key. Whatever the batch claims to hold, memory is bounded by its largest
-record, and the walk pauses every STEP_BYTES.
+Called by validation.py and by searches by time, which need little of each record: its position,
+timestamp, and whether it has a key. Whatever the batch claims, memory is limited by its largest
+record, and the scan pauses every STEP_BYTES.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LEAST_MS: Final = -(1 << 63)
 
 
 class Noted(NamedTuple):
-    """A record that is out of the ordinary."""
+    """A record that the caller asked to see."""
 
     number: int
     offset_delta: int
@@ -30,7 +30,7 @@ class Noted(NamedTuple):
 
 
 class Scanned(NamedTuple):
-    """What is known at the end."""
+    """The result of a scan."""
 
     largest_timestamp: int
     unpacked_bytes: int
@@ -45,10 +45,10 @@ def scan_records(
     note_gaps: bool = False,
     note_keyless: bool = False,
 ) -> Generator[list[Noted], None, Scanned]:
-    """Yields the records whose timestamps lie outside of these and, where asked for, those whose
-    offset does not follow the one before and those without a key. An empty list is only a pause.
+    """Yields records with timestamps outside this range and, if requested, records whose offset
+    does not follow the previous one and records without a key. An empty list is only a pause.
 
-    CorruptRecord when the records are not what the header says, DecompressionTooLarge beyond the
+    Raises CorruptRecord if the records contradict the header, DecompressionTooLarge beyond the
     limits.
     """
     scan = _Scan(header, earliest_ms, latest_ms, note_gaps, note_keyless)
@@ -62,7 +62,7 @@ def scan_records(
 
 
 class _Scan:
-    """Where the walk is: records that have come whole are done, `_held` is the rest."""
+    """The state of a scan. Complete records have been scanned; `_held` is the rest."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class _Scan:
         self._count = header.records_count
         self._items_left = most_items(header.size_bytes) - self._count
         if self._items_left < 0:
-            raise DecompressionTooLarge(f"the batch says that it has {self._count} records")
+            raise DecompressionTooLarge(f"the batch claims {self._count} records")
         self._base_timestamp = header.base_timestamp
         self._append_time = (
             header.max_timestamp if header.timestamp_type is TimestampType.LOG_APPEND_TIME else None
@@ -104,7 +104,7 @@ class _Scan:
         return noted
 
     def _walk(self, begin_before: int) -> list[Noted]:
-        """All records that are whole. One that begins later may have half of its length."""
+        """Scans all complete records. One that starts later may be missing a part of its length."""
         try:
             return self._whole_records(begin_before)
         except IndexError as error:
@@ -118,7 +118,7 @@ class _Scan:
         noted: list[Noted] = []
         size_bytes = len(data)
         self._needed_bytes = p = 0
-        # One straight loop with the varints written out, because it runs once per record.
+        # One loop with inlined varints, because it runs once per record.
         while p < begin_before and index < count:
             start = p
             n = data[p]
@@ -130,7 +130,7 @@ class _Scan:
                 self._needed_bytes = end - start
                 p = start
                 break
-            p += 1  # the attributes of a record have no meaning yet
+            p += 1  # a record's attributes are unused
             n = data[p]
             p += 1
             if n > 0x7F:

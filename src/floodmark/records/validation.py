@@ -1,9 +1,9 @@
-"""What a client may append: the rules of one topic, applied to one batch.
+"""Validates a client's batch against the topic's rules.
 
-Called by `replication.leading` for every produce. `validate_produce` looks at the header and the
-checksum, which is all that most topics need. `validate_deeply` also looks at the records where a
-rule needs them (compacted topics, a lower bound on timestamps, the full check), and gives the batch
-the topic's compression: long work, in steps.
+Called by `replication.leading` for every produce. `validate_produce` checks the header and the
+checksum, which is enough for most topics. `validate_deeply` also checks records where a rule needs
+them (compacted topics, a lower bound on timestamps, the full check), and recompresses the batch
+with the topic's codec. That can take long, so it works in steps.
 """
 
 from __future__ import annotations
@@ -45,25 +45,25 @@ from floodmark.wire.errors import ErrorCode
 NO_LIMIT_MS: Final = (1 << 63) - 1
 _LAST_COMPRESSION: Final = int(Compression.ZSTD)
 _REPACKED_AT_ONCE_BYTES: Final = 4096
-"""So little is compressed sooner than a thread begins."""
+"""Compressing less than this is faster than starting a thread."""
 
 
 @dataclass(slots=True, frozen=True)
 class ProduceRules:
-    """A topic's settings as validation needs them; made once per change of the topic's
-    configuration."""
+    """The topic settings that validation needs. Created whenever the topic's configuration
+    changes."""
 
     max_message_bytes: int = 1048588
     is_compacted: bool = False
     timestamp_type: TimestampType = TimestampType.CREATE_TIME
     timestamp_before_max_ms: int = NO_LIMIT_MS
     timestamp_after_max_ms: int = 3_600_000
-    # None keeps what the producer chose (`compression.type=producer`).
+    # None keeps the producer's codec (`compression.type=producer`).
     compression: Compression | None = None
     compression_level: int | None = None
     check_records: bool = False
 
-    # Whether nothing is asked for that would take more than a look at the header.
+    # Whether checking the header is enough.
     is_plain: bool = field(init=False)
     needs_records: bool = field(init=False)
 
@@ -81,14 +81,14 @@ class ProduceRules:
 
 
 def validate_produce(buffer: memoryview, rules: ProduceRules, now_ms: int) -> HeaderFields:
-    """The header of the one batch that a client sent for a partition, or InvalidBatch with Kafka's
-    error code. No record is looked at."""
+    """The header of the one batch that a client sent for a partition. Raises InvalidBatch with
+    Kafka's error code. Reads no records."""
     size_bytes = len(buffer)
     if size_bytes < HEADER_BYTES:
         _refuse_short(buffer)
     fields: HeaderFields = HEADER.unpack_from(buffer)
     (
-        _,
+        base_offset,
         length,
         _,
         magic,
@@ -102,12 +102,13 @@ def validate_produce(buffer: memoryview, rules: ProduceRules, now_ms: int) -> He
         base_sequence,
         count,
     ) = fields
-    # Every produce passes here: one expression for a header with nothing remarkable in it. When
-    # there is, the checks say whether it is an error, and which.
+    # On the hot path: a single expression accepts an ordinary header. Otherwise the checks below
+    # find out whether there is an error, and which.
     if not (
         magic == MAGIC
         and length == size_bytes - LOG_OVERHEAD_BYTES
         and size_bytes <= rules.max_message_bytes
+        and base_offset == 0
         and count == last_delta + 1
         and 0 < count <= READABLE_ITEMS
         and 0 <= attributes <= _LAST_COMPRESSION
@@ -124,21 +125,21 @@ def validate_produce(buffer: memoryview, rules: ProduceRules, now_ms: int) -> He
 
 
 class ValidatedBatch(NamedTuple):
-    """A valid batch, ready for a topic that had these rules."""
+    """A batch that is valid under these rules."""
 
     rules: ProduceRules
     batch: memoryview
     header: BatchHeader
 
     def stamped(self, now_ms: int) -> tuple[memoryview, BatchHeader]:
-        """As it is appended. Only now is it known when that is."""
+        """The batch to append. Log-append time can only be set now."""
         if self.rules.timestamp_type is TimestampType.LOG_APPEND_TIME:
             return self.batch, restamp(self.batch, 0, self.header, timestamp_ms=now_ms)
         return self.batch, self.header
 
 
 def validate_deeply(buffer: memoryview, rules: ProduceRules, now_ms: int) -> Steps[ValidatedBatch]:
-    """What has to be done to a batch before it is appended; InvalidBatch as above."""
+    """Prepares a batch for its append. Raises InvalidBatch as above."""
     header = header_of(validate_produce(buffer, rules, now_ms))
     codec = rules.compression
     if codec is not None and codec != header.attributes & COMPRESSION_MASK:
@@ -193,13 +194,18 @@ def _refuse_short(buffer: Buffer) -> NoReturn:
 
 def _check_header(header: BatchHeader) -> None:
     attributes = header.attributes
+    if header.base_offset != 0:
+        raise InvalidBatch(
+            ErrorCode.INVALID_RECORD,
+            f"the base offset of a produced batch is 0, not {header.base_offset}",
+        )
     if header.records_count <= 0 or header.records_count != header.last_offset_delta + 1:
         raise InvalidBatch(
             ErrorCode.INVALID_RECORD,
             f"{header.records_count} records but a last offset delta of {header.last_offset_delta}",
         )
     if header.records_count > READABLE_ITEMS:
-        # Nobody could read it; and with a few such claims a segment is full.
+        # No client could read it, and a few such claims would use up a segment's offsets.
         raise InvalidBatch(
             ErrorCode.INVALID_RECORD, f"{header.records_count} records in {header.size_bytes} bytes"
         )
@@ -255,7 +261,7 @@ def _check_records(
     except StopIteration as end:
         scanned: Scanned = end.value
     except DecompressionTooLarge as error:
-        # Of all errors the one that makes Kafka's clients split a batch and send it again.
+        # The error that makes Kafka's clients split the batch and retry.
         raise InvalidBatch(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
     except CorruptRecord as error:
         raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
@@ -270,7 +276,7 @@ def _times_allowed(rules: ProduceRules, now_ms: int) -> tuple[int, int]:
 
 
 class _Refusals:
-    """The records that a topic does not take; the first of them by name."""
+    """Counts refused records, and lists the first ones."""
 
     def __init__(self, rules: ProduceRules) -> None:
         self._is_compacted = rules.is_compacted
@@ -306,7 +312,7 @@ def _repack(
     codec: Compression,
     scanned: Scanned,
 ) -> memoryview | InvalidBatch:
-    """The batch in the topic's compression. Runs in a thread, mostly without Python's lock."""
+    """Recompresses the batch. Runs in a thread, mostly without the interpreter lock."""
     packed = buffer[HEADER_BYTES:]
     if codec is not Compression.NONE:
         unpacked = decompress(header.compression, packed, scanned.unpacked_bytes)

@@ -2,7 +2,7 @@
 
 Used by the headers, the message definitions and the dispatcher.
 
-What a header needs of a message stands here, so that reading one imports no definition.
+Also has what headers need to know about messages, so that reading a header imports no definition.
 """
 
 from collections.abc import Mapping
@@ -146,4 +146,4 @@ FIRST_FLEXIBLE_VERSION: Mapping[int, int] = MappingProxyType(
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: 0,
     }
 )
-"""From here on lengths are varints and structures end in tagged fields (KIP-482)."""
+"""From this version on, lengths are varints and structures end with tagged fields (KIP-482)."""

@@ -1,8 +1,8 @@
-"""Encoders and decoders for messages, built when first used and kept with the class.
+"""Encoders and decoders for messages, generated on first use and stored with the class.
 
 Called by everything that reads or writes messages: the dispatcher, the client, the coordinators.
-One call goes straight through generated code (see `encode_source.py`, `decode_source.py`);
-definitions are interpreted only while that code is written.
+Each call runs generated code (see `encode_source.py`, `decode_source.py`). Definitions are
+interpreted only while that code is generated.
 """
 
 from collections.abc import Callable
@@ -10,14 +10,13 @@ from typing import Any, TypeAlias, TypeVar
 
 from floodmark.wire.decode_source import DecodeSource
 from floodmark.wire.encode_source import EncodeSource
-from floodmark.wire.schema import DecodeError, UnsupportedVersion, schema_of
+from floodmark.wire.schema import Buffer, DecodeError, UnsupportedVersion, schema_of
 
 T = TypeVar("T")
 
-Buffer: TypeAlias = bytes | bytearray | memoryview
 Encoder: TypeAlias = Callable[[Any, list[Any]], None]
 Decoder: TypeAlias = Callable[..., tuple[T, int]]
-"""Called with a buffer, the offset of the message and, if not MAX_ENTRIES, how many entries all its
+"""Takes a buffer, the offset of the message and, if not MAX_ENTRIES, how many entries all of its
 arrays may have together."""
 
 
@@ -31,7 +30,7 @@ def encoder(cls: type, version: int) -> Encoder:
 
 
 def decoder(cls: type[T], version: int) -> Decoder[T]:
-    """A function that reads a message at an offset and returns it and the offset behind it."""
+    """A function that reads a message at an offset and returns it with the offset after it."""
     decoders = schema_of(cls).decoders
     function = decoders.get(version)
     if function is None:
@@ -40,7 +39,7 @@ def decoder(cls: type[T], version: int) -> Decoder[T]:
 
 
 def encode_parts(message: Any, version: int, parts: list[Any]) -> None:
-    """Append the bytes of a message; what its `records` fields hold is appended untouched."""
+    """Appends the bytes of a message. The contents of `records` fields are not copied."""
     encoder(type(message), version)(message, parts)
 
 
@@ -51,7 +50,7 @@ def encode(message: Any, version: int) -> bytes:
 
 
 def decode(cls: type[T], buffer: Buffer, version: int, offset: int = 0) -> T:
-    """The message at `offset`; bytes behind it are left alone, as Kafka does."""
+    """The message at `offset`. As in Kafka, further bytes are ignored."""
     return decoder(cls, version)(buffer, offset)[0]
 
 
@@ -59,7 +58,7 @@ def decode_exact(cls: type[T], buffer: Buffer, version: int, offset: int = 0) ->
     """The message that fills the buffer from `offset` to its end."""
     decoded, end = decoder(cls, version)(buffer, offset)
     if end != len(buffer):
-        raise DecodeError(f"{len(buffer) - end} bytes are left over behind {cls.__name__}")
+        raise DecodeError(f"{len(buffer) - end} bytes are left over after {cls.__name__}")
     return decoded
 
 

@@ -1,9 +1,9 @@
-"""Writes the Python source of a decoder for one message class and version.
+"""Generates the Python source of a decoder for one message class and version.
 
-Called by `wire/compiler.py`. The source is one straight line through the message: nested
-structures are inlined, and neighbouring fields of fixed width, together with the length that
-follows them, are read by one struct call. Errors that Python raises by itself at the end of
-the bytes are turned into `DecodeError` once, around the whole function.
+Called by `wire/compiler.py`. The source is straight-line code: nested structures are inlined, and
+one struct call reads consecutive fixed-width fields together with the length after them. Errors
+that Python raises at the end of the bytes become `DecodeError` in one place, around the whole
+function.
 """
 
 import struct
@@ -28,7 +28,7 @@ from floodmark.wire.source import FIXED_FORMATS, Source
 
 
 class DecodeSource(Source):
-    """Collects lines; `pending` are fixed-width reads that wait to be fused into one."""
+    """Collects lines. `pending` are fixed-width reads to be combined into one."""
 
     def __init__(self, version: int, flexible: bool) -> None:
         super().__init__(version, flexible)
@@ -90,7 +90,7 @@ class DecodeSource(Source):
         self.after_flush.clear()
 
     def unpacker(self, codes: str) -> str:
-        # "16s" is one code of two digits and a letter, so a name made of it is still unique.
+        # "16s" is one code of two digits and a letter, so a name built from it is still unique.
         name = "unpack_" + codes.replace("?", "t")
         self.namespace[name] = struct.Struct(">" + codes).unpack_from
         return name
@@ -191,13 +191,13 @@ class DecodeSource(Source):
             self.line(f"{target} = {self.detached(field.element)}")
 
     def detached(self, cls: type) -> str:
-        """Decode a structure completely, so that the caller may assign it."""
+        """Decodes a structure completely, so that the caller can assign it."""
         item = self.structure(cls)
         self.flush()
         return item
 
     def length(self, kind: str) -> None:
-        """Read a length into `n`; a null's is -1."""
+        """Reads a length into `n`: -1 for null."""
         if not self.flexible:
             self.fixed("h" if kind == "string" else "i", "n")
             self.flush()
@@ -221,8 +221,8 @@ class DecodeSource(Source):
         self.line("e = p + n")
         limit = f" or n > {MAX_STRING_BYTES}" if kind == "string" else ""
         self.line(f"if n < 0 or e > end{limit}: refuse_length({name!r}, n, end - p)")
-        # Bytes that are no UTF-8 become U+FFFD, as in Java: a name in Latin-1 is an invalid topic,
-        # and whatever a client keeps as the metadata of its offsets does not end its connection.
+        # Bytes that are not UTF-8 become U+FFFD, as in Java: a name in Latin-1 is an invalid topic,
+        # and binary metadata of a committed offset does not end the connection.
         convert = {"string": "str(buf[p:e], 'utf-8', 'replace')", "bytes": "bytes(buf[p:e])"}
         self.line(f"{target} = {convert.get(kind, 'buf[p:e]')}")
         if kind == "string":

@@ -1,8 +1,8 @@
-"""Writes the Python source of an encoder for one message class and version.
+"""Generates the Python source of an encoder for one message class and version.
 
-Called by `wire/compiler.py`. The generated function appends bytes to a list. Neighbouring
-fields of fixed width are packed by one struct call together with the length or the empty tag
-section that follows them; lengths below 128 take one byte there, longer ones a slower branch.
+Called by `wire/compiler.py`. The generated function appends bytes to a list. One struct call packs
+consecutive fixed-width fields together with the length or the empty tag section after them.
+Lengths below 128 take one byte there; longer ones take a slower branch.
 """
 
 import struct
@@ -20,21 +20,21 @@ from floodmark.wire.source import FIXED_FORMATS, Source
 Pending = list[tuple[str, str]]
 
 LONGEST_SHORT = 5
-"""How many numbers an array may have to be packed at once: there is a struct for each length, and
+"""Arrays of up to this many numbers are packed at once. There is a struct for each length, and
 partitions seldom have more replicas."""
 
 TEXTS_FOR_PEOPLE = "error_message"
-"""Fields of this name often repeat what a client has sent, and that may be as long as a string can
-be: with a few words around it the text is longer. It is cut, and the error code arrives."""
+"""Fields of this name often repeat what a client has sent, which may already be as long as a string
+can be. Longer texts are cut, so that the error code arrives."""
 
 
 def shortened(text: bytes) -> bytes:
-    """As much of it as a string holds, up to the end of a character."""
+    """Cuts the text to the maximum length of a string, at the end of a character."""
     return text[:MAX_STRING_BYTES].decode(errors="ignore").encode()
 
 
 class EncodeSource(Source):
-    """Collects lines; `pending` are fixed-width values that wait to be fused into one pack."""
+    """Collects lines. `pending` are fixed-width values to be packed together."""
 
     def __init__(self, version: int, flexible: bool) -> None:
         super().__init__(version, flexible)
@@ -94,7 +94,7 @@ class EncodeSource(Source):
         return f"{name}({', '.join(expression for _, expression in pending if expression)})"
 
     def emit_varint(self, pending: Pending, value: str) -> None:
-        """Write what is pending and then an unsigned varint."""
+        """Writes pending values, then an unsigned varint."""
         if not pending:
             self.line(
                 f"{self.append}(ONE_BYTE[{value}] if {value} < 128 else encode_varint({value}))"
@@ -108,7 +108,7 @@ class EncodeSource(Source):
         self.emit([*pending, null])
 
     def emit_length(self, pending: Pending, kind: str) -> None:
-        """Write what is pending and then the length `n`."""
+        """Writes pending values, then the length `n`."""
         if self.flexible:
             self.line("n += 1")
             self.emit_varint(pending, "n")
@@ -137,7 +137,7 @@ class EncodeSource(Source):
         self.line(f"if {self.differs(field, value)}: raise EncodeError({text!r})")
 
     def differs(self, field: Field, value: str) -> str:
-        """An expression that is true when the value is not the default."""
+        """An expression that is true if the value is not the default."""
         if field.default is None:
             return f"{value} is not None"
         if field.kind in ("array", "bytes"):
@@ -294,7 +294,7 @@ class EncodeSource(Source):
             self.flush()
 
     def numbers(self, pending: Pending, code: str, items: str) -> None:
-        """Short arrays, such as the replicas of a partition, are packed with what stands before."""
+        """Packs short arrays, such as a partition's replicas, together with the values before."""
         length = ("B", "n + 1") if self.flexible else ("i", "n")
         codes = "".join(code for code, _ in [*pending, length])
         name = f"pack_{codes}_{code}".replace("?", "t")

@@ -1,12 +1,13 @@
 """The headers in front of every request and response.
 
-Called by the processor for each frame and by the client's connection. They are written by hand,
-not as definitions, because the bytes of a request header name the version that the header is in.
+Called by the dispatcher for each frame and by the client's connection. They are written by hand and
+not as definitions, because a request header contains the API key and version that determine its own
+version.
 
-Request headers: v0 has no client id, v1 has one, v2 adds a tag section; the client id keeps its
+Request headers: v0 has no client id, v1 has one, v2 adds a tag section. The client id keeps its
 two-byte length even in v2, so that a broker can read it before it knows the version.
-Response headers: v0 is the correlation id, v1 adds a tag section. ApiVersions answers with v0
-always (KIP-511): its client does not know yet what the broker speaks.
+Response headers: v0 is the correlation id, v1 adds a tag section. ApiVersions always responds with
+v0 (KIP-511), because its client does not know yet which versions the broker supports.
 """
 
 import dataclasses
@@ -14,11 +15,10 @@ import struct
 from collections.abc import Callable
 
 from floodmark.wire.api_keys import FIRST_FLEXIBLE_VERSION, NEVER_FLEXIBLE, ApiKey
-from floodmark.wire.compiler import Buffer
 from floodmark.wire.primitives import MAX_BYTES_TO_GROW, check_growth, skip_tags
-from floodmark.wire.schema import DecodeError, EncodeError
+from floodmark.wire.schema import Buffer, DecodeError, EncodeError
 
-# Plain ints, because looking up an enum's member costs more than the rest of the comparison.
+# Plain ints, because looking up an enum member costs more than the rest of the comparison.
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 _CONTROLLED_SHUTDOWN = int(ApiKey.CONTROLLED_SHUTDOWN)
 
@@ -39,7 +39,7 @@ class RequestHeader:
 def request_header_version(api_key: int, api_version: int) -> int:
     if api_version >= FIRST_FLEXIBLE_VERSION.get(api_key, NEVER_FLEXIBLE):
         return 2
-    # ControlledShutdown v0 is older than client ids in headers.
+    # ControlledShutdown v0 predates client ids in headers.
     return 0 if api_key == _CONTROLLED_SHUTDOWN and api_version == 0 else 1
 
 
@@ -52,8 +52,8 @@ def response_header_version(api_key: int, api_version: int) -> int:
 def decode_request_header(buffer: Buffer) -> tuple[RequestHeader, int]:
     """The header at the start of a request, and the offset of the request's body.
 
-    An API key that we do not know leaves the client id out, since its place is unknown; a version
-    that we do not know is read like the newest.
+    For an unknown API key the client id is missing, because its position is unknown. An unknown
+    version is read like the newest.
     """
     size = len(buffer)
     if size < 8:
@@ -100,7 +100,7 @@ def encode_request_header(header: RequestHeader) -> bytes:
 
 
 def response_header_encoder(api_key: int, api_version: int) -> Callable[[int], bytes]:
-    """What makes the header of each response of this kind out of its correlation id."""
+    """A function that encodes the response header for a correlation id."""
     if response_header_version(api_key, api_version):
         return _CORRELATION_ID_AND_TAGS.pack
     return _CORRELATION_ID.pack

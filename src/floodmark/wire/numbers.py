@@ -1,6 +1,6 @@
-"""Numbers in Kafka's messages that mean something by themselves, for clients and for the broker.
+"""Enumerations in Kafka's messages, for clients and for the broker.
 
-Those of resources, operations and permissions are in `floodmark.security.resources`.
+Those for resources, operations and permissions are in `floodmark.security.resources`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class ResourceType(IntEnum):
-    """What settings belong to."""
+    """The kinds of resources that have settings."""
 
     TOPIC = 2
     BROKER = 4
@@ -19,7 +19,7 @@ class ResourceType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where the value of a setting comes from."""
+    """The source of a setting's value."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1

@@ -1,20 +1,19 @@
-"""Helpers that generated codecs call off their fast paths, and the limits they enforce.
+"""Helpers that generated codecs call outside their fast paths, and the limits they enforce.
 
-Called by the code that `wire/decode_source.py` and `wire/encode_source.py` write.
+Called by the code that `wire/decode_source.py` and `wire/encode_source.py` generate.
 """
 
 from functools import lru_cache
-from typing import Any
 from uuid import UUID
 
-from floodmark.wire.schema import DecodeError, EncodeError
+from floodmark.wire.schema import Buffer, DecodeError, EncodeError, RecordPart
 
 MAX_ENTRIES = 1_000_000
-"""Elements of all arrays of a message together, unless the caller allows fewer; refused before
-anything is allocated."""
+"""The most elements that all arrays of a message may have together, unless the caller sets a lower
+limit. Checked before anything is allocated."""
 
 NUMBERS_PER_ENTRY = 2
-"""So many numbers count as one entry: they take less time and memory than structures or texts."""
+"""This many numbers count as one entry: they take less time and memory than structures or texts."""
 
 MAX_TAGGED_FIELDS = 10_000
 """Kafka defines fewer than ten tags per structure; the rest is room for the future."""
@@ -23,7 +22,7 @@ MAX_STRING_BYTES = 32767
 """Kafka's limit for strings in every encoding, because the old one had an int16 length."""
 
 MAX_BYTES_TO_GROW = MAX_STRING_BYTES // 3
-"""No string up to this length becomes too long by replacement characters."""
+"""Replacement characters cannot make a string of up to this length too long."""
 
 MAX_VARINT = 0x7FFFFFFF
 """Lengths, counts and tags are Java ints."""
@@ -38,7 +37,7 @@ def uuid_from_bytes(data: bytes) -> UUID:
 
 
 def encode_varint(value: int) -> bytes:
-    """An unsigned varint: seven bits per byte, the lowest first."""
+    """An unsigned varint: seven bits per byte, lowest first."""
     if value < 128:
         return ONE_BYTE[value]
     if value < 16384:
@@ -51,8 +50,9 @@ def encode_varint(value: int) -> bytes:
     return bytes(out)
 
 
-def finish_varint(buffer: Any, position: int, first: int) -> tuple[int, int]:
-    """The varint whose first byte was read and was over 127; IndexError when the bytes end."""
+def finish_varint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
+    """The varint whose first byte is given and is over 127. Raises IndexError at the end of the
+    bytes."""
     value = first & 127
     shift = 7
     while True:
@@ -69,7 +69,7 @@ def finish_varint(buffer: Any, position: int, first: int) -> tuple[int, int]:
     return value, position
 
 
-def read_varint(buffer: Any, position: int) -> tuple[int, int]:
+def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
     first = buffer[position]
     if first < 128:
         return first, position + 1
@@ -77,13 +77,13 @@ def read_varint(buffer: Any, position: int) -> tuple[int, int]:
 
 
 def encode_bytes_length(size: int, is_flexible: bool) -> bytes:
-    """What stands in front of bytes or records."""
+    """The length prefix of bytes or records."""
     return encode_varint(size + 1) if is_flexible else size.to_bytes(4, "big", signed=True)
 
 
-def read_bytes_length(buffer: Any, position: int, is_flexible: bool) -> tuple[int, int]:
-    """The size of bytes or records, and where they begin; -1 for null, IndexError when the bytes
-    end."""
+def read_bytes_length(buffer: Buffer, position: int, is_flexible: bool) -> tuple[int, int]:
+    """The size of bytes or records (-1 for null), and where they start. Raises IndexError at the
+    end of the bytes."""
     if is_flexible:
         size, position = buffer[position], position + 1
         if size > 127:
@@ -94,8 +94,8 @@ def read_bytes_length(buffer: Any, position: int, is_flexible: bool) -> tuple[in
     return int.from_bytes(buffer[position : position + 4], "big", signed=True), position + 4
 
 
-def tag_count(buffer: Any, position: int, first: int) -> tuple[int, int]:
-    """The number of tagged fields, of which one byte, `first`, was read."""
+def tag_count(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
+    """The number of tagged fields. `first` is its first byte."""
     count = first
     if first > 127:
         count, position = finish_varint(buffer, position, first)
@@ -104,8 +104,8 @@ def tag_count(buffer: Any, position: int, first: int) -> tuple[int, int]:
     return count, position
 
 
-def read_tag(buffer: Any, position: int, end: int) -> tuple[int, int, int]:
-    """A tag, where its value starts, and where it stops."""
+def read_tag(buffer: Buffer, position: int, end: int) -> tuple[int, int, int]:
+    """A tag, and the start and end of its value."""
     tag, position = read_varint(buffer, position)
     size, position = read_varint(buffer, position)
     if size > end - position:
@@ -113,8 +113,8 @@ def read_tag(buffer: Any, position: int, end: int) -> tuple[int, int, int]:
     return tag, position, position + size
 
 
-def skip_tags(buffer: Any, position: int, first: int, end: int) -> int:
-    """Walk over a tag section in which this version knows no field."""
+def skip_tags(buffer: Buffer, position: int, first: int, end: int) -> int:
+    """Skips a section of tagged fields that this version does not know."""
     count, position = tag_count(buffer, position, first)
     for _ in range(count):
         _, _, position = read_tag(buffer, position, end)
@@ -122,38 +122,37 @@ def skip_tags(buffer: Any, position: int, first: int, end: int) -> int:
 
 
 def refuse_length(name: str, length: int, remaining: int) -> None:
-    """Raise for a length that cannot be true."""
+    """Raises DecodeError for an impossible length."""
     if length < 0:
         raise DecodeError(f"{name} is null or has the negative length {length}")
     raise DecodeError(f"{name} claims length {length}, {remaining} bytes remain")
 
 
 def refuse_array(name: str, length: int, remaining: int) -> None:
-    """Raise for an array that cannot be true, or that is one too many."""
+    """Raises DecodeError for an array with an impossible or excessive length."""
     if 0 <= length <= remaining:
         raise DecodeError(f"{name} has {length} elements, which makes too many in one message")
     refuse_length(name, length, remaining)
 
 
 def check_growth(name: str, text: str) -> None:
-    """A byte that is no UTF-8 has become three: what is too long by that could neither be answered
-    nor kept."""
+    """Replacement characters turn an invalid byte into three. A string that is too long because of
+    that could be neither returned nor stored."""
     length = len(text.encode())
     if length > MAX_STRING_BYTES:
-        raise DecodeError(f"{name} is no UTF-8 and has {length} bytes with replacement characters")
+        raise DecodeError(f"{name} is not UTF-8 and has {length} bytes with replacement characters")
 
 
-def part_size(part: Any) -> int:
+def part_size(part: RecordPart) -> int:
     if isinstance(part, bytes | bytearray):
         return len(part)
     if isinstance(part, memoryview):
         return part.nbytes
-    size: int = part.size_bytes
-    return size
+    return part.size_bytes
 
 
-def record_size(value: Any) -> int:
-    """The size in bytes of what a `records` field holds."""
+def record_size(value: RecordPart | list[RecordPart]) -> int:
+    """The size in bytes of a `records` field's contents."""
     if isinstance(value, list):
         return sum(map(part_size, value))
     return part_size(value)

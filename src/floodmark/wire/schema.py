@@ -1,11 +1,11 @@
-"""The language in which our Kafka messages are defined, and the errors of coding them.
+"""The declarations that define Kafka's messages, and the errors of encoding and decoding them.
 
 A definition under `wire/messages/` or `wire/internal/` is an ordinary slotted dataclass whose
 defaults are field declarations from here. The decorators `@struct` and `@message` turn the
 declarations into a `Schema`, from which `wire/compiler.py` builds encoders and decoders.
 
-Versions are written as Kafka writes them: "3" is one version, "3-9" a range, "3+" an open one. A
-field without versions exists in every version of the message it belongs to.
+Versions are written as in Kafka: "3" is one version, "3-9" a range, "3+" an open range. A field
+without versions exists in every version of its message.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ T = TypeVar("T")
 ZERO_UUID = uuid_module.UUID(int=0)
 
 LAST_VERSION = 32767
-"""An open range ends here: versions travel as int16."""
+"""The end of an open range, because versions are sent as int16."""
 
 VersionRange: TypeAlias = tuple[int, int]
 MessageKind: TypeAlias = Literal["request", "response", "data"]
@@ -31,7 +31,7 @@ PrimitiveKind: TypeAlias = Literal[
 
 
 class WireError(ValueError):
-    """A message could not be coded."""
+    """A message could not be encoded or decoded."""
 
 
 class DecodeError(WireError):
@@ -39,7 +39,7 @@ class DecodeError(WireError):
 
 
 class EncodeError(WireError):
-    """The message cannot be written in this version."""
+    """The message cannot be encoded in this version."""
 
 
 class UnsupportedVersion(WireError):
@@ -58,9 +58,10 @@ class SizedPart(Protocol):
     def size_bytes(self) -> int: ...
 
 
-RecordPart: TypeAlias = bytes | bytearray | memoryview | SizedPart
+Buffer: TypeAlias = bytes | bytearray | memoryview
+RecordPart: TypeAlias = Buffer | SizedPart
 RecordData: TypeAlias = RecordPart | list[RecordPart] | None
-"""What a `records` field may hold to be encoded; decoding gives a memoryview or None."""
+"""The values of a `records` field that can be encoded. Decoding returns a memoryview or None."""
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -74,7 +75,7 @@ class Field:
     tag: int | None = None
     ignorable: bool = False
     element: Any = None
-    """Of an array: a structure class or the kind of a primitive. Of a struct: its class."""
+    """For an array, a structure class or the kind of a primitive. For a struct, its class."""
     name: str = ""
 
     def exists_in(self, version: int) -> bool:
@@ -86,7 +87,7 @@ class Field:
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
 class Schema:
-    """What the decorators know of a class; `codecs` are filled by the compiler on first use."""
+    """What the decorators know about a class. The compiler adds codecs on first use."""
 
     name: str
     fields: tuple[Field, ...]
@@ -105,7 +106,7 @@ class Schema:
 
 
 def schema_of(cls: type) -> Schema:
-    """The schema of a class that went through `@struct` or `@message`."""
+    """The schema of a class decorated with `@struct` or `@message`."""
     schema: Schema = cls.__wire__  # type: ignore[attr-defined]
     return schema
 
@@ -138,7 +139,7 @@ def _field(
     )
 
 
-# The declarations return Any, so that `acks: int = int16()` is to mypy a field with a default.
+# The declarations return Any, so that mypy takes `acks: int = int16()` for a field with a default.
 
 
 def boolean(
@@ -230,7 +231,7 @@ def array(
     tag: int | None = None,
     ignorable: bool = False,
 ) -> Any:
-    """A list; `default` is the empty one or None."""
+    """A list. `default` is empty or None."""
     return _field(
         "array", versions, default, nullable=nullable, tag=tag, ignorable=ignorable, element=element
     )
@@ -245,7 +246,7 @@ def nested(
     tag: int | None = None,
     ignorable: bool = False,
 ) -> Any:
-    """A structure inside a structure; the default has the defaults of its fields, or is None."""
+    """A structure inside a structure. Its default has the fields' defaults, or is None."""
     value = None
     if default is not None:
         # The shared default of a frozen structure costs nothing per message.
@@ -281,10 +282,9 @@ def struct(*, frozen: bool) -> Callable[[type[T]], type[T]]: ...
 def struct(
     cls: type[T] | None = None, *, frozen: bool = False
 ) -> type[T] | Callable[[type[T]], type[T]]:
-    """Declare a structure that is nested in messages.
+    """Declares a structure that is nested in messages.
 
-    A frozen one cannot be changed after construction; use it for tagged structures of plain
-    values, because then all messages share one default.
+    Use a frozen one for tagged structures of plain values: all messages can then share one default.
     """
 
     def decorate(decorated: type[T]) -> type[T]:
@@ -301,7 +301,7 @@ def struct(
 def message(
     api_key: ApiKey | None, kind: MessageKind, *, versions: str, flexible: str | None
 ) -> Callable[[type[T]], type[T]]:
-    """Declare a whole message; data that is stored in records has no API key."""
+    """Declares a whole message. Data stored in records has no API key."""
 
     def decorate(decorated: type[T]) -> type[T]:
         built, fields = _build(decorated, frozen=False)

@@ -1,4 +1,4 @@
-"""What the writers of encoder and decoder source share: lines, indentation, names, constants."""
+"""The common base of the encoder and decoder generators: lines, indentation, names, constants."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ FIXED_FORMATS = {
     "int64": "q",
     "float64": "d",
 }
-"""Struct codes of the kinds whose Python value is what struct packs."""
+"""Struct codes of the kinds whose Python values struct can pack directly."""
 
 
 class Source:
@@ -42,7 +42,7 @@ class Source:
         return f"{stem}{self.names}"
 
     def constant(self, stem: str, value: Any) -> str:
-        """A name by which the generated code reaches a value."""
+        """The name of a constant in the generated code."""
         for name, known in self.namespace.items():
             if known is value:
                 return name

@@ -1,1 +1,1 @@
-"""Definitions of data that is not a request or a response: internal topics, markers, protocols."""
+"""Definitions of data other than requests and responses: internal topics, embedded protocols."""

@@ -1,8 +1,8 @@
-"""Which record of `__consumer_offsets` is of which class.
+"""Maps the record types of `__consumer_offsets` to their classes.
 
-Called by the group coordinator when it replays its log, and by whoever dumps the topic. The type
-stands in front of the key; the value's class follows from it. Types of share groups and streams
-groups are left out: we have no such groups, and a reader skips what it does not know.
+Used by the group coordinator when it replays its log, and by tools that dump the topic. The key
+starts with the type, which also determines the value's class. Types of share groups and streams
+groups are missing: we have no such groups, and readers skip unknown types.
 """
 
 from collections.abc import Mapping

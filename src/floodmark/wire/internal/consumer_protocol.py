@@ -1,9 +1,9 @@
-"""What consumers say to each other through the coordinator: subscription and assignment.
+"""What consumers send each other through the coordinator: subscriptions and assignments.
 
-Used by the client's assignors, and by the group coordinator where it has to look inside: the
-topics that a group subscribes to, and groups that move to the new protocol. Version 1 added the
-owned partitions (KIP-429), 2 the generation (KIP-792), 3 the rack (KIP-881). These bytes travel
-inside JoinGroup and SyncGroup, with their version in front.
+Used by the client's assignors, and by the group coordinator where it must read them: for the topics
+that a group subscribes to, and for groups that move to the new protocol. Version 1 added the owned
+partitions (KIP-429), 2 the generation (KIP-792), 3 the rack (KIP-881). JoinGroup and SyncGroup
+carry these bytes, with their version in front.
 """
 
 from floodmark.wire.schema import array, binary, int32, message, string, struct

@@ -3,7 +3,7 @@
 Tells brokers, topics, partitions and leaders.
 v3 added the throttle time.
 
-- v1: a null list of topics asks for all; racks, controller and internal topics are told.
+- v1: a null list of topics asks for all; racks, controller and internal topics.
 - v2: cluster id.
 - v4: the client says whether a missing topic may be created.
 - v5: offline replicas.
