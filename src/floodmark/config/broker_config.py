@@ -153,6 +153,13 @@ class BrokerConfig:
         return self.is_set("node.id") or self.get_int("broker.id") >= 0
 
     @property
+    def is_clustered(self) -> bool:
+        """Whether other brokers may join: a lone broker keeps its metadata to itself."""
+        return bool(
+            self.get_str("floodmark.cluster.dir") or self.get_optional_str("zookeeper.connect")
+        )
+
+    @property
     def log_dirs(self) -> tuple[str, ...]:
         dirs = self._values["log.dirs"]
         return dirs if isinstance(dirs, tuple) and dirs else self.get_list("log.dir")

@@ -102,10 +102,10 @@ def _override_entry(
 
 def describe_broker(broker: BrokerConfig, names: Iterable[str] | None = None) -> list[ConfigEntry]:
     """All settings of a broker, including unknown ones, whose values are not shown."""
-    listed = [s.name for s in BROKER_SETTINGS_BY_NAME.values() if not s.is_internal]
-    given = {name: None for layer in broker.layers for name in layer if name not in listed}
+    listed = {s.name: None for s in BROKER_SETTINGS_BY_NAME.values() if not s.is_internal}
+    given = {name: None for layer in broker.layers for name in layer}
     return [
-        _broker_entry(broker, name) for name in (*listed, *given) if names is None or name in names
+        _broker_entry(broker, name) for name in listed | given if names is None or name in names
     ]
 
 

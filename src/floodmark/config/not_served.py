@@ -28,8 +28,8 @@ WITHOUT_EFFECT = (
 )
 """Known settings without effect so far.
 
-`*` stands for the rest of a name. Excludes those that tune what works differently here, because
-nobody misses them.
+`*` stands for the rest of a name. Omits settings that only tune a mechanism Floodmark does not
+have.
 """
 
 _JAVA_SECURITY = (

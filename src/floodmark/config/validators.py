@@ -92,6 +92,28 @@ class ListOf:
 
 
 @dataclass(frozen=True, slots=True)
+class ZooKeeperServers:
+    """Servers with optional ports, then an optional path: `a:2181,b:2181/kafka`."""
+
+    def check(self, name: str, value: Value) -> None:
+        servers = str(value or "").partition("/")[0]
+        for server in filter(None, servers.split(",")):
+            if not _SERVER.fullmatch(server.strip()):
+                raise ConfigError.bad_value(
+                    name,
+                    value,
+                    f"{server.strip()} is not of the form host:port",
+                    "For example zk1:2181,zk2:2181/kafka",
+                )
+
+    def describe(self) -> str:
+        return "host:port,host:port/path"
+
+
+_SERVER = re.compile(r"(\[[^\[\]]+\]|[^:\[\]\s]+)(:\d{1,5})?")
+
+
+@dataclass(frozen=True, slots=True)
 class RangeOr:
     """A range, plus one value outside it that means "the codec's default"."""
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from floodmark.security.acls import AccessRule, Acl, Acls
+from floodmark.security.addresses import canonical_address
 from floodmark.security.resources import (
     WILDCARD,
     Operation,
@@ -122,7 +123,10 @@ class AclTable:
 
 
 def _concerns(rule: AccessRule, principal: str, host: str) -> bool:
-    return rule.principal in (principal, ANYONE) and rule.host in (WILDCARD, host)
+    """`host` is a canonical address. The rule's host is written as its author typed it."""
+    if rule.principal not in (principal, ANYONE):
+        return False
+    return rule.host in (WILDCARD, host) or canonical_address(rule.host) == host
 
 
 def _allows(rule: AccessRule, operation: Operation) -> bool:

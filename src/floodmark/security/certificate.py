@@ -24,16 +24,12 @@ _KEYWORDS = {
 }
 """The attributes that RFC 2253 names. All others are written by number and in hexadecimal."""
 
-_ENCODINGS = {
-    0x0C: "utf-8",
-    0x12: "ascii",
-    0x13: "ascii",
-    0x14: "latin-1",
-    0x16: "ascii",
-    0x1C: "utf-32-be",
-    0x1E: "utf-16-be",
-}
-_ESCAPED = frozenset(',+"\\<>;')
+_TEXTS = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E})
+"""The kinds of strings that Java writes as text. Java reads all of them as UTF-8, even a BMPString,
+which is UTF-16 and practically unused; ACLs name the result."""
+
+_ESCAPES = {**{char: f"\\{char}" for char in ',=+<>#;"\\'}, "\0": "\\00"}
+_BLANKS = " \r"
 _SUBJECT_ALTERNATIVE_NAME = "2.5.29.17"
 _UTC_TIME = 0x17
 _EXPLICIT_VERSION = 0xA0
@@ -50,7 +46,7 @@ class Certificate(NamedTuple):
 def read_certificate(encoded: bytes) -> Certificate:
     """Raises ValueError if it is not a certificate."""
     outer, _ = der.read_value(encoded)
-    signed = next(der.values(outer.content))
+    signed = der.first(outer.content)
     fields = list(der.values(signed.content))
     if fields and fields[0].tag == _EXPLICIT_VERSION:
         del fields[0]
@@ -77,18 +73,23 @@ def _name(content: bytes) -> str:
 def _attribute(content: bytes) -> str:
     kind, value = der.values(content)
     oid = der.dotted_oid(kind.content)
-    if oid not in _KEYWORDS or value.tag not in _ENCODINGS:
+    if oid not in _KEYWORDS or value.tag not in _TEXTS:
         return f"{_KEYWORDS.get(oid, oid)}=#{value.encoded.hex()}"
-    return f"{_KEYWORDS[oid]}={_escaped(value.content.decode(_ENCODINGS[value.tag]))}"
+    return f"{_KEYWORDS[oid]}={_escaped(value.content.decode('utf-8', 'replace'))}"
 
 
 def _escaped(text: str) -> str:
-    escaped = "".join(f"\\{char}" if char in _ESCAPED else char for char in text)
-    if escaped.startswith(("#", " ")):
-        escaped = f"\\{escaped}"
-    if escaped.endswith(" ") and len(escaped) > 2:
-        escaped = f"{escaped[:-1]}\\ "
-    return escaped
+    """Java escapes more than RFC 2253 demands, and blanks at both ends, each of them."""
+    escaped = "".join(_ESCAPES.get(char, char) for char in text)
+    inner = escaped.strip(_BLANKS)
+    if not inner:
+        return _each_escaped(escaped)
+    before, _, after = escaped.partition(inner)
+    return f"{_each_escaped(before)}{inner}{_each_escaped(after)}"
+
+
+def _each_escaped(blanks: str) -> str:
+    return "".join(f"\\{char}" for char in blanks)
 
 
 def _time(value: der.Value) -> datetime:
@@ -103,9 +104,9 @@ def _alternative_names(rest: list[der.Value]) -> frozenset[bytes]:
     for field in rest:
         if field.tag != _EXTENSIONS:
             continue
-        for extension in der.values(next(der.values(field.content)).content):
+        for extension in der.values(der.first(field.content).content):
             kind, *_, value = der.values(extension.content)
             if der.dotted_oid(kind.content) == _SUBJECT_ALTERNATIVE_NAME:
-                names = next(der.values(value.content))
+                names = der.first(value.content)
                 return frozenset(name.encoded for name in der.values(names.content))
     return frozenset()

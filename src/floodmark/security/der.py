@@ -47,6 +47,11 @@ def values(data: bytes) -> Iterator[Value]:
         yield value
 
 
+def first(data: bytes) -> Value:
+    """The first of these values. Raises ValueError if there is none."""
+    return read_value(data)[0]
+
+
 def dotted_oid(content: bytes) -> str:
     """Decodes an object identifier, such as `2.5.4.3`."""
     numbers: list[int] = []

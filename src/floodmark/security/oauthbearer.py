@@ -14,7 +14,7 @@ from floodmark.security.sasl import Identity, Step
 
 _SEPARATOR = "\x01"
 _ACKNOWLEDGEMENT = b"\x01"
-# Possessive repeats, as in `scram`: strangers send what this reads.
+# Possessive repeats, as in `scram`, because unauthenticated peers send this.
 _FIRST = re.compile(
     r"n,(?:a=(?P<authorization>(?:[^,=]|=2C|=3D)++))?,\x01"
     r"(?P<pairs>(?:[A-Za-z]+=[^\x01]*\x01)*+)\x01"
@@ -24,7 +24,7 @@ _TOKEN = re.compile(r"bearer +(?P<token>[-_.~+/A-Za-z0-9]+=*)", re.IGNORECASE)
 
 class OAuthBearerServer:
     def __init__(self, validate: Callable[[str], Identity]) -> None:
-        """`validate` raises AuthenticationFailed for a token that does not count."""
+        """`validate` raises AuthenticationFailed for an invalid token."""
         self._validate = validate
         self._refusal: str | None = None
 
@@ -35,7 +35,7 @@ class OAuthBearerServer:
         try:
             identity = self._validate(token)
         except AuthenticationFailed:
-            # In JSON as RFC 7628 has it; why exactly is for our log and not for strangers.
+            # JSON as in RFC 7628. The exact reason goes to our log, not to the peer.
             self._refusal = '{"status":"invalid_token"}'
             return Step(self._refusal.encode())
         if authorization_id and authorization_id != identity.name:
@@ -65,7 +65,7 @@ def _token(message: bytes) -> tuple[str, str]:
     except UnicodeDecodeError:
         match = None
     if match is None:
-        raise ProtocolViolation("the first OAUTHBEARER message cannot be read")
+        raise ProtocolViolation("the first OAUTHBEARER message is malformed")
     pairs = dict(pair.split("=", 1) for pair in match["pairs"].split(_SEPARATOR) if pair)
     found = _TOKEN.fullmatch(pairs.get("auth", ""))
     if found is None:

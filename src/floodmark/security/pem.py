@@ -1,4 +1,4 @@
-"""PEM text as people write it into settings, in the form that OpenSSL reads. PURE.
+"""Converts PEM text from settings to the format that OpenSSL reads. PURE.
 
 Properties files join continued lines, so a key in a setting (KIP-651) often has blanks where the
 line ends were, which Kafka reads and OpenSSL does not.
@@ -13,7 +13,7 @@ _LINE_LENGTH = 64
 
 
 def normalized(text: str) -> str:
-    """Its blocks, one below the other; what stands between them is left out."""
+    """Its blocks, one per line, without the text between them."""
     return "".join(_block(match[1], match[2]) for match in _BLOCK.finditer(text))
 
 

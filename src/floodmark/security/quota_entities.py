@@ -6,8 +6,11 @@ in Kafka's order of precedence, and the clients that share it.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
+
+from floodmark.security.addresses import canonical_address
 
 DEFAULT = ""
 """Stands for the default of a user, client id or address. Kafka's requests use null."""
@@ -46,6 +49,16 @@ Quotas: TypeAlias = Mapping[QuotaEntity, Mapping[str, float]]
 Sharers: TypeAlias = tuple[str, str]
 """The user and client id that share a quota; empty where it does not depend on one."""
 
+LONGEST_ID = 255
+"""Longer client ids count by their digest: clients make up as many as they like, of up to 32 KB."""
+
+
+def short_id(client_id: str) -> str:
+    """Short enough to be kept for each of many clients."""
+    if len(client_id) <= LONGEST_ID:
+        return client_id
+    return f"sha256:{hashlib.sha256(client_id.encode()).hexdigest()}"
+
 
 class Limit(NamedTuple):
     value: float
@@ -58,12 +71,16 @@ class QuotaLimits:
         keys = {key for values in quotas.values() for key in values}
         self.has_client_quotas = bool(keys - {CONNECTION_CREATION_RATE})
         self.has_request_quotas = REQUEST_PERCENTAGE in keys
-        self.has_mutation_quotas = CONTROLLER_MUTATION_RATE in keys
-        self.has_address_quotas = CONNECTION_CREATION_RATE in keys
+        self._by_address = {
+            canonical_address(entity.ip): values[CONNECTION_CREATION_RATE]
+            for entity, values in quotas.items()
+            if entity.ip is not None and CONNECTION_CREATION_RATE in values
+        }
 
     def limit(self, user: str, client_id: str, key: str) -> Limit | None:
         """The limit that applies to a client, or None."""
-        both, of_user, of_client = (user, client_id), (user, ""), ("", client_id)
+        counted_as = short_id(client_id)
+        both, of_user, of_client = (user, counted_as), (user, ""), ("", counted_as)
         for entity, sharers in (
             (QuotaEntity(user, client_id), both),
             (QuotaEntity(user, DEFAULT), both),
@@ -81,8 +98,5 @@ class QuotaLimits:
 
     def connection_rate(self, address: str) -> float | None:
         """How many connections per second an address may open."""
-        for entity in (QuotaEntity(ip=address), QuotaEntity(ip=DEFAULT)):
-            value = self._quotas.get(entity, {}).get(CONNECTION_CREATION_RATE)
-            if value is not None:
-                return value
-        return None
+        of_address = self._by_address
+        return of_address.get(address, of_address.get(DEFAULT))

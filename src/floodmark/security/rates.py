@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
+
+K = TypeVar("K")
 
 
 class Windows(NamedTuple):
@@ -20,6 +22,22 @@ class Windows(NamedTuple):
     @property
     def all_ms(self) -> int:
         return self.samples * self.sample_ms
+
+
+class _Measure(Protocol):
+    def is_idle(self, now_ms: float) -> bool: ...
+
+
+M = TypeVar("M", bound=_Measure)
+
+
+def make_room(measures: dict[K, M], most: int, now_ms: float) -> None:
+    """Keeps the number of measured clients below `most`: drops idle ones first, then all."""
+    if len(measures) >= most:
+        for key in [key for key, one in measures.items() if one.is_idle(now_ms)]:
+            del measures[key]
+    if len(measures) >= most:
+        measures.clear()
 
 
 @dataclass(slots=True)
@@ -90,11 +108,11 @@ class SampledRate:
 
 
 class PacedRate(SampledRate):
-    """For bytes. Who exceeds the limit once is paced from then on, until it was silent for all
-    windows: bytes take their time, one after the other.
+    """For bytes. A client that exceeds the limit once is paced from then on, until it has been
+    silent for all windows: each byte then takes its share of time.
 
-    Without it, as in Kafka, a client takes what all windows allow at once, waits, and does so again
-    when its burst is forgotten. In a minute it gets five such bursts, or six.
+    Without pacing, as in Kafka, a client uses the allowance of all windows at once, waits, and does
+    so again when its burst has expired: five or six bursts in a minute.
     """
 
     __slots__ = ("_paid_until_ms", "_unpaid")
@@ -112,7 +130,7 @@ class PacedRate(SampledRate):
         unpaid, self._unpaid = self._unpaid, 0.0
         paid_until_ms = self._paid_until_ms
         if paid_until_ms is not None and now_ms - paid_until_ms < self._windows.all_ms:
-            # Time that was not used is kept for one sample: clients are never quite punctual.
+            # Unused time is kept for one sample, because clients are never quite punctual.
             begin_ms = max(paid_until_ms, now_ms - self._windows.sample_ms)
             self._paid_until_ms = begin_ms + unpaid * 1000 / limit
             return max(0, round(self._paid_until_ms - now_ms))
@@ -127,7 +145,7 @@ class PacedRate(SampledRate):
 
 
 class SampledMean:
-    """The mean of what was recorded, over the same ring of samples."""
+    """The mean of the recorded values, over the same ring of samples."""
 
     __slots__ = ("_counts", "_values")
 

@@ -28,8 +28,8 @@ from floodmark.security.scram_credentials import (
     server_key,
 )
 
-# Repeats are possessive (`++`, `*+`): `re` would keep some hundred bytes for each of them to come
-# back to, and a stranger may send half a megabyte.
+# Repeats are possessive (`++`, `*+`): otherwise `re` keeps some hundred bytes for each of them to
+# backtrack, and an unauthenticated peer may send half a megabyte.
 _NAME = r"(?:[^,=]|=2C|=3D)++"
 _FIRST = re.compile(
     rf"(?P<gs2>[ny],(?:a=(?P<authorization>{_NAME}))?,)"
@@ -40,13 +40,17 @@ _FINAL = re.compile(
     r"(?P<bare>c=(?P<binding>[^,]+),r=(?P<nonce>[!-+\--~]+)(?:,(?!p=)[A-Za-z]+=[^,]*)*+)"
     r",p=(?P<proof>[^,]+)"
 )
+MAX_MESSAGE_BYTES = 16 * 1024
+"""Of a client. The first is kept, in pieces, until the second one comes, and peers that have not
+authenticated may send half a megabyte."""
+
 MAX_CLIENT_ITERATIONS = 1_000_000
 """A server must not make its clients compute for minutes."""
 
 
 class Lookup(NamedTuple):
-    """Whom a name in a first message stands for. Without a credential it is nobody, and `pretence`
-    says how to answer all the same."""
+    """The user that a first message names. Without a credential the name is unknown, and `pretence`
+    provides the response."""
 
     credential: ScramCredential | None
     identity: Identity
@@ -60,13 +64,15 @@ class ScramServer:
         find: Callable[[str, bool], Lookup],
         nonce: str,
     ) -> None:
-        """`find` gets a name, and whether it is the id of a delegation token. `nonce` is chance."""
+        """`find` takes a name, and whether it is a delegation token's id. `nonce` is random."""
         self._hash = hash_name
         self._find = find
         self._nonce = nonce
         self._exchange: _Exchange | None = None
 
     def step(self, message: bytes) -> Step:
+        if len(message) > MAX_MESSAGE_BYTES:
+            raise ProtocolViolation(f"a SCRAM message of {len(message)} bytes")
         exchange, self._exchange = self._exchange, None
         if exchange is None:
             return self._first(message)

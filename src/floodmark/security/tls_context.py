@@ -34,6 +34,9 @@ _BEGIN = "-----BEGIN CERTIFICATE-----"
 _END = "-----END CERTIFICATE-----"
 
 
+FileMarks = tuple[tuple[int, int] | None, ...]
+
+
 class ServerTls(NamedTuple):
     context: ssl.SSLContext
     certificate: Certificate
@@ -45,6 +48,19 @@ class _Material(NamedTuple):
     key_and_chain: str
     certificates: str
     password: str | None
+
+
+def file_marks(settings: TlsSettings) -> FileMarks:
+    """Differs when one of the files has been replaced."""
+    marks: list[tuple[int, int] | None] = []
+    for location in settings.files:
+        try:
+            status = Path(location).stat()
+        except OSError:
+            marks.append(None)
+        else:
+            marks.append((status.st_mtime_ns, status.st_size))
+    return tuple(marks)
 
 
 def server_tls(settings: TlsSettings) -> ServerTls:

@@ -42,8 +42,11 @@ class TlsSettings:
     @property
     def files(self) -> tuple[str, ...]:
         """The files it is read from, to detect changes."""
-        stores = (self.key_store, self.trust_store)
-        return tuple(store.location for store in stores if store.location)
+        named = (
+            (store.location, store.certificate_file, store.key_file)
+            for store in (self.key_store, self.trust_store)
+        )
+        return tuple(location for of_store in named for location in of_store if location)
 
 
 Text = Callable[[str], str | None]

@@ -24,6 +24,10 @@ ALGORITHMS = [
 MAX_TOKEN_LENGTH = 64 * 1024
 
 
+class UnknownKey(AuthenticationFailed):
+    """The key may be newer than our copy of the issuer's keys."""
+
+
 class TokenRules(NamedTuple):
     subject_claim: str = "sub"
     audiences: tuple[str, ...] = ()
@@ -38,7 +42,11 @@ def signed_claims(token: str, key_set: Any) -> Mapping[str, Any]:
 
     try:
         return jwt.decode(_bounded(token), key_set, algorithms=ALGORITHMS).claims
-    except (JoseError, ValueError) as problem:
+    except (JoseError, TypeError, ValueError) as problem:
+        # joserfc raises a TypeError for some headers, such as a `crit` that is no list.
+        key_id = _json(token.partition(".")[0]).get("kid")
+        if key_id is not None and all(key.kid != key_id for key in key_set.keys):
+            raise UnknownKey("the token's key is not among those of its issuer") from None
         # Without the exception's text, which may quote the token.
         raise AuthenticationFailed(
             f"the token's signature is not valid ({type(problem).__name__})"

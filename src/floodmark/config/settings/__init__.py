@@ -9,19 +9,17 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from floodmark.config.setting import Setting, TopicSetting
+from floodmark.config.settings.authorization import AUTHORIZATION_SETTINGS
 from floodmark.config.settings.coordinators import GROUP_SETTINGS, TRANSACTION_SETTINGS
 from floodmark.config.settings.kraft import KRAFT_SETTINGS
 from floodmark.config.settings.log import CLEANER_SETTINGS, LOG_SETTINGS
 from floodmark.config.settings.network import NETWORK_SETTINGS
 from floodmark.config.settings.replication import REPLICATION_SETTINGS
-from floodmark.config.settings.security import (
-    AUTHORIZATION_SETTINGS,
-    SASL_SETTINGS,
-    TLS_SETTINGS,
-    ZOOKEEPER_SETTINGS,
-)
+from floodmark.config.settings.sasl import SASL_SETTINGS
 from floodmark.config.settings.server import SERVER_SETTINGS
+from floodmark.config.settings.tls import TLS_SETTINGS
 from floodmark.config.settings.topics import TOPIC_SETTINGS
+from floodmark.config.settings.zookeeper import ZOOKEEPER_SETTINGS
 
 _BROKER_AREAS = (
     SERVER_SETTINGS,
