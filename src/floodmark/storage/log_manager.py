@@ -423,7 +423,38 @@ class LogManager:
 
     def truncate(self, cuts: Sequence[Cut], now_ms: int) -> list[StorageError | None]:
         """Truncates several logs (blocks). Returns the error of each, or None."""
-        return truncate_logs(cuts, self.checkpoint_recovery_points, now_ms)
+        lowered = self._lower_high_watermarks(cuts)
+
+        def checkpoint(folder: Path) -> None:
+            self.checkpoint_recovery_points(folder)
+            if folder in lowered:
+                self._checkpoints.write(checkpoints.HIGH_WATERMARKS, only_dir=folder)
+
+        starts = [cut.log.log_start_offset for cut in cuts]
+        problems = truncate_logs(cuts, checkpoint, now_ms)
+        logs = [cut.log for cut in cuts]
+        for folder in {
+            log.directory.parent
+            for log, start in zip(logs, starts, strict=True)
+            if log.log_start_offset < start
+        }:
+            # Otherwise a crash would bring back a start above the end.
+            self.checkpoint_log_start_offsets(folder)
+        return problems
+
+    def _lower_high_watermarks(self, cuts: Sequence[Cut]) -> set[Path]:
+        """Only an unclean election cuts a log below its high watermark.
+
+        After a crash, the old one could lie within a batch of the new leader. Returns the folders
+        whose checkpoint must be written.
+        """
+        lowered: set[Path] = set()
+        for log, offset, _ in cuts:
+            key = (log.topic, log.partition)
+            if self._logs.get(key) is log and self.high_watermarks.get(key, 0) > offset:
+                self.high_watermarks[key] = offset
+                lowered.add(log.directory.parent)
+        return lowered
 
     # -- checkpoints (block)
 

@@ -77,7 +77,7 @@ _TROUBLE_OF_ONE_LOG: Final = (CleaningFailed, StorageError, OSError, CorruptInde
 
 
 class RunLater(Protocol):
-    """`broker.deferred`: runs blocking work after a delay."""
+    """`broker.delayed_work`: runs blocking work after a delay."""
 
     def __call__(self, delay_ms: int, work: Callable[[], None]) -> object: ...
 

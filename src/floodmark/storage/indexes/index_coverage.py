@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from floodmark.storage.log.segment import Segment
 
 
-def refuse_cut_indexes(segment: Segment, interval_bytes: int) -> None:
+def check_coverage(segment: Segment, interval_bytes: int) -> None:
     """Raises CorruptIndex if batches after the last entry should have had one.
 
     There are few of them: only Kafka's followers append many at once with one entry.

@@ -14,10 +14,9 @@ from typing import Final, NamedTuple
 
 from floodmark.storage.checkpoints import CorruptCheckpoint, read_pairs, write_pairs
 from floodmark.storage.files import Files
+from floodmark.vocabulary import NO_LEADER_EPOCH, NO_OFFSET
 
 FILE_NAME: Final = "leader-epoch-checkpoint"
-UNDEFINED_EPOCH: Final = -1
-UNDEFINED_OFFSET: Final = -1
 # In place of an epoch: the file differs from memory.
 _ANOTHER_LIST: Final = -2
 
@@ -46,10 +45,10 @@ class LeaderEpochs:
         self._dirty = False
         self.epochs: list[int] = []
         self.start_offsets: list[int] = []
-        self.latest = UNDEFINED_EPOCH
+        self.latest = NO_LEADER_EPOCH
         # Lags behind `latest` while an epoch has no records. A field, because every append reads
         # it.
-        self.latest_written = UNDEFINED_EPOCH
+        self.latest_written = NO_LEADER_EPOCH
 
     def load(self) -> bool:
         """Reads the file.
@@ -113,8 +112,8 @@ class LeaderEpochs:
 
     def end_offset_for(self, leader_epoch: int, log_end_offset: int) -> EpochEndOffset:
         """The largest epoch not above the requested one, and its end; (-1, -1) if unknown."""
-        if leader_epoch == UNDEFINED_EPOCH or not self.epochs or leader_epoch > self.latest:
-            return EpochEndOffset(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
+        if leader_epoch == NO_LEADER_EPOCH or not self.epochs or leader_epoch > self.latest:
+            return EpochEndOffset(NO_LEADER_EPOCH, NO_OFFSET)
         if leader_epoch == self.latest:
             return EpochEndOffset(leader_epoch, log_end_offset)
         above = bisect_right(self.epochs, leader_epoch)
@@ -126,7 +125,7 @@ class LeaderEpochs:
     def epoch_for(self, offset: int) -> int:
         """The epoch in which this offset was written, or -1 if it is older than all known ones."""
         slot = bisect_right(self.start_offsets, offset) - 1
-        return self.epochs[slot] if slot >= 0 else UNDEFINED_EPOCH
+        return self.epochs[slot] if slot >= 0 else NO_LEADER_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> None:
         """Drops epochs that start at or after the new end of the log."""
@@ -177,7 +176,7 @@ class LeaderEpochs:
     def _set(self, epochs: list[int], start_offsets: list[int]) -> None:
         self.epochs = epochs
         self.start_offsets = start_offsets
-        self.latest = epochs[-1] if epochs else UNDEFINED_EPOCH
+        self.latest = epochs[-1] if epochs else NO_LEADER_EPOCH
 
     def fsync(self) -> bool:
         """Makes the file durable if it changed. True if the folder needs a sync too.

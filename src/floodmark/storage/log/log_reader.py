@@ -144,7 +144,7 @@ class LogReader:
             return damage.position
 
     def remember_tail(self, offset: int, position: int) -> None:
-        """Readers at the end return for what follows: this saves them the search."""
+        """Readers at the end will come back for the next records. This saves them the search."""
         self._segments.active.is_read_to_its_end = True
         tail = self._tail_positions
         if offset not in tail and len(tail) >= _TAIL_POSITIONS_KEPT:

@@ -120,7 +120,10 @@ class LogSync:
         with self._guard:
             self._truncations += 1
             slot = self._segments.slot_of(offset)
-            self.recovery_point = min(self.recovery_point, self._segments.base_offsets[slot])
+            # The log may also restart before its first segment, inside a batch.
+            self.recovery_point = min(
+                self.recovery_point, self._segments.base_offsets[slot], offset
+            )
 
     def truncated(self, log_end_offset: int) -> None:
         """Within `truncating`, once the batches are cut."""

@@ -422,6 +422,8 @@ class PartitionLog:
         try:
             with self.sync.truncating():
                 self.log_end_offset = cut_batches(self._segments, offset)
+                # An unclean leader may end before our start.
+                self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
                 self._after_truncation(now_ms)
         except OSError as error:
             self._check_open()
@@ -599,9 +601,9 @@ class PartitionLog:
         return target
 
     def become(self, current: PartitionLog) -> None:
-        """For a copy that has all records of another log: becomes that log in every other respect.
+        """Takes over the state of a log whose records this copy has in full.
 
-        The state of producers and epochs is more than the batches show.
+        The batches alone do not show all of it: producers and epochs without records are missing.
         """
         try:
             self.leader_epochs.take_over(current.leader_epochs)

@@ -15,7 +15,7 @@ from zlib import crc32
 
 from floodmark.records.batch import HEADER, HEADER_BYTES, BatchHeader, check_shape, header_of
 from floodmark.storage.files import Buffer, File, Files, FileSlice
-from floodmark.storage.indexes.index_coverage import refuse_cut_indexes
+from floodmark.storage.indexes.index_coverage import check_coverage
 from floodmark.storage.indexes.index_file import CorruptIndex
 from floodmark.storage.indexes.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
 from floodmark.storage.indexes.time_index import TimeIndex
@@ -286,7 +286,7 @@ class Segment:
         try:
             self.offset_index.load(self.size_bytes)
             self.time_index.load()
-            refuse_cut_indexes(self, self._index_interval_bytes)
+            check_coverage(self, self._index_interval_bytes)
         except CorruptIndex as problem:
             logger.warning("%s: rebuilding indexes: %s", self.directory.name, problem)
             self.rebuild_indexes()

@@ -33,7 +33,7 @@ from floodmark.records.batch import (
 )
 from floodmark.records.errors import CorruptRecord
 from floodmark.storage.indexes.offset_index import MAX_RELATIVE_OFFSET
-from floodmark.storage.log.leader_epochs import UNDEFINED_EPOCH
+from floodmark.vocabulary import NO_LEADER_EPOCH
 
 if TYPE_CHECKING:
     from floodmark.storage.log.segment import Segment
@@ -268,11 +268,11 @@ class BatchWalk:
         leader_epochs = self._segment.leader_epochs
         leader_epoch = header.partition_leader_epoch
         known = (
-            UNDEFINED_EPOCH
+            NO_LEADER_EPOCH
             if leader_epochs is None
             else leader_epochs.epoch_for(header.base_offset)
         )
-        if leader_epoch in (known, UNDEFINED_EPOCH) or known == UNDEFINED_EPOCH:
+        if leader_epoch in (known, NO_LEADER_EPOCH) or known == NO_LEADER_EPOCH:
             self._vouched_epoch = None
             return True
         follower = self.header_at(position + header.size_bytes)

@@ -147,11 +147,9 @@ class ProducerState:
         *,
         bumps_epoch: bool,
     ) -> AppendGuard:
-        """The guard for a transactional batch whose transaction is to be verified now, or
-        MUST_BE_OPEN when it is open here already: then there is nothing to verify.
+        """The guard for a transactional batch whose transaction must be verified now.
 
-        MUST_BE_OPEN if it is already open here, so there is nothing to verify.
-
+        MUST_BE_OPEN if the transaction is already open here, so that there is nothing to verify.
         Raises InvalidProducerEpoch for a batch that cannot be appended in any case.
         """
         entry = self.entries.get(producer_id)

@@ -23,7 +23,7 @@ from floodmark.storage.log_config import LogConfig
 from floodmark.storage.producers.producer_replay import rebuild_producers
 from floodmark.storage.producers.producer_snapshot import snapshot_offsets, snapshot_path
 from floodmark.storage.producers.producer_state import ProducerState
-from floodmark.storage.recovery import transaction_index_rebuild as broken_aborts
+from floodmark.storage.recovery import transaction_index_rebuild
 from floodmark.storage.recovery.segment_files import (
     base_offsets_in,
     remove_leftovers,
@@ -101,7 +101,7 @@ class _Opening:
         self._config = config
         self._now_ms = now_ms
         self._segments = _load_segments(files, directory, config)
-        self._aborts_known = not broken_aborts.are_aside(files, directory)
+        self._aborts_known = not transaction_index_rebuild.are_aside(files, directory)
         self._clean = clean and self._aborts_known
         self._recovery_point = recovery_point
         self._start_offset = self._believable(log_start_offset)
@@ -131,7 +131,7 @@ class _Opening:
             checked_from = self._recovery_point if self._aborts_known else 0
             self._recover(checked_from, self._recovery_point)
         if not self._aborts_known:
-            broken_aborts.made_anew(self._files, self._directory, self._segments)
+            transaction_index_rebuild.finish(self._files, self._directory, self._segments)
 
     def find_end(self) -> None:
         segments = self._segments
@@ -320,7 +320,7 @@ def _load_segments(files: Files, directory: Path, config: LogConfig) -> list[Seg
     try:
         segments = [Segment.load(files, directory, offset, config) for offset in base_offsets]
     except CorruptIndex:
-        broken_aborts.put_aside(files, directory, base_offsets)
+        transaction_index_rebuild.put_aside(files, directory, base_offsets)
         segments = [Segment.load(files, directory, offset, config) for offset in base_offsets]
     for segment in segments[:-1]:
         if segment.size_bytes == 0 and not config.is_compacted:

@@ -23,7 +23,7 @@ _ASIDE: Final = _SUFFIX + ".broken"
 
 
 def put_aside(files: Files, directory: Path, base_offsets: Sequence[int]) -> None:
-    """Renames the corrupt ones, durably, before anything writes to the others."""
+    """Renames corrupt indexes, durably, before anything writes to the others."""
     for base_offset in base_offsets:
         path = segment_path(directory, base_offset, _SUFFIX)
         try:
@@ -39,8 +39,8 @@ def are_aside(files: Files, directory: Path) -> bool:
     return any(name.endswith(_ASIDE) for name in files.listdir(directory))
 
 
-def made_anew(files: Files, directory: Path, segments: Sequence[Segment]) -> None:
-    """All are written. Once they are also on disk, the corrupt ones can go."""
+def finish(files: Files, directory: Path, segments: Sequence[Segment]) -> None:
+    """Syncs the rebuilt indexes, then removes the corrupt ones."""
     for segment in segments:
         # No later sync covers what is below the recovery point.
         segment.fsync_indexes()
