@@ -1,1 +1,1 @@
-"""Decisions for the cluster: pure cores, one file per kind of decision, and their shell."""
+"""Decisions for the cluster: pure cores, one file per kind of decision, and their shells."""

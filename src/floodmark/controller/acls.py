@@ -21,6 +21,13 @@ Answer = TypeVar("Answer")
 _Rules = dict[ResourcePattern, frozenset[AccessRule]]
 _NO_RULES: frozenset[AccessRule] = frozenset()
 
+MAX_MATCHES_PER_REQUEST = 10_000
+"""As in Kafka: one request must not delete more. The matches of all its filters count."""
+
+_TOO_MANY = Refusal(
+    ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
+)
+
 
 def create_acls(view: View, wanted: Sequence[Acl]) -> Decision[list[Refusal | None]]:
     """None for each ACL that exists afterwards, whether new or not."""
@@ -41,18 +48,29 @@ def create_acls(view: View, wanted: Sequence[Acl]) -> Decision[list[Refusal | No
 
 def delete_acls(view: View, filters: Sequence[AclFilter]) -> Decision[list[list[Acl] | Refusal]]:
     """The ACLs each filter matched. Several filters may match the same one."""
+    matches: dict[AclFilter, list[Acl] | Refusal] = {}
     answers: list[list[Acl] | Refusal] = []
-    changed: _Rules = {}
+    matched = 0
     for filter_ in filters:
-        reason = filter_.why_invalid()
-        if reason is not None:
-            answers.append(Refusal(ErrorCode.INVALID_REQUEST, reason))
-            continue
-        found = list(filter_.find(view.image.acls))
+        if filter_ not in matches:
+            matches[filter_] = _matches(view, filter_)
+        found = matches[filter_]
+        matched += len(found) if isinstance(found, list) else 0
+        if matched > MAX_MATCHES_PER_REQUEST:
+            return Decision([_TOO_MANY for _ in filters])
         answers.append(found)
-        for pattern, rule in found:
+    changed: _Rules = {}
+    for found in matches.values():
+        for pattern, rule in found if isinstance(found, list) else ():
             changed[pattern] = changed.get(pattern, view.image.acls[pattern]) - {rule}
     return _decide(view, answers, changed)
+
+
+def _matches(view: View, filter_: AclFilter) -> list[Acl] | Refusal:
+    reason = filter_.why_invalid()
+    if reason is not None:
+        return Refusal(ErrorCode.INVALID_REQUEST, reason)
+    return list(filter_.find(view.image.acls))
 
 
 def _decide(view: View, answer: list[Answer], changed: _Rules) -> Decision[list[Answer]]:

@@ -19,13 +19,13 @@ from floodmark.wire.errors import ErrorCode
 logger = logging.getLogger(__name__)
 
 RETRY_S = 0.1
-"""Like Kafka's controller: a restarting broker is told soon, and a hanging one is not flooded."""
+"""As in Kafka: a restarting broker is retried soon, and a hanging one is not flooded."""
 
 Send = Callable[[int, Instruction], Awaitable[Any]]
 """Sends to a broker and returns its response. Raises OSError if there is none."""
 
 Answered = Callable[[int, Instruction, Any], None]
-"""Gets the broker, what it was told, and its answer, if that is no error."""
+"""Takes the broker, the instruction, and the response if it is not an error."""
 
 
 class BrokerChannels:
@@ -60,18 +60,18 @@ class BrokerChannels:
             farewell.cancel()
 
     def take_leave(self, broker_id: int, requests: Sequence[Instruction]) -> None:
-        """The broker's session has ended. If its process lives, it hears this last thing."""
+        """The broker's session has ended. Sends a last instruction, in case its process lives."""
         self.forget(broker_id)
         farewell = self._say_last(broker_id, requests)
         self._farewells[broker_id] = asyncio.create_task(farewell, name=f"farewell-{broker_id}")
 
     async def _say_last(self, broker_id: int, requests: Sequence[Instruction]) -> None:
-        """Once: mostly nobody is there."""
+        """Sends once, because most such brokers are gone."""
         for request in requests:
             try:
                 answer = await self._send(broker_id, request)
             except OSError as problem:
-                logger.debug("broker %d does not hear that it is out: %s", broker_id, problem)
+                logger.debug("could not send farewells to broker %d: %s", broker_id, problem)
                 return
             if ErrorCode.of(answer.error_code) is ErrorCode.STALE_CONTROLLER_EPOCH:
                 self._on_deposed()

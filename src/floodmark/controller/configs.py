@@ -233,6 +233,7 @@ def _check_broker(view: View, name: str, configs: Mapping[str, str]) -> Refusal 
     if name != CLUSTER_DEFAULT and int(name) not in view.image.brokers:
         return Refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {name} found.")
     validate_dynamic_overrides(configs, per_broker=name != CLUSTER_DEFAULT)
+    _refuse_open_secrets(view, name, configs)
     # Built only to validate: it raises if the new values conflict with the others.
     if name == CLUSTER_DEFAULT:
         changed = view.config.with_dynamic(configs, view.config.dynamic_broker)
@@ -242,6 +243,26 @@ def _check_broker(view: View, name: str, configs: Mapping[str, str]) -> Refusal 
         return None
     validate_thread_counts(view.config, changed)
     return None
+
+
+def _refuse_open_secrets(view: View, name: str, configs: Mapping[str, str]) -> None:
+    """Raises ConfigError for a new password if everybody who reaches ZooKeeper could read it.
+
+    Kafka refuses it as well unless it can encrypt it (password.encoder.secret).
+    """
+    if not view.config.get_optional_str("zookeeper.connect"):
+        return
+    if view.config.get_bool("zookeeper.set.acl"):
+        return
+    before = view.image.config("broker", name)
+    for key, value in configs.items():
+        setting = BROKER_SETTINGS_BY_NAME.get(base_name(key))
+        if setting and setting.type is ValueType.PASSWORD and before.get(key) != value:
+            raise ConfigError(
+                f"{key} cannot be stored: everybody who reaches ZooKeeper could read it. Set "
+                "zookeeper.set.acl=true, or set it in the broker's properties file",
+                name=key,
+            )
 
 
 def _check_group(view: View, name: str, configs: Mapping[str, str]) -> Refusal | None:

@@ -14,10 +14,8 @@ from floodmark.controller.elections import changed_under_leader, led_by
 from floodmark.controller.eligible_replicas import without
 from floodmark.controller.partition_states import min_in_sync_replicas, store_partitions
 from floodmark.metadata.image import BrokerInfo, ImageChange, MetadataImage, PartitionImage
-from floodmark.vocabulary import TopicPartition
+from floodmark.vocabulary import NO_BROKER_EPOCH, TopicPartition
 from floodmark.wire.errors import ErrorCode
-
-UNKNOWN_BROKER_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +27,7 @@ class ShutdownAnswer:
 
 
 def controlled_shutdown(
-    view: View, broker_id: int, broker_epoch: int = UNKNOWN_BROKER_EPOCH
+    view: View, broker_id: int, broker_epoch: int = NO_BROKER_EPOCH
 ) -> Decision[ShutdownAnswer]:
     """The broker repeats this until nothing remains. Partitions already moved stay moved."""
     known = view.image.brokers.get(broker_id)
@@ -58,7 +56,7 @@ def controlled_shutdown(
 def _why_not(known: BrokerInfo | None, broker_epoch: int) -> ErrorCode:
     if known is None or known.is_fenced:
         return ErrorCode.BROKER_NOT_AVAILABLE
-    if broker_epoch not in (UNKNOWN_BROKER_EPOCH, known.broker_epoch):
+    if broker_epoch not in (NO_BROKER_EPOCH, known.broker_epoch):
         is_old = broker_epoch < known.broker_epoch
         # A later registration is one that this controller has yet to process.
         return ErrorCode.STALE_BROKER_EPOCH if is_old else ErrorCode.BROKER_NOT_AVAILABLE

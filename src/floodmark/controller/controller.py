@@ -1,10 +1,10 @@
-"""The controller: takes requests, follows the brokers, and publishes what was decided.
+"""The controller: accepts requests, follows the brokers, and publishes decisions.
 
-Made by broker/cluster_membership.py and called by apis/. It works while this broker is elected:
-`stand` makes it the controller, `resign` ends that. Every change goes through the one writer
-(`writer.py`), which lets the cores decide and stores what they decide. Then the other brokers are
-told (`channels.py`), the image is published to this one, and when every subscriber of the cache has
-applied the delta, the requests are answered.
+Created by broker/cluster_membership.py and called by apis/. It works while this broker is elected,
+from `stand` to `resign`. Every change goes through the one writer (`writer.py`), which runs the
+cores and stores their decisions. Then the controller sends them to the other brokers
+(`channels.py`) and publishes the image on this one. It answers requests once every subscriber of
+the cache has applied the delta.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from floodmark.wire.numbers import ElectionType
 logger = logging.getLogger(__name__)
 
 RETRY_S = 0.1
-"""After the store could not be read or written."""
+"""The pause after the store could not be read or written."""
 
 
 class Controller:
@@ -106,8 +106,8 @@ class Controller:
         return self._writer.is_running
 
     async def stand(self) -> bool:
-        """Stand for election. True when this broker has become the controller: it has read the
-        cluster from the store, and published it."""
+        """Stands for election. Returns True once this broker is the controller and has read the
+        cluster from the store and published it."""
         identity = await load_identity(self._store)
         noted = await self._known_to_last_controller(identity.controller_epoch)
         bid = candidacy(identity, self._broker_id, self._clock.now_ms())
@@ -116,7 +116,7 @@ class Controller:
         except (NodeExists, BadVersion):
             return False
         except StoreUnavailable:
-            # The answer is lost, and with it perhaps a victory: read before judging.
+            # The response was lost, but we may have won: read the store to find out.
             await self._store.synchronize()
             controller = await self._store.get(paths.CONTROLLER)
             if not bid.has_won(controller, await self._store.get(paths.CONTROLLER_EPOCH)):
@@ -133,16 +133,16 @@ class Controller:
         return True
 
     async def resign(self) -> None:
-        """Finish what is queued, then decide nothing any more."""
+        """Finishes queued requests, then decides nothing more."""
         if self.is_active:
             await self._writer.drained()
             self._stop()
         await self._liveness.closed()
 
     def deposed(self) -> None:
-        """Another broker is the controller by now: nothing more is decided or told here."""
+        """Another broker is now the controller. Stops all decisions and instructions."""
         if self.is_active:
-            logger.warning("another broker is the controller by now")
+            logger.warning("another broker is now the controller")
             self._stop()
             self._writer.refuse_queued()
 
@@ -154,8 +154,8 @@ class Controller:
         self._liveness.close()
 
     async def _take_over(self, noted: bytes | None) -> None:
-        """Read the cluster from the store, deal with what has happened to brokers since a
-        controller last looked, and tell everybody everything. `noted` is whom that one knew."""
+        """Reads the cluster from the store, handles broker changes since the last controller, and
+        sends everything to all brokers. `noted` lists the brokers that controller knew."""
         stored, void_paths = await load_stored(self._store)
         known = known_brokers.assumed(stored) if noted is None else known_brokers.recall(noted)
         known = known_brokers.reachable(known, self._cache.image.brokers)
@@ -163,7 +163,6 @@ class Controller:
         view = self._writer.view(image, self._cache.config_of(stored))
         noticed = membership.brokers_changed(view, stored.brokers)
         view, decision = then(view, Decision(None), noticed)
-        view, decision = then(view, decision, reassignment.complete_all(view))
         remembered = known_brokers.remember(view.image.brokers)
         await self._writer.store([*map(Delete, void_paths), *decision.operations, remembered])
         self._begin_reign()
@@ -176,7 +175,7 @@ class Controller:
         self._channels = BrokerChannels(self._send, self.deposed, self._lost_replicas.answered)
 
     async def _known_to_last_controller(self, controller_epoch: int) -> bytes | None:
-        """None when it was one of Kafka's, which leaves no note: ours would be out of date."""
+        """None after a Kafka controller, which writes no such list, so ours would be outdated."""
         if controller_epoch == 0:
             return b""
         last = await self._store.get(paths.LAST_REIGN)
@@ -185,12 +184,12 @@ class Controller:
         return known.data if was_ours and known is not None and known.data else None
 
     async def _watch_brokers(self) -> None:
-        """Follows registrations. Each look takes in all that has changed by then."""
+        """Follows registrations. Each round handles all changes so far."""
         changed = self._brokers_changed
         stops = [self._store.watch(paths.BROKER_IDS, lambda _: changed.set())]
         if not self._store.watches_below:
             stops.append(self._store.watch(paths.TOPICS, lambda _: self._topics_changed()))
-        # Somebody may have come or gone since the store was read.
+        # Brokers may have come or gone since the store was read.
         changed.set()
         try:
             while True:
@@ -206,8 +205,8 @@ class Controller:
         self._brokers_changed.set()
 
     async def _look_for_topics(self) -> None:
-        """On ZooKeeper a broker of Kafka's creates internal topics by itself: a node without
-        states, which is for the controller to notice and to finish."""
+        """On ZooKeeper, Kafka's brokers create internal topics themselves, as a node without
+        states. The controller must notice and complete them."""
         if self._must_look_for_topics:
             names = set(await self._store.children(paths.TOPICS))
             self._must_look_for_topics = False
@@ -224,7 +223,7 @@ class Controller:
             listener = self._cache.config.inter_broker_listener_name
             self._liveness.question(self._cache.image, registered, listener)
         except (StoreError, ControllerUnavailable) as problem:
-            self._writer.report("brokers have changed, and that cannot be dealt with yet", problem)
+            self._writer.report("could not process broker changes yet", problem)
             await asyncio.sleep(RETRY_S)
             self._brokers_changed.set()
 
@@ -235,14 +234,14 @@ class Controller:
                 try:
                     await self._lost_replicas.step(self._channels)
                 except (StoreError, ControllerUnavailable) as problem:
-                    text = "log folders have failed, and that cannot be stored yet"
+                    text = "could not store the failure of log folders yet"
                     self._writer.report(text, problem)
                     await asyncio.sleep(RETRY_S)
         finally:
             stop()
 
     async def _finish_begun(self) -> None:
-        """What another controller, or a multi that failed, has left half done."""
+        """Completes what another controller or a failed multi left unfinished."""
         for topic in unfinished.unfinished_topics(self._cache.image):
             await self._writer.submit(
                 partial(unfinished.finish_creation, topic=topic, present=await self._nodes(topic))
@@ -255,19 +254,22 @@ class Controller:
                         unfinished.finish_deletion, topic=topic, present=await self._nodes(topic)
                     )
                 )
+            # Two multis may have split the last step of a move.
+            await self._writer.submit(reassignment.complete_all)
             self._writer.must_finish = False
 
     async def _nodes(self, topic: str) -> Collection[str]:
         return (await self._store.read_tree(paths.topic_path(topic))).keys()
 
     async def refresh(self) -> None:
-        """Read the store again: somebody else has written to it, as Kafka's brokers do when they
-        are asked to change settings."""
+        """Reads the store again after somebody else has written to it. Kafka's brokers do so when
+        they change settings."""
+        before = self._writer.view(self._cache.image, self._cache.config)
         self._writer.reload()
-        await self._writer.submit(lambda _: Decision(None))
+        await self._writer.submit(lambda view: rebalance.minimum_changed(before, view))
 
     async def broker_died(self, broker: BrokerInfo) -> None:
-        """Its process is gone: its partitions move at once, whenever its session ends."""
+        """The broker's process is gone. Moves its partitions at once, before its session ends."""
         await self._verdict(
             lambda view: membership.broker_died(view, broker.id, broker.broker_epoch)
         )
@@ -283,15 +285,15 @@ class Controller:
                     return
                 except ControllerUnavailable as problem:
                     self._writer.report(
-                        "a broker has died or lives, and that cannot be stored", problem
+                        "could not store that a broker has died or returned", problem
                     )
                     await asyncio.sleep(RETRY_S)
         finally:
-            # Who is taken for dead must be asked again. Publishing cancels this very task.
+            # A broker considered dead must be asked again. Publishing cancels this very task.
             self._brokers_changed.set()
 
     async def _rebalance_leaders(self) -> None:
-        """Now and then gives leaderships back to the replicas that are preferred."""
+        """Periodically returns leadership to preferred replicas."""
         config = self._cache.config
         if not config.get_bool("auto.leader.rebalance.enable"):
             return
@@ -303,9 +305,7 @@ class Controller:
             try:
                 moved = await self._writer.submit(rebalance.rebalance_leaders)
             except ControllerUnavailable as problem:
-                self._writer.report(
-                    "leaders could not be moved to their preferred replicas", problem
-                )
+                self._writer.report("could not move leadership to preferred replicas", problem)
             else:
                 if moved:
                     logger.info("%d partitions are led by their preferred replicas again", moved)
@@ -333,7 +333,7 @@ class Controller:
         self, requests: Sequence[configs.ConfigReplacement], *, validate_only: bool = False
     ) -> list[configs.ConfigAnswer]:
         return await self._writer.submit(
-            lambda view: rebalance.with_elections(
+            lambda view: rebalance.with_consequences(
                 view, configs.alter_configs(view, requests, validate_only=validate_only)
             )
         )
@@ -342,7 +342,7 @@ class Controller:
         self, requests: Sequence[configs.ConfigAlteration], *, validate_only: bool = False
     ) -> list[configs.ConfigAnswer]:
         return await self._writer.submit(
-            lambda view: rebalance.with_elections(
+            lambda view: rebalance.with_consequences(
                 view,
                 configs.incremental_alter_configs(view, requests, validate_only=validate_only),
             )
@@ -372,7 +372,7 @@ class Controller:
         )
 
     async def others_told(self) -> None:
-        """Waits until all that was decided so far is answered by the brokers that are there."""
+        """Waits until the live brokers have acknowledged all decisions so far."""
         await self._channels.flushed()
 
     async def alter_partitions(
@@ -413,7 +413,7 @@ class Controller:
         )
 
     async def adopt(self, change: ImageChange) -> None:
-        """Publishes what brokers write to the store themselves: delegation tokens, as in Kafka."""
+        """Publishes delegation tokens, which brokers write to the store themselves, as in Kafka."""
         await self._writer.adopt(change)
 
     # -- publishing -----------------------------------------------------------------------------
@@ -421,7 +421,7 @@ class Controller:
     async def _publish(
         self, before: MetadataImage, image: MetadataImage, touched: ImageChange | None
     ) -> None:
-        """Tell the other brokers, then this one. What is told is sent in the background."""
+        """Sends a change to the other brokers, in the background, then publishes it on this one."""
         delta = difference(before, image, touched)
         for broker_id in delta.changed_brokers:
             if _is_another_process(before, image, broker_id):

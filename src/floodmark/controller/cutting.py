@@ -19,12 +19,16 @@ def cut(operations: Sequence[Operation], limit_bytes: int | None) -> Iterator[li
     A partition's state and the list of eligible leaders after it stay together: without the list of
     its version, nobody would be eligible. A list is too short to matter for the limit.
     """
+    if limit_bytes is None:
+        if operations:
+            yield list(operations)
+        return
     piece: list[Operation] = []
     size = 0
     for operation in operations:
         more = operation_bytes(operation)
         is_list = operation.path.endswith(f"/{paths.ELIGIBLE}")
-        if limit_bytes is not None and piece and not is_list and size + more > limit_bytes:
+        if piece and not is_list and size + more > limit_bytes:
             yield piece
             piece, size = [], 0
         piece.append(operation)

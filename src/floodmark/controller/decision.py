@@ -56,7 +56,7 @@ class Refusal(NamedTuple):
 
 
 class ControllerUnavailable(Exception):
-    """A change could not be stored; `error_code` is what a client should be told."""
+    """A change could not be stored. `error_code` is for the client."""
 
     def __init__(self, error_code: ErrorCode, message: str) -> None:
         super().__init__(message)

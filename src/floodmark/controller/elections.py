@@ -71,7 +71,7 @@ def led_by(partition: PartitionImage, leader: int, isr: tuple[int, ...]) -> Part
     )
 
 
-def told_anew(partition: PartitionImage) -> PartitionImage:
+def with_next_epochs(partition: PartitionImage) -> PartitionImage:
     """Other replicas under the same leader. The leader epoch rises too, because an Apache Kafka
     broker ignores instructions under a leader epoch it already knows (KAFKA-16121)."""
     return led_by(partition, partition.leader, partition.isr)
@@ -85,7 +85,7 @@ def changed_under_leader(image: MetadataImage, partition: PartitionImage) -> Par
     """
     leader = image.brokers.get(partition.leader)
     if leader is not None and leader.is_kafka:
-        return told_anew(partition)
+        return with_next_epochs(partition)
     return partition._replace(partition_epoch=partition.partition_epoch + 1)
 
 

@@ -116,9 +116,11 @@ def instructions(
 def farewells(
     old: MetadataImage, new: MetadataImage, delta: Delta, listener: str
 ) -> dict[int, list[Instruction]]:
-    """For brokers whose session has just ended. They may live, cut off from the store alone, and
-    clients and followers reach them: they should know who leads now. Their broker epoch is the old
-    one, so a process that has registered since takes no notice."""
+    """For brokers whose session has just ended. They may be alive and cut off only from the store,
+    while clients and followers still reach them, so they should know who leads now. It carries
+    their old broker epoch, so a process that has registered since ignores it."""
+    if not delta.changed_brokers:
+        return {}
     changed = list(_changed(delta))
     told: dict[int, list[Instruction]] = {}
     for broker_id in delta.changed_brokers:
@@ -139,7 +141,8 @@ def greeting(image: MetadataImage, broker: BrokerInfo, listener: str) -> UpdateM
 
 
 def question(image: MetadataImage, broker_id: int, listener: str) -> list[Instruction]:
-    """All that a broker leads and follows, which it knows: its answer says what it has lost."""
+    """Everything a broker leads and follows. It knows that, but its response names lost
+    replicas."""
     broker = image.brokers[broker_id]
     return _Writer(image, broker, listener).leaderships()
 

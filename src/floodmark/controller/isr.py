@@ -15,10 +15,8 @@ from floodmark.controller.eligible_replicas import with_isr
 from floodmark.controller.partition_states import min_in_sync_replicas, store_partitions
 from floodmark.controller.reassignment import completed
 from floodmark.metadata.image import MetadataImage, PartitionImage, TopicImage
-from floodmark.vocabulary import TopicPartition
+from floodmark.vocabulary import NO_BROKER_EPOCH, TopicPartition
 from floodmark.wire.errors import ErrorCode
-
-UNKNOWN_BROKER_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +24,7 @@ class IsrMember:
     """A replica as the leader knows it, with its epoch, to notice a restart."""
 
     broker_id: int
-    broker_epoch: int = UNKNOWN_BROKER_EPOCH
+    broker_epoch: int = NO_BROKER_EPOCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +143,6 @@ def _check_members(
             return ErrorCode.NOT_CONTROLLER
         if broker is None or not image.may_lead(current, member.broker_id):
             return ErrorCode.INELIGIBLE_REPLICA
-        if member.broker_epoch not in (UNKNOWN_BROKER_EPOCH, broker.broker_epoch):
+        if member.broker_epoch not in (NO_BROKER_EPOCH, broker.broker_epoch):
             return ErrorCode.INELIGIBLE_REPLICA
     return ErrorCode.NONE

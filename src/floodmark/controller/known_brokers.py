@@ -15,13 +15,15 @@ from typing import NamedTuple
 from floodmark.metadata import paths
 from floodmark.metadata.image import BrokerInfo, MetadataImage
 from floodmark.metadata.store import SetData
-from floodmark.vocabulary import NO_LEADER
-
-UNKNOWN_EPOCH = -1
+from floodmark.vocabulary import NO_BROKER_EPOCH, NO_LEADER
 
 
 class BrokerChanges(NamedTuple):
-    """In processing order: a broker that restarted unnoticed must not be elected."""
+    """In processing order: a broker that restarted unnoticed must not be elected.
+
+    Among those, the ones that may have lost records come first. Each leaves the in-sync replicas
+    unless it is the last one there, which should be one that keeps all.
+    """
 
     restarted: list[BrokerInfo]
     gone: list[int]
@@ -69,14 +71,14 @@ def assumed(image: MetadataImage) -> dict[int, BrokerInfo]:
         for broker_id in (partition.leader, *partition.isr)
     }
     absent = named - image.brokers.keys() - {NO_LEADER}
-    return {**image.brokers, **{one: BrokerInfo(one, UNKNOWN_EPOCH, {}) for one in absent}}
+    return {**image.brokers, **{one: BrokerInfo(one, NO_BROKER_EPOCH, {}) for one in absent}}
 
 
 def reachable(
     known: Mapping[int, BrokerInfo], seen: Mapping[int, BrokerInfo]
 ) -> dict[int, BrokerInfo]:
-    """Whom an earlier controller knew, and where this broker last saw them: those that have lost
-    their session are told so."""
+    """The brokers an earlier controller knew, with the addresses this broker last saw, so that
+    those that lost their session can be told."""
     return {
         broker_id: replace(broker, endpoints=seen[broker_id].endpoints)
         if broker_id in seen and not broker.endpoints
@@ -117,6 +119,11 @@ def _is_same_registration(broker: BrokerInfo, registered: Mapping[int, BrokerInf
     return now is not None and now.broker_epoch == broker.broker_epoch
 
 
+def keeps_all(known: BrokerInfo | None, broker: BrokerInfo) -> bool:
+    """Whether a registering broker has all records that it had when it was last known."""
+    return known is not None and 0 <= broker.unbroken_since <= known.broker_epoch
+
+
 def compare(known: Mapping[int, BrokerInfo], registered: Mapping[int, BrokerInfo]) -> BrokerChanges:
     """What happened to brokers since the controller last looked. The registration of a broker known
     to be gone is not news, only a new one is."""
@@ -126,6 +133,7 @@ def compare(known: Mapping[int, BrokerInfo], registered: Mapping[int, BrokerInfo
         for broker in registered.values()
         if broker.id in present and present[broker.id].broker_epoch != broker.broker_epoch
     ]
+    restarted.sort(key=lambda broker: keeps_all(present[broker.id], broker))
     gone = [broker_id for broker_id in present if broker_id not in registered]
     dead = taken_for_dead(known, registered)
     new = [b for b in registered.values() if b.id not in present and b.id not in dead]

@@ -48,6 +48,8 @@ class Liveness:
         self._on_alive = on_alive
         self._watches: dict[int, tuple[int, asyncio.Task[None]]] = {}
         self._questions: dict[int, tuple[int, asyncio.Task[None]]] = {}
+        # Those that have asked for a controlled shutdown.
+        self._stopping: set[int] = set()
         self._ending: list[asyncio.Task[None]] = []
 
     def follow(self, image: MetadataImage, listener: str) -> None:
@@ -55,6 +57,7 @@ class Liveness:
         if self._until_gone is None:
             return
         live = {b.id: b for b in image.live_brokers() if b.id != self._broker_id}
+        self._stopping = {b.id for b in live.values() if b.is_shutting_down}
         _keep(self._watches, live)
         for broker in live.values():
             endpoint = broker.endpoints.get(listener)
@@ -86,11 +89,14 @@ class Liveness:
 
     async def _watch(self, until_gone: UntilGone, broker: BrokerInfo, host: str, port: int) -> None:
         await until_gone(host, port)
-        logger.warning(
-            "broker %d is gone: %s:%d refuses connections. Moving its partitions now, before its "
-            "session ends",
-            *(broker.id, host, port),
-        )
+        if broker.id in self._stopping:
+            logger.info("broker %d has stopped", broker.id)
+        else:
+            logger.warning(
+                "broker %d is gone: %s:%d refuses connections. Moving its partitions now, before "
+                "its session ends",
+                *(broker.id, host, port),
+            )
         await self._on_gone(broker)
 
     async def _question(self, image: MetadataImage, broker: BrokerInfo, listener: str) -> None:

@@ -1,8 +1,8 @@
 """The controller's watch over failed log folders, as in Kafka 3.9.
 
-Made by the controller for its reign. A broker whose log folder has failed leaves a note in the
-store; the controller sends it all its leaderships again, and the answer says which replicas are
-lost. So does every other answer to a LeaderAndIsr, for example that of a broker which has started
+Created by the controller for its term. A broker whose log folder fails leaves a note in the store.
+The controller then sends it a LeaderAndIsr for all its partitions, and the response names the lost
+replicas. So does every other response to a LeaderAndIsr, for example from a broker that started
 with a failed folder.
 """
 
@@ -45,7 +45,7 @@ class LostReplicaWatch:
         submit: Submit,
         lost_here: LostHere,
     ) -> None:
-        """`submit` has the controller decide; `lost_here` names the lost replicas of its broker."""
+        """`submit` queues a decision. `lost_here` returns the lost replicas of this broker."""
         self._broker_id = broker_id
         self._store = store
         self._cache = cache
@@ -55,7 +55,7 @@ class LostReplicaWatch:
         self._changed = asyncio.Event()
 
     def answered(self, broker_id: int, request: Instruction, answer: Any) -> None:
-        """A broker has answered one of the controller's requests."""
+        """A broker has responded to one of the controller's requests."""
         if isinstance(request, LeaderAndIsrRequest):
             report = report_in(self._cache.image, broker_id, request, answer)
             if report is not None:
@@ -63,14 +63,14 @@ class LostReplicaWatch:
                 self._changed.set()
 
     def start(self) -> Callable[[], None]:
-        """Begins to watch for notes; returns what ends that."""
-        # Nobody sends instructions to the controller's own broker.
+        """Starts to watch for notes. Returns a function that stops it."""
+        # The controller's own broker gets no instructions.
         self._report_own()
         self._changed.set()
         return self._store.watch(paths.LOG_DIR_EVENTS, lambda _: self._changed.set())
 
     async def step(self, channels: BrokerChannels) -> None:
-        """Waits for news and has them dealt with; after a failure, the next step tries again."""
+        """Waits for news and submits it. After a failure, the next call retries."""
         await self._changed.wait()
         self._changed.clear()
         try:
@@ -86,7 +86,7 @@ class LostReplicaWatch:
             await self._submit(partial(_decide, report))
             self._reports.popleft()
             if report.lost:
-                text = "broker %d has lost %d replicas with a log folder"
+                text = "broker %d has lost %d replicas in a failed log folder"
                 logger.warning(text, report.broker_id, len(report.lost))
 
     async def _read_notes(self, channels: BrokerChannels) -> None:

@@ -1,7 +1,7 @@
-"""Decisions: replicas in log folders that have failed, of brokers that live. PURE.
+"""Decisions: replicas in failed log folders of live brokers. PURE.
 
-A broker answers KAFKA_STORAGE_ERROR for them to a LeaderAndIsr. They leave the in-sync replicas and
-lead nothing, until their broker answers otherwise or registers anew.
+A broker responds to a LeaderAndIsr with KAFKA_STORAGE_ERROR for them. They leave the in-sync
+replicas and lead nothing, until their broker responds otherwise or registers again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from floodmark.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAn
 
 @dataclass(frozen=True, slots=True)
 class ReplicaReport:
-    """What a broker, under this broker epoch, has said about its replicas."""
+    """What a broker, under this broker epoch, has reported about its replicas."""
 
     broker_id: int
     broker_epoch: int
@@ -35,7 +35,7 @@ def report_in(
     request: LeaderAndIsrRequest,
     response: LeaderAndIsrResponse,
 ) -> ReplicaReport | None:
-    """What an answer says that the image does not; None when that is nothing."""
+    """The differences between a response and the image. None if there are none."""
     names = {state.topic_id: state.topic_name for state in request.topic_states}
     lost: set[TopicPartition] = set()
     sound: set[TopicPartition] = set()
@@ -56,14 +56,14 @@ def report_in(
 def own_report(
     image: MetadataImage, broker_id: int, lost: frozenset[TopicPartition]
 ) -> ReplicaReport:
-    """What the controller's own broker says, which needs no request."""
+    """The report of the controller's own broker, which needs no request."""
     sound = frozenset(_known_as_lost(image, broker_id)) - lost
     broker = image.brokers.get(broker_id)
     return ReplicaReport(broker_id, -1 if broker is None else broker.broker_epoch, lost, sound)
 
 
 def replicas_reported(view: View, report: ReplicaReport) -> Decision[None]:
-    """Lost replicas are taken out. Where nobody led, those that are sound again may."""
+    """Removes lost replicas. Leaderless partitions may get a recovered one as leader."""
     broker = view.image.brokers.get(report.broker_id)
     if broker is None or broker.broker_epoch != report.broker_epoch:
         return Decision(None)
@@ -73,12 +73,12 @@ def replicas_reported(view: View, report: ReplicaReport) -> Decision[None]:
 
 
 def forgotten(image: MetadataImage, broker_id: int) -> dict[str, TopicImage | None]:
-    """The topics as if this broker had lost nothing: it is about to be asked."""
+    """The topics as if this broker had lost nothing, because it is about to be asked."""
     return _topics(image, _without_loss(image, broker_id, _known_as_lost(image, broker_id)))
 
 
 def carried_over(before: MetadataImage, image: MetadataImage) -> MetadataImage:
-    """An image that was read from the store, which does not know what is lost."""
+    """Adds lost replicas to an image from the store, which does not contain them."""
     lost = {
         (name, index): partition._replace(lost_replicas=known.lost_replicas)
         for name, topic in image.topics.items()
@@ -129,7 +129,7 @@ def _is_news(partition: PartitionImage, broker_id: int) -> bool:
 
 
 def _taken_out(view: View, topic: str, partition: PartitionImage, broker_id: int) -> PartitionImage:
-    """Not eligible to lead either (KIP-966): a disk that has failed may have lost what it had."""
+    """Nor is it eligible to lead (KIP-966), because a failed disk may have lost records."""
     minimum = min_in_sync_replicas(view, topic)
     smaller = without(partition, broker_id, minimum, keeps_all=False)
     if partition.leader == broker_id:

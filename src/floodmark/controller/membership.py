@@ -85,7 +85,7 @@ def broker_registered(view: View, broker: BrokerInfo) -> Decision[BrokerInfo]:
     """
     known = view.image.brokers.get(broker.id)
     is_back = known is not None and known.broker_epoch == broker.broker_epoch and known.is_fenced
-    # What it had lost, it may have again: its answer will say.
+    # Its log folders may work again. Its next response will say what is still lost.
     topics = forgotten(view.image, broker.id)
     image = view.image.apply(ImageChange(topics, brokers={broker.id: broker}))
     now = replace(view, image=image)
@@ -145,7 +145,7 @@ def _as_trusted(
     if known is not None and known.broker_epoch == broker.broker_epoch:
         # The same process: it still has its records, even if it was considered dead.
         return partition
-    keeps_all = known is not None and 0 <= broker.unbroken_since <= known.broker_epoch
+    keeps_all = known_brokers.keeps_all(known, broker)
     if was_missed and keeps_all:
         return partition
     if broker.id in partition.isr:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from floodmark.controller.assignment import place_one_manually
 from floodmark.controller.decision import Decision, Refusal, View
-from floodmark.controller.elections import elect, led_by, told_anew
+from floodmark.controller.elections import elect, led_by, with_next_epochs
 from floodmark.controller.eligible_replicas import with_isr
 from floodmark.controller.partition_states import (
     is_unclean_allowed,
@@ -72,7 +72,7 @@ def reassign_partitions(
 
 
 def complete_all(view: View) -> Decision[None]:
-    """For a new controller: completes moves that were ready when the previous term ended."""
+    """Completes moves whose last step was not stored, or only in part."""
     changed: dict[TopicPartition, PartitionImage] = {}
     for name, topic in view.image.topics.items():
         for index, partition in enumerate(topic.partitions):
@@ -90,7 +90,7 @@ def completed(view: View, topic: str, partition: PartitionImage) -> PartitionIma
         return partition
     settled = _on(view, topic, partition, target)
     if settled.leader in target or settled.leader == NO_LEADER:
-        return told_anew(settled)
+        return with_next_epochs(settled)
     return elect(settled, view.image, unclean_allowed=False) or partition
 
 
@@ -142,7 +142,7 @@ def _begin(
         elected = elect(begun, view.image, unclean_allowed=False)
         begun = elected or led_by(begun, NO_LEADER, begun.isr)
     else:
-        begun = told_anew(begun)
+        begun = with_next_epochs(begun)
     return _at_once(view, wanted.topic, partition, begun)
 
 
@@ -178,7 +178,7 @@ def _cancel(
             "it would require an unclean leader election.",
         )
     if back.leader in (*origin, NO_LEADER):
-        return told_anew(back)
+        return with_next_epochs(back)
     elected = elect(back, view.image, unclean_allowed=False)
     return elected or led_by(back, NO_LEADER, back.isr)
 

@@ -21,12 +21,12 @@ from floodmark.metadata.image import (
     PartitionImage,
     TopicImage,
 )
-from floodmark.vocabulary import NO_LEADER
+from floodmark.metadata.paths import NO_TOPIC_ID
+from floodmark.vocabulary import NO_BROKER_EPOCH, NO_LEADER
 from floodmark.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from floodmark.wire.messages.stop_replica import StopReplicaRequest
 from floodmark.wire.messages.update_metadata import UpdateMetadataBroker, UpdateMetadataRequest
 
-UNKNOWN_BROKER_EPOCH = -1
 _PROTOCOL_NAMES = {number: name for name, number in SECURITY_PROTOCOLS.items()}
 _UNKNOWN = PartitionImage(NO_LEADER, -1, -1, (), ())
 
@@ -45,7 +45,8 @@ def after_update_metadata(image: MetadataImage, request: UpdateMetadataRequest) 
     for state in request.topic_states:
         for one in state.partition_states:
             if one.leader == LEADER_DURING_DELETE:
-                deleted.add(state.topic_name)
+                if _is_known_as(image, state.topic_name, state.topic_id):
+                    deleted.add(state.topic_name)
                 continue
             known = _known(image, state.topic_name, one.partition_index)
             partition = PartitionImage(
@@ -100,13 +101,16 @@ def after_stop_replica(
 ) -> MetadataImage:
     """Removes partitions this broker must delete but the image still assigns to it.
 
-    UpdateMetadata has usually done so before, and nothing changes.
+    UpdateMetadata has usually done so before, and nothing changes. A repeated request may arrive
+    late, so a partition that has moved back in a later leader epoch stays. Negative epochs mean a
+    deleted topic, or are unknown.
     """
     changed: dict[str, dict[int, PartitionImage]] = {}
     for state in request.topic_states:
         for one in state.partition_states:
             known = _known(image, state.topic_name, one.partition_index)
-            if one.delete_partition and broker_id in known.replicas:
+            is_outdated = 0 <= one.leader_epoch < known.leader_epoch
+            if one.delete_partition and broker_id in known.replicas and not is_outdated:
                 without = tuple(r for r in known.replicas if r != broker_id)
                 changed.setdefault(state.topic_name, {})[one.partition_index] = known._replace(
                     replicas=without
@@ -131,6 +135,12 @@ def _under(image: MetadataImage, controller_id: int, controller_epoch: int) -> M
 
 def _known(image: MetadataImage, topic: str, index: int) -> PartitionImage:
     return image.partition(topic, index) or _UNKNOWN
+
+
+def _is_known_as(image: MetadataImage, topic: str, topic_id: UUID) -> bool:
+    """Not if another topic has the name by now. Topics that predate ids have none."""
+    known = image.topics.get(topic)
+    return known is not None and topic_id in (known.topic_id, NO_TOPIC_ID)
 
 
 def _topics(image: MetadataImage, news: Iterable[_News]) -> dict[str, TopicImage | None]:
@@ -170,7 +180,7 @@ def _broker(image: MetadataImage, told: UpdateMetadataBroker) -> BrokerInfo:
     known = image.brokers.get(told.id)
     return BrokerInfo(
         told.id,
-        UNKNOWN_BROKER_EPOCH if known is None else known.broker_epoch,
+        NO_BROKER_EPOCH if known is None else known.broker_epoch,
         {
             endpoint.listener: Endpoint(
                 endpoint.listener,

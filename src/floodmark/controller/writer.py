@@ -1,8 +1,8 @@
-"""The one writer of a controller: decides what waits, stores it, has it published, answers.
+"""The controller's only writer: decides queued requests, stores and publishes them, and answers.
 
 Owned by `controller.py`. Requests that wait together are decided one after the other, each on the
-image that the one before it left, and stored as one multi that also checks the controller epoch
-(KAFKA-6082): a controller that was deposed without knowing it writes nothing.
+image that the previous one left. They are stored as one multi that also checks the controller epoch
+(KAFKA-6082), so a controller that was deposed without knowing it writes nothing.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ logger = logging.getLogger(__name__)
 A = TypeVar("A")
 
 Publish: TypeAlias = Callable[[MetadataImage, MetadataImage, ImageChange | None], Awaitable[None]]
-"""The image before and after, and what was touched where that is known."""
+"""Takes the image before and after, and what has changed, if known."""
 
 MAX_OPERATIONS_PER_COMMIT = 5000
-"""A batch of waiting requests is closed at this size, so that no commit (and no slice of the loop
-spent on deciding it) grows with the length of the queue."""
+"""The most operations in one batch of requests, so that commits, and the time to decide them, do
+not grow with the queue."""
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """A request in the queue: how to decide it, and who waits for the answer."""
+    """A queued request: how to decide it, and the future for its answer."""
 
     decide: Callable[[View], Decision[Any]]
     done: asyncio.Future[Any]
@@ -49,7 +49,7 @@ class _Waiting:
 
 
 class MetadataWriter:
-    """`begin`, `start` and `stop` once for each time that the broker is elected."""
+    """Call `begin`, `start` and `stop` once per term."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class MetadataWriter:
         publish: Publish,
         on_reloaded: Callable[[], None],
     ) -> None:
-        """`on_reloaded` is called when the store was read again: brokers may have come or gone."""
+        """Calls `on_reloaded` after reading the store again: brokers may have come or gone."""
         self._store = store
         self._cache = cache
         self._chance = chance
@@ -69,7 +69,7 @@ class MetadataWriter:
         self._task: asyncio.Task[None] | None = None
         self._epoch_version = 0
         self._must_reload = False
-        # Whether an earlier controller, or a multi that failed, may have left half a decision.
+        # Whether an earlier controller or a failed multi may have left an unfinished decision.
         self.must_finish = False
         self._failures = Occurrences()
 
@@ -78,11 +78,11 @@ class MetadataWriter:
         return self._task is not None
 
     def begin(self, epoch_version: int) -> None:
-        """From now on `store` writes under this version of the controller epoch."""
+        """Starts a term: `store` checks this version of the controller epoch from now on."""
         self._epoch_version = epoch_version
 
     def start(self) -> None:
-        """The store was read, and nothing but this writer changes it."""
+        """Starts writing. The store has been read, and only this writer changes it."""
         self._must_reload, self.must_finish = False, True
         self._task = asyncio.create_task(self._write_loop(), name="controller-writer")
 
@@ -100,7 +100,7 @@ class MetadataWriter:
             self._queue.task_done()
 
     def reload(self) -> None:
-        """Read the store before the next decision."""
+        """Reads the store again before the next decision."""
         self._must_reload = True
 
     async def submit(self, decide: Callable[[View], Decision[A]]) -> A:
@@ -112,7 +112,7 @@ class MetadataWriter:
         return answer
 
     async def adopt(self, change: ImageChange) -> None:
-        """Publishes what is in the store already."""
+        """Publishes a change that is already in the store."""
         await self.submit(lambda _: Decision(None, (), change))
         if not self._store.watches_below:
             await self._drop_old_notices()
@@ -126,14 +126,15 @@ class MetadataWriter:
                 _fail(batch, _not_controller_any_more())
                 raise
             except Exception as error:  # noqa: BLE001 - one bad batch must not end all writing
-                self.report("a change of metadata failed", error)
+                self.report("a metadata change failed", error)
                 _fail(batch, error)
             finally:
                 for _ in batch:
                     self._queue.task_done()
 
     async def _write_batch(self, batch: list[_Waiting]) -> None:
-        """Decide `batch` and whatever waits behind it, store it at once, publish, answer."""
+        """Decides `batch` and the requests queued behind it, stores all at once, publishes and
+        answers."""
         if self._must_reload:
             await self._reload()
         image, config, touched = self._cache.image, self._cache.config, ImageChange()
@@ -151,8 +152,7 @@ class MetadataWriter:
                 if concerns_brokers(decision.change.configs):
                     config = self._cache.config_of(image)
             if len(operations) < MAX_OPERATIONS_PER_COMMIT and not self._queue.empty():
-                # Large decisions are made in slices, so that the loop can serve others between
-                # them.
+                # Large decisions pause in between, so that the loop can serve others.
                 await asyncio.sleep(0)
                 batch.append(self._queue.get_nowait())
         if operations:
@@ -167,7 +167,7 @@ class MetadataWriter:
                 waiting.done.set_result(waiting.answer)
 
     def _notices(self, touched: ImageChange) -> list[Operation]:
-        """Of ACLs and settings; new topics are noticed themselves."""
+        """Notices of changed ACLs and settings. New topics need none."""
         if self._store.watches_below:
             return []
         changed = [
@@ -182,7 +182,7 @@ class MetadataWriter:
         ]
 
     async def _drop_old_notices(self) -> None:
-        """Whoever missed one of them reads all settings."""
+        """Deletes old notices. A broker that missed one reads all settings."""
         with suppress(StoreError):
             for folder in (paths.CONFIG_CHANGES, *acl_nodes.CHANGE_FOLDERS, token_nodes.CHANGES):
                 names = await self._store.children(folder)
@@ -193,7 +193,7 @@ class MetadataWriter:
     def _decide(self, waiting: _Waiting, view: View) -> Decision[Any] | None:
         try:
             return waiting.decide(view)
-        except Exception as error:  # noqa: BLE001 - the others are not to blame
+        except Exception as error:  # noqa: BLE001 - the other requests must go on
             self.report("a request to the controller failed", error)
             _fail([waiting], error)
             return None
@@ -211,16 +211,18 @@ class MetadataWriter:
             for some in cut(operations, self._store.multi_limit_bytes):
                 await self._store.multi([check, *some])
         except StoreError as error:
-            # Whether it was stored is not known, or our picture is old: read before writing again.
+            # It may or may not have been stored, or our image is outdated: read before writing.
             self._must_reload = self.must_finish = True
             if isinstance(error, BadVersion) and error.path == paths.CONTROLLER_EPOCH:
-                code, what = ErrorCode.NOT_CONTROLLER, "another broker is the controller by now"
+                code, what = ErrorCode.NOT_CONTROLLER, "another broker is now the controller"
             else:
                 code, what = ErrorCode.KAFKA_STORAGE_ERROR, "the change could not be stored"
             raise ControllerUnavailable(code, f"{what}: {error.message}") from error
 
     async def _reload(self) -> None:
         try:
+            # Our server of ZooKeeper may not know yet what we have written through another one.
+            await self._store.synchronize()
             image, void_paths = await load_stored(self._store)
         except StoreError as error:
             raise ControllerUnavailable(
@@ -229,7 +231,7 @@ class MetadataWriter:
         if void_paths:
             await self.store([*map(Delete, void_paths)])
         self._must_reload = False
-        # Whom we know is what we have dealt with, not who is registered by now.
+        # Known brokers are those we have processed, not those registered by now.
         known = self._cache.image
         image = carried_over(known, replace(image, brokers=known.brokers))
         await self._publish(self._cache.image, image, None)
@@ -245,7 +247,7 @@ class MetadataWriter:
 
 
 def _not_controller_any_more() -> ControllerUnavailable:
-    return ControllerUnavailable(ErrorCode.NOT_CONTROLLER, "not the controller any more")
+    return ControllerUnavailable(ErrorCode.NOT_CONTROLLER, "no longer the controller")
 
 
 def _fail(batch: Sequence[_Waiting], error: Exception) -> None:

@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from floodmark.metadata.image import MetadataImage, PartitionImage, TopicImage
-from floodmark.vocabulary import NO_PRODUCER_ID, TopicPartition
-
-NO_EPOCH = -1
+from floodmark.vocabulary import NO_LEADER_EPOCH, NO_PRODUCER_ID, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ def adopted_topics(
         partitions = tuple(
             PartitionImage(
                 node_id,
-                leader_epochs.get((name, index), NO_EPOCH) + 1,
+                leader_epochs.get((name, index), NO_LEADER_EPOCH) + 1,
                 0,
                 (node_id,),
                 (node_id,),

@@ -70,8 +70,9 @@ async def load_image(store: Store) -> MetadataImage:
 
 
 async def load_stored(store: Store) -> Stored:
-    settings = await load_settings(store)
+    # Settings come last: those of a topic are written before it, so no topic is without them.
     topic_nodes = await store.read_tree(paths.TOPICS)
+    settings = await load_settings(store)
     broker_nodes = await store.read_tree(paths.BROKER_IDS)
     with _decoding():
         topics = decode_topics(topic_nodes)

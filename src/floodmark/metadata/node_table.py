@@ -5,9 +5,12 @@ Blocking. The embedded store runs it on its own thread, the tests' memory store 
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from floodmark.metadata.store import (
     ANY_VERSION,
@@ -30,7 +33,11 @@ from floodmark.metadata.store import (
 )
 
 SCHEMA_VERSION = 1
+LOCK_TIMEOUT_S = 5.0
 NOBODY = 0
+WRITE_AHEAD_TRIES = 20
+"""Each waits for a transaction of another process; all brokers of a machine may start at once."""
+
 _SCHEMA = """
 CREATE TABLE node (
     path TEXT PRIMARY KEY,
@@ -50,21 +57,46 @@ INSERT INTO node VALUES ('/', x'', 0, 0, 0, 0);
 _BELOW = "(path >= ? || '/' AND path < ? || '0')"
 
 
+def _create_private(database: str) -> None:
+    """Creates a file that only its owner can read: it holds password hashes and key passwords.
+
+    SQLite gives its other files the same permissions, and says why a file cannot be created. The
+    new file is closed before it gets its name: closing a database that this process uses elsewhere
+    would end SQLite's locks on it.
+    """
+    path = Path(database)
+    if database.startswith(("file:", ":")) or path.exists():
+        return
+    import tempfile  # late, because most starts find the file
+
+    with contextlib.suppress(OSError):
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+        os.close(descriptor)
+        try:
+            os.link(temporary, path)
+        finally:
+            Path(temporary).unlink()
+
+
 class NodeTable:
     """One connection, to a file or any other SQLite database name.
 
     Every method is a transaction.
     """
 
-    def __init__(self, database: str) -> None:
+    def __init__(self, database: str, lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
+        """`lock_timeout_s` is how long to wait while another process writes."""
+        _create_private(database)
         try:
             # Transactions are started explicitly: the module's own mode would start them lazily.
-            self._connection = sqlite3.connect(database, isolation_level=None, uri=True)
+            self._connection = sqlite3.connect(
+                database, timeout=lock_timeout_s, isolation_level=None, uri=True
+            )
         except sqlite3.Error as error:
             raise StoreUnavailable(database, f"could not open the file: {error}") from error
         try:
             # An acknowledged commit must survive a power cut, so the write-ahead log is synced.
-            self._connection.execute("PRAGMA journal_mode=WAL")
+            self._use_write_ahead_log()
             self._connection.execute("PRAGMA synchronous=FULL")
             self._prepare_schema(database)
         except BaseException as error:
@@ -72,6 +104,19 @@ class NodeTable:
             if isinstance(error, sqlite3.Error):
                 raise StoreUnavailable(database, f"could not use the file: {error}") from error
             raise
+
+    def _use_write_ahead_log(self) -> None:
+        """SQLite refuses this at once while another process prepares the same new file."""
+        for tries_left in reversed(range(WRITE_AHEAD_TRIES)):
+            try:
+                self._connection.execute("PRAGMA journal_mode=WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or not tries_left:
+                    raise
+            # Unlike the switch, a transaction waits until the other one has ended.
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.execute("ROLLBACK")
 
     def _prepare_schema(self, database: str) -> None:
         version = self._schema_version()

@@ -353,7 +353,7 @@ def config_change(resource: ConfigResource) -> Create:
 
 
 def decode_config_change(data: bytes) -> ConfigResource | None:
-    """Whose settings have changed; None for what is not understood."""
+    """The owner of the changed settings. None for an unknown format."""
     entity = _decode(data).get("entity_path")
     return config_resource(f"{CONFIG}/{entity}") if entity else None
 

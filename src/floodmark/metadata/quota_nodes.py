@@ -2,7 +2,7 @@
 
 `/config/users/alice`, `/config/users/alice/clients/app`, `/config/clients/app`,
 `/config/ips/10.0.0.1`, with `<default>` for a default. Users' nodes also hold SCRAM credentials.
-Used by `controller.quotas` and by `broker.client_quotas`.
+Used by `controller.quotas` and `broker.quotas`.
 """
 
 from __future__ import annotations

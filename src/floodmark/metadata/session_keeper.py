@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from floodmark.clock import Clock
+from floodmark.metadata.node_table import LOCK_TIMEOUT_S
 from floodmark.metadata.session_file import SessionFile, is_alive
 from floodmark.metadata.shared_table import Changes, SharedTable
 from floodmark.metadata.store import SessionEvent, StoreUnavailable
@@ -75,12 +76,15 @@ class SessionKeeper:
             table.close()
 
     def _run(self) -> None:
-        table = SharedTable(str(self._file))
+        # A process that was paused in the middle of a write keeps the table locked. The lease is
+        # renewed meanwhile, so that brokers do not expel each other.
+        lock_timeout_s = min(LOCK_TIMEOUT_S, self._timeout_ms / 4 / 1000)
+        table = SharedTable(str(self._file), lock_timeout_s)
         try:
             while not self._is_stopping:
                 try:
                     is_over = self._round(table)
-                except StoreUnavailable as problem:
+                except (StoreUnavailable, OSError) as problem:
                     self._suspend(problem)
                 else:
                     if is_over:
@@ -125,7 +129,7 @@ class SessionKeeper:
         if changes.events:
             self._on_changes(changes)
 
-    def _suspend(self, problem: StoreUnavailable) -> None:
+    def _suspend(self, problem: StoreUnavailable | OSError) -> None:
         if not self._is_suspended:
             self._is_suspended = True
             logger.error("could not read the metadata store: %s", problem)

@@ -34,6 +34,8 @@ class SharedStore(TableStore[SharedTable]):
         self._session_watchers: list[SessionWatcher] = []
 
     async def open(self) -> None:
+        if self._keeper is not None:
+            return
         loop = asyncio.get_running_loop()
 
         def on_changes(changes: Changes) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from floodmark.metadata.node_table import NodeTable
+from floodmark.metadata.node_table import LOCK_TIMEOUT_S, NodeTable
 from floodmark.metadata.store import (
     EventKind,
     Operation,
@@ -43,11 +43,20 @@ class Changes(NamedTuple):
 
 
 class SharedTable(NodeTable):
-    def __init__(self, database: str) -> None:
-        super().__init__(database)
-        with self._transaction("/"):
-            for statement in filter(str.strip, _SCHEMA.split(";")):
-                self._connection.execute(statement)
+    def __init__(self, database: str, lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
+        super().__init__(database, lock_timeout_s)
+        if self._is_new():
+            with self._transaction("/"):
+                for statement in filter(str.strip, _SCHEMA.split(";")):
+                    self._connection.execute(statement)
+
+    def _is_new(self) -> bool:
+        """An existing table opens without a write, so another writer does not delay it."""
+        with self._reading("/"):
+            (found,) = self._connection.execute(
+                "SELECT count(*) FROM sqlite_master WHERE name IN ('session', 'journal')"
+            ).fetchone()
+        return int(found) < 2
 
     # -- sessions -------------------------------------------------------------------------------
 

@@ -138,6 +138,10 @@ class StoreUnavailable(StoreError):
     """The store itself failed (a full disk, a lost connection): the outcome is unknown."""
 
 
+class StoreRefused(StoreUnavailable):
+    """The store has answered that it will not, as where a right is missing: do not try again."""
+
+
 class SessionLost(StoreError):
     """The session and its ephemeral nodes are gone. Nothing was applied."""
 

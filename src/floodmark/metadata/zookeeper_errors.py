@@ -33,12 +33,12 @@ from floodmark.metadata.store import (
     Operation,
     SetData,
     StoreError,
-    StoreUnavailable,
+    StoreRefused,
 )
 
 
 def store_error(path: str, problem: KazooException) -> StoreError:
-    return StoreUnavailable(path, f"ZooKeeper refused: {_why(problem)}")
+    return StoreRefused(path, f"ZooKeeper refused: {_why(problem)}")
 
 
 def multi_refusal(operations: Sequence[Operation], results: Sequence[Any]) -> StoreError | None:
@@ -69,7 +69,7 @@ def _refusal(operation: Operation, problem: Exception) -> StoreError:
     if isinstance(problem, BadVersionError):
         expected = operation.version if isinstance(operation, Check | SetData | Delete) else -1
         return BadVersion(path, expected, ANY_VERSION)
-    return StoreUnavailable(path, f"ZooKeeper refused: {_why(problem)}")
+    return StoreRefused(path, f"ZooKeeper refused: {_why(problem)}")
 
 
 def _why(problem: Exception) -> str:

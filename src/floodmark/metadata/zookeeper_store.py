@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,8 @@ from floodmark.metadata.store import (
     Create,
     Delete,
     Node,
+    NodeExists,
+    NotEmpty,
     Operation,
     Outcome,
     SessionEvent,
@@ -37,6 +40,7 @@ from floodmark.metadata.store import (
 from floodmark.metadata.zookeeper_acls import acl_of
 from floodmark.metadata.zookeeper_errors import multi_refusal, store_error
 from floodmark.metadata.zookeeper_watches import ZooKeeperWatches
+from floodmark.vocabulary import TopicPartition
 from floodmark.zookeeper.client import Contact, Expired, LoopClient, NoAnswer, end_session
 from floodmark.zookeeper.security import NO_SECURITY, ZooKeeperSecurity
 
@@ -85,6 +89,8 @@ class ZooKeeperStore:
         self._is_first = True
         self._session_watchers: list[SessionWatcher] = []
         self._watches = ZooKeeperWatches(self._ask)
+        # Whether there may be nodes that this process has not seen.
+        self._reads_all_lists = False
 
     @property
     def has_session(self) -> bool:
@@ -195,18 +201,31 @@ class ZooKeeperStore:
             [paths.topic_path(t) for t in await self.children(paths.TOPICS)]
         )
         nodes.update({one: _node(*both) for one, both in topics.items()})
-        states: list[str] = []
+        replicas: dict[TopicPartition, tuple[int, ...]] = {}
         for path in topics:
             name = path.rpartition("/")[2]
-            try:
-                indexes = paths.decode_topic(nodes[path].data).replicas
-            except (ValueError, KeyError, TypeError, AttributeError):
-                # The loader reports what is wrong with it.
-                continue
-            states += [paths.state_path(name, index) for index in indexes]
-        found = await self._get_all(states)
+            # The loader reports what is wrong with it.
+            with suppress(ValueError, KeyError, TypeError, AttributeError):
+                assigned = paths.decode_topic(nodes[path].data).replicas
+                replicas |= {(name, index): some for index, some in assigned.items()}
+        found = await self._get_all([paths.state_path(*key) for key in replicas])
         nodes.update({one: _node(*both) for one, both in found.items()})
+        lists = await self._get_all(self._eligible_lists(replicas, nodes))
+        self._reads_all_lists = False
+        nodes.update({one: _node(*both) for one, both in lists.items()})
         return nodes
+
+    def _eligible_lists(
+        self, replicas: Mapping[TopicPartition, tuple[int, ...]], nodes: Mapping[str, Node]
+    ) -> list[str]:
+        """Replicas are eligible to lead only while others are out of sync. Kafka's controllers
+        leave such lists behind elsewhere: they are looked for once one was in the way."""
+        return [
+            paths.eligible_path(*key)
+            for key, assigned in replicas.items()
+            if self._reads_all_lists
+            or len(_in_sync(nodes.get(paths.state_path(*key)))) < len(assigned)
+        ]
 
     async def synchronize(self) -> None:
         """Ensures that our server has seen everything written before this call."""
@@ -293,6 +312,8 @@ class ZooKeeperStore:
         except KazooException as problem:
             raise store_error(first, problem) from problem
         refused = multi_refusal(operations, results)
+        if isinstance(refused, NodeExists | NotEmpty):
+            self._reads_all_lists = True
         if isinstance(refused, BadVersion):
             raise await self._with_found_version(refused)
         if refused is not None:
@@ -308,6 +329,13 @@ class ZooKeeperStore:
 
     def watch(self, path: str, watcher: Watcher) -> Callable[[], None]:
         return self._watches.add(path, watcher)
+
+
+def _in_sync(state: Node | None) -> tuple[int, ...]:
+    """Empty if there is no state, or one that the loader will complain about."""
+    with suppress(ValueError, KeyError, TypeError, AttributeError):
+        return paths.decode_state(state.data).isr if state is not None else ()
+    return ()
 
 
 def _node(data: bytes, stat: Any) -> Node:

@@ -15,11 +15,9 @@ from floodmark.replication import leading
 from floodmark.replication.fetch_sessions import FetchTarget
 from floodmark.replication.follower_reads import FollowerReads
 from floodmark.replication.outcomes import NO_REPLICA, Divergence, Isolation, ReadOutcome
-from floodmark.replication.partition import UNKNOWN_BROKER_EPOCH
 from floodmark.replication.replica import Replica
 from floodmark.storage.errors import StorageError
-from floodmark.storage.log.leader_epochs import UNDEFINED_EPOCH
-from floodmark.vocabulary import TopicPartition
+from floodmark.vocabulary import NO_BROKER_EPOCH, NO_LEADER_EPOCH, TopicPartition
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 
 Targets: TypeAlias = Sequence[tuple[TopicPartition | None, FetchTarget]]
@@ -39,7 +37,7 @@ class FetchLimits(NamedTuple):
     isolation: Isolation
     replica_id: int = CONSUMER
     """The broker that fetches for its replica; negative for a consumer."""
-    replica_epoch: int = UNKNOWN_BROKER_EPOCH
+    replica_epoch: int = NO_BROKER_EPOCH
     leader_only: bool = True
     """Whether the client is too old to read from a follower."""
     rack: str = ""
@@ -148,7 +146,7 @@ class Fetch:
         )
 
     def has_nothing_new(self, key: TopicPartition) -> bool:
-        """Told without a read: what lets a produce be acknowledged is no news for a follower."""
+        """Decided without a read: an acknowledged produce alone is no news for a follower."""
         return self._follower is not None and self.available_bytes(key) == 0
 
     def available_bytes(self, key: TopicPartition) -> int:
@@ -258,7 +256,7 @@ class Fetch:
 
 def _or_out_of_range(outcome: ReadOutcome, found: Divergence, fetch_offset: int) -> ReadOutcome:
     """As in Kafka, clients learn of a divergence only if its offset is in our log."""
-    if found.leader_epoch == UNDEFINED_EPOCH or fetch_offset < outcome.log_start_offset:
+    if found.leader_epoch == NO_LEADER_EPOCH or fetch_offset < outcome.log_start_offset:
         return ReadOutcome(ErrorCode.OFFSET_OUT_OF_RANGE)
     return outcome
 

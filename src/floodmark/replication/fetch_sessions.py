@@ -1,7 +1,7 @@
 """CORE: incremental fetch sessions (KIP-227).
 
 A client that fetches many partitions names them once. Later requests carry only changes, and
-responses only news. `apis.fetch` opens a `FetchPlan` per request: which partitions to read, and
+responses only news. `handlers.fetch` opens a `FetchPlan` per request: which partitions to read, and
 which results to send.
 
 Since Fetch v13, partitions are addressed by topic id, before that by name. A session keeps the form
@@ -27,6 +27,9 @@ UNKNOWN_HIGH_WATERMARK = 2**63 - 1
 
 MOST_PARTITIONS_KEPT = 200_000
 """The limit for all sessions combined, about 60 MB. Later clients get no session."""
+
+LONGEST_TOPIC_NAME = 249
+"""A request may name what cannot be a topic in 32 KB, which a session would keep."""
 
 Topic: TypeAlias = str | UUID
 PartitionKey: TypeAlias = tuple[Topic, int]
@@ -174,15 +177,17 @@ class FetchSessions:
             return FetchPlan(ErrorCode.INVALID_FETCH_SESSION_EPOCH, NO_SESSION, [])
         if session.uses_topic_ids != uses_topic_ids:
             return FetchPlan(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, NO_SESSION, [])
+        added: list[FetchTarget] = []
         for target in targets:
             known = session.partitions.get(target.key)
             if known is None:
                 session.partitions[target.key] = target
+                added.append(target)
             else:
                 known.take_request(target)
         for key in forgotten:
             session.partitions.pop(key, None)
-        if len(session.partitions) > self._most_partitions:
+        if added and not self._may_keep(session, added):
             # The client starts over with a full fetch, whose size is bounded like any request.
             del self._sessions[session_id]
             return FetchPlan(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, NO_SESSION, [])
@@ -198,7 +203,9 @@ class FetchSessions:
         self, targets: list[FetchTarget], uses_topic_ids: bool, now_ms: float
     ) -> FetchSession | None:
         kept = self.partitions_cached() + len(targets)
-        if not targets or kept > MOST_PARTITIONS_KEPT or not self._make_room(now_ms):
+        if not targets or kept > MOST_PARTITIONS_KEPT or not _are_topics(targets):
+            return None
+        if not self._make_room(now_ms):
             return None
         session_id = self._new_id()
         while session_id in self._sessions or session_id == NO_SESSION:
@@ -208,6 +215,13 @@ class FetchSessions:
         self._sessions[session_id] = session
         return session
 
+    def _may_keep(self, session: FetchSession, added: list[FetchTarget]) -> bool:
+        return (
+            len(session.partitions) <= self._most_partitions
+            and self.partitions_cached() <= MOST_PARTITIONS_KEPT
+            and _are_topics(added)
+        )
+
     def _make_room(self, now_ms: float) -> bool:
         if len(self._sessions) < self._slots:
             return True
@@ -216,3 +230,7 @@ class FetchSessions:
             return False
         del self._sessions[oldest.session_id]
         return True
+
+
+def _are_topics(targets: list[FetchTarget]) -> bool:
+    return all(isinstance(t.topic, UUID) or len(t.topic) <= LONGEST_TOPIC_NAME for t in targets)

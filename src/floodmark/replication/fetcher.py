@@ -116,11 +116,11 @@ class LeaderFetcher:
         self._settings = settings
         self._session = FollowingSession(settings.limits)
         self._followed: dict[TopicIdPartition, _Followed] = {}
-        # Those that the next request may have to name, and those that rest.
+        # Partitions that the next request may have to name, and those that pause.
         self._dirty: set[TopicIdPartition] = set()
         self._resting: dict[TopicIdPartition, float] = {}
         self._news = asyncio.Event()
-        # The task that waits for an answer, and whether `unfollow` has called that off.
+        # The task that waits for a response, and whether `unfollow` has cancelled it.
         self._asking: asyncio.Task[Any] | None = None
         self._is_called_off = False
         self._failures = 0
@@ -141,7 +141,7 @@ class LeaderFetcher:
         return key in self._followed
 
     def follow(self, key: TopicIdPartition, replica: Replica) -> None:
-        """From now on; or something has changed for a partition that was followed already."""
+        """Starts following a partition, or notes a change of one already followed."""
         known = self._followed.get(key)
         leader_epoch = replica.core.leadership.leader_epoch
         if known is None or known.replica is not replica or known.leader_epoch != leader_epoch:
@@ -156,7 +156,7 @@ class LeaderFetcher:
             self._dirty.add(key)
             self._news.set()
         if not self._followed and self._asking is not None and not self._is_called_off:
-            # Nobody wants the answer, and a broker that is gone may never give it.
+            # The response is not needed, and a dead broker may never send it.
             self._is_called_off = True
             self._asking.cancel()
 
@@ -247,12 +247,12 @@ class LeaderFetcher:
         return None
 
     async def _ask_leader(self, request: FetchRequest) -> FetchResponse | None:
-        """None when it was called off by `unfollow`."""
+        """Returns None if `unfollow` cancelled it."""
         self._asking = task = asyncio.current_task()
         try:
             response: FetchResponse = await self._send(request)
         except asyncio.CancelledError:
-            # As `asyncio.timeout` does it: somebody else may have cancelled the task as well.
+            # Like `asyncio.timeout`: somebody else may have cancelled the task, too.
             if not self._is_called_off or task is None or task.uncancel() > 0:
                 raise
             return None
@@ -264,7 +264,7 @@ class LeaderFetcher:
     def _send(self, message: Any) -> Awaitable[Any]:
         return self._ask(self._leader_id, message, self._purpose)
 
-    # Answers
+    # Responses
 
     async def _take(self, response: FetchResponse) -> None:
         truncations: list[_Truncation] = []
@@ -309,14 +309,15 @@ class LeaderFetcher:
         if not isinstance(step, Append):
             return _truncation(followed, fetch, step)
         records = _records(data)
-        start_offset = following.starts_inside_a_batch(replica, records)
+        restart = following.restart_inside_a_batch(replica, records, step)
         if replica.is_throttled_as_follower and len(records):
             self._replicas.quotas.follower.record(len(records), self._clock.monotonic_ms())
-        if start_offset is None:
+        if restart is None:
             self._copy(followed, step, records)
             followed.is_in_sync = replica.log.log_end_offset >= data.high_watermark
             return None
-        return _truncation(followed, fetch, StartAt(start_offset), (step, records))
+        start_at, append = restart
+        return _truncation(followed, fetch, start_at, (append, records))
 
     def _copy(self, followed: _Followed, step: Append, records: Buffer) -> None:
         replica = followed.replica
@@ -414,7 +415,7 @@ class LeaderFetcher:
             await self._wait_for_news(end_ms)
             self._news.clear()
 
-    # Rest
+    # Pauses
 
     def _in_trouble(self, followed: _Followed, text: str) -> None:
         topic, partition = followed.replica.key

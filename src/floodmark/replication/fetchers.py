@@ -62,7 +62,7 @@ class Fetchers:
         self._executor = executor
         self._settings = settings
         self._leader_of: dict[TopicIdPartition, int] = {}
-        # Those without partitions stay: they are as few as the brokers of the cluster, and wait.
+        # Idle ones stay: there are no more than brokers in the cluster.
         self._fetchers: dict[int, LeaderFetcher] = {}
         # The second fetchers, for newcomers.
         self._second: dict[int, LeaderFetcher] = {}

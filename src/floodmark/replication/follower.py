@@ -13,10 +13,8 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from floodmark.replication.partition import Partition
-from floodmark.vocabulary import NO_LEADER
+from floodmark.vocabulary import NO_LEADER, NO_LEADER_EPOCH
 from floodmark.wire.errors import ErrorCode
-
-UNDEFINED_EPOCH = -1
 
 
 class FollowerFetch(NamedTuple):
@@ -56,7 +54,8 @@ class TruncateTo(NamedTuple):
 
 
 class StartAt(NamedTuple):
-    """The leader lacks the records after our log: drop all and continue at its log start."""
+    """The leader lacks the records after our log, or has deleted all that our log has: drop all and
+    continue at its log start."""
 
     offset: int
 
@@ -112,7 +111,24 @@ def decide(
                 partition, answer.diverging_epoch, answer.diverging_end_offset, end_of_epoch
             )
         )
+    if _may_have_diverged_unseen(partition, latest_epoch, answer):
+        return StartAt(answer.log_start_offset)
     return Append(answer.high_watermark, answer.log_start_offset)
+
+
+def _may_have_diverged_unseen(
+    partition: Partition, latest_epoch: int, answer: FollowerAnswer
+) -> bool:
+    """Whether our log has uncommitted records that the leader had no means to compare.
+
+    Leaders forget the epochs below their log start. If all of our log lies there and its end is
+    not from this leader, it may be another history, and what it says about producers would let us
+    take a new batch for a duplicate. Nothing is lost with it: the leader has deleted it all.
+    """
+    return (
+        answer.log_start_offset >= partition.log_end_offset > partition.high_watermark
+        and latest_epoch < partition.leadership.leader_epoch
+    )
 
 
 def truncation_offset(
@@ -124,7 +140,7 @@ def truncation_offset(
     compares again, until both agree (KIP-279).
     """
     own_epoch, own_end_offset = end_of_epoch(leader_epoch)
-    if UNDEFINED_EPOCH in (leader_epoch, own_epoch):
+    if NO_LEADER_EPOCH in (leader_epoch, own_epoch):
         # No common epoch history: only what was committed can be trusted.
         return partition.high_watermark
     if own_epoch == leader_epoch:

@@ -1,8 +1,8 @@
-"""How a leader serves one fetch of a follower: by `leading.read_for_follower`, which the simulator
-proves, and with a look at what the fetch says about the follower.
+"""Serves one fetch of a follower through `leading.read_for_follower`, which the simulator also
+runs, and collects what the fetch says about the follower's progress.
 
-Made by `replication.replica_manager` for each fetch that names a replica; `replication.fetch_reads`
-reads through it.
+Created by `replication.replica_manager` for each fetch of a replica, and used by
+`replication.fetch_reads`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from floodmark.wire.errors import NO_ERROR
 
 
 class FollowerReads:
-    """`advanced` holds replicas whose high or low watermark this fetch may have moved, `candidates`
-    those that the follower copies without being in sync."""
+    """`advanced` has the replicas whose high or low watermark this fetch may have moved,
+    `candidates` those that the follower copies without being in sync."""
 
     __slots__ = (
         "_broker_epoch",
@@ -41,8 +41,8 @@ class FollowerReads:
         *,
         tells_high_watermark: bool = True,
     ) -> None:
-        """`is_over_quota` says whether followers of throttled replicas have to wait,
-        `tells_high_watermark` whether a new high watermark alone is worth an answer."""
+        """`is_over_quota`: whether followers of throttled replicas must wait.
+        `tells_high_watermark`: whether a new high watermark alone is worth a response."""
         self.follower_id = follower_id
         self._is_over_quota = is_over_quota
         self._broker_epoch = broker_epoch
@@ -53,12 +53,12 @@ class FollowerReads:
         self.candidates: list[Replica] = []
 
     def wait(self) -> None:
-        """Further reads repeat the same fetch, and say nothing more about the follower."""
+        """Further reads repeat the same fetch, and show no further progress."""
         self._is_repeated = True
 
     def is_held_back(self, replica: Replica) -> bool:
-        """Whether the leader's throttle holds this partition back. In-sync followers are never held
-        back."""
+        """Whether the leader's throttle delays this partition. In-sync followers are never
+        delayed."""
         return (
             replica.is_throttled_as_leader
             and self.follower_id not in replica.core.leadership.in_sync_replicas
@@ -68,13 +68,12 @@ class FollowerReads:
     def lacks_offsets(
         self, target: FetchTarget, high_watermark: int, log_start_offset: int
     ) -> bool:
-        """Whether the follower should learn at once what has moved, though there are no records
-        for it.
+        """Whether to tell the follower a new watermark at once, without records.
 
-        Only one that says what it knows (KIP-1166): another would be answered without end. The
-        high watermark matters only where consumers read from followers (KIP-392). Otherwise it
-        comes with the next records, as in Kafka, or each produce would cost each follower two
-        fetches (KAFKA-9731).
+        Only if the follower's fetch says what it knows (KIP-1166); otherwise this would never end.
+        The high watermark matters only if consumers read from followers (KIP-392). Otherwise it
+        comes with the next records, as in Kafka: each produce would cost each follower two fetches
+        (KAFKA-9731).
         """
         if target.high_watermark == UNKNOWN_HIGH_WATERMARK:
             return False

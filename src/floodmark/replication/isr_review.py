@@ -14,6 +14,7 @@ from typing import TypeAlias
 from uuid import UUID
 
 from floodmark.clock import Clock
+from floodmark.occurrences import Occurrences
 from floodmark.replication.isr_proposals import (
     IsrAnswer,
     IsrProposal,
@@ -62,6 +63,7 @@ class IsrReview:
         # Those with a proposal that is still to be sent, for the first time or again.
         self._waiting: dict[TopicIdPartition, Replica] = {}
         self._wake = asyncio.Event()
+        self._failures = Occurrences()
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -104,16 +106,21 @@ class IsrReview:
         try:
             response = await self._propose(request)
         except OSError as problem:
-            logger.info("the controller has not changed in-sync replicas yet: %s", problem)
+            self._tell(str(problem))
             return False
         if response.error_code != ErrorCode.NONE:
-            name = ErrorCode.of(response.error_code).name
-            logger.info("the controller has not changed in-sync replicas yet: %s", name)
+            self._tell(ErrorCode.of(response.error_code).name)
             return False
         for key, answer in answers_of(response):
             if key in proposals:
                 self._answered(self._waiting.get(key), proposals[key], answer)
         return not self._proposals()
+
+    def _tell(self, why: str) -> None:
+        times = self._failures.worth_telling(why)
+        if times:
+            text = "the controller has not changed in-sync replicas yet (%d times by now): %s"
+            logger.info(text, times, why)
 
     async def _review_later(self) -> None:
         await asyncio.sleep(self._max_lag_ms / 2 / 1000)
@@ -131,7 +138,7 @@ class IsrReview:
         self._wake.set()
 
     def _proposals(self) -> dict[tuple[UUID, int], IsrProposal]:
-        """All that wait; those that are settled meanwhile are forgotten."""
+        """All pending proposals. Drops those settled in the meantime."""
         proposals: dict[TopicIdPartition, IsrProposal] = {}
         for key, replica in list(self._waiting.items()):
             members = replica.core.proposal_to_send()

@@ -31,7 +31,7 @@ async def offsets_of(
     asked: Sequence[tuple[TopicPartition, int]],
     ask: Callable[[ListOffsetsRequest], Awaitable[Any]],
 ) -> dict[TopicPartition, LeaderOffsets | ErrorCode]:
-    """Of partitions, each with the leader epoch that we know. A follower is told the log end, not
+    """`asked` has partitions with the leader epochs that we know. A follower gets the log end, not
     the high watermark."""
     starts = _read(await ask(_request(broker_id, asked, EARLIEST)))
     ends = _read(await ask(_request(broker_id, asked, LATEST)))

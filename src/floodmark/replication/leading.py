@@ -1,10 +1,9 @@
-"""What a leader does with a partition of this broker: append for producers and coordinators, read
-for consumers and followers.
+"""The leader's operations on a partition: appends for producers and coordinators, reads for
+consumers and followers.
 
 Called by `replication.replica_manager` and by the reads of a fetch (`replication.fetch_reads`,
-`replication.follower_reads`). Append and read are direct calls, without a hop and without a look at
-single records. They are functions of a `Replica`, and called through the module: tests replace
-them.
+`replication.follower_reads`). Appends and reads are direct calls that decode no records. They are
+functions of a `Replica`, called through the module, so that tests can replace them.
 """
 
 from __future__ import annotations
@@ -50,12 +49,12 @@ _WITHOUT_LOG_START: Final = (
     ErrorCode.CORRUPT_MESSAGE,
     ErrorCode.KAFKA_STORAGE_ERROR,
 )
-"""All other refusals of an append say where the log begins, as Kafka's do."""
+"""All other refusals of an append include the log start offset, as in Kafka."""
 
 _appended_as: Final[Callable[[tuple[Any, ...]], AppendOutcome]] = partial(
     tuple.__new__, AppendOutcome
 )
-"""Makes the outcome of most appends in half the time that the class's own constructor takes."""
+"""Creates the outcome of most appends, twice as fast as the class's constructor."""
 
 _read_outcome_of: Final[Callable[[tuple[Any, ...]], ReadOutcome]] = partial(
     tuple.__new__, ReadOutcome
@@ -63,11 +62,11 @@ _read_outcome_of: Final[Callable[[tuple[Any, ...]], ReadOutcome]] = partial(
 
 
 def validating(replica: Replica, batch: memoryview, now_ms: int) -> Steps[DeepValidation]:
-    """The part of an append that may take long, for a topic whose rules are not plain."""
+    """The part of an append that may take long, for topics whose records must be validated."""
     try:
         return (yield from validate_deeply(batch, replica.rules, now_ms))
     except InvalidBatch as refusal:
-        # Another one: the traceback of this one holds what was unpacked.
+        # A new exception, because this one's traceback keeps the decompressed data alive.
         return InvalidBatch(refusal.error_code, refusal.text, refusal.record_errors)
 
 
@@ -79,13 +78,15 @@ def append(
     guard: AppendGuard | None = None,
     validation: DeepValidation | None = None,
 ) -> AppendOutcome:
-    """Appends what was sent, and writes its offset and leader epoch into it. A refusal is an
-    outcome, a failing disk raises StorageError. Without a guard there is no transaction. Where
-    the topic's rules are not plain, the batch must have been validated by them."""
+    """Sets the batch's offset and leader epoch, and appends it.
+
+    Returns a refusal as an outcome; raises StorageError if the disk fails. A transactional batch
+    needs a guard. If the topic's rules need more than the header, pass the result of `validating`.
+    """
     core, log, rules = replica.core, replica.log, replica.rules
     leadership = core.leadership
     if acks == ACKS_ALL or leadership.leader != core.broker_id:
-        # Most produces are spared the call.
+        # Most produces skip this call.
         refusal = core.refusal_to_append(acks == ACKS_ALL)
         if refusal is not None:
             return _refusal(replica, refusal)
@@ -120,7 +121,6 @@ def append(
     else:
         base_offset, append_time_ms = repeated.base_offset, repeated.timestamp
         required_offset = repeated.last_offset + 1
-    acknowledgeable = core.high_watermark if acks == ACKS_ALL else core.log_end_offset
     return _appended_as(
         (
             NO_ERROR,
@@ -128,7 +128,7 @@ def append(
             append_time_ms,
             log.log_start_offset,
             required_offset,
-            acknowledgeable < required_offset,
+            not replica.is_acknowledgeable(required_offset, acks),
             (),
             None,
         )
@@ -138,10 +138,10 @@ def append(
 def append_own(
     replica: Replica, batch: bytearray, now_ms: int, guard: AppendGuard, transaction_version: int
 ) -> AppendOutcome:
-    """Appends a batch that this broker made itself: a coordinator's records, or a marker.
+    """Appends a batch of this broker's own: a coordinator's records, or a marker.
 
-    Checks nothing but its size, and not even that for a marker: without it, its transaction
-    would never end.
+    Checks only its size, and for a marker not even that: without its marker, a transaction would
+    never end.
     """
     core, log = replica.core, replica.log
     refusal = core.refusal_to_append(True)
@@ -204,8 +204,8 @@ def read(
     last_fetched_epoch: int = -1,
     leader_only: bool = True,
 ) -> ReadOutcome:
-    """With `leader_only=False` a follower serves a consumer, too, up to its own high watermark
-    and no further: the rest it may still truncate (KIP-392)."""
+    """With `leader_only=False` a follower also serves consumers, but only up to its own high
+    watermark: it may still truncate the rest (KIP-392)."""
     core, log = replica.core, replica.log
     if core.leadership.leader != core.broker_id and (
         leader_only or is_follower or log.is_truncating
@@ -223,12 +223,7 @@ def read(
                 log.log_start_offset,
                 divergence=Divergence(epoch, end_offset),
             )
-    if is_follower:
-        end_offset = log.log_end_offset
-    elif isolation is _READ_COMMITTED:
-        end_offset = last_stable_offset
-    else:
-        end_offset = high_watermark
+    end_offset = replica.readable_end(isolation, is_follower=is_follower)
     try:
         records = log.read(fetch_offset, max_bytes, end_offset, min_one_batch)
     except OffsetOutOfRange:
@@ -268,10 +263,9 @@ def read_for_follower(
     log_start_offset: int = NO_OFFSET,
     is_repeated: bool = False,
 ) -> ReadOutcome:
-    """A follower's fetch: what it asks for says how far it is, unless its log has diverged.
+    """Serves a follower's fetch. Its fetch offset is its progress, unless its log has diverged.
 
-    When the same fetch is read again after a wait, that says nothing new about the follower:
-    it may have died since it asked.
+    Reading the same fetch again after a wait is no progress: the follower may have died since.
     """
     fenced = replica.core.fence(fetch.leader_epoch)
     if fenced is not NO_ERROR:

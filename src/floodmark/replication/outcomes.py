@@ -1,7 +1,7 @@
-"""What became of an append or a read of one partition.
+"""The outcomes of appends and reads of one partition.
 
-Made by `replication.leading`; `replication.replica_manager` hands them to the APIs, which make
-answers of them.
+Created by `replication.leading`. `replication.replica_manager` passes them to the APIs, which turn
+them into responses.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ ISOLATIONS: Final = {int(isolation): isolation for isolation in Isolation}
 
 
 class AppendOutcome(NamedTuple):
-    """What became of one partition of a produce request.
+    """The outcome for one partition of a produce request.
 
-    `required_offset` is what the acknowledgement waits for: all before it must be acknowledgeable.
-    `is_pending` says that it is not yet.
+    The acknowledgement waits until everything before `required_offset` is acknowledgeable.
+    `is_pending` means that it is not yet.
     """
 
     error_code: ErrorCode
@@ -51,23 +51,23 @@ NOT_VALIDATED: Final = AppendOutcome(
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     error_message="the settings of the topic have just changed; try again",
 )
-"""The batch was not validated by the topic's present rules. Clients see this only when the rules
-changed while their batch was validated, and try again."""
+"""The batch was not validated under the topic's current rules. Clients see this only if the rules
+changed during validation, and retry."""
 
 DeepValidation: TypeAlias = ValidatedBatch | InvalidBatch
-"""The outcome for a topic whose rules are not plain. A refusal is told when the batch is appended:
-other refusals come before it."""
+"""The result of validating records. A refusal is reported when the batch is appended, because other
+refusals take precedence."""
 
 
 class Divergence(NamedTuple):
-    """Where a follower's log and ours part: it must truncate to this (KIP-595's way of KIP-101)."""
+    """Where a follower's log diverges from ours. It must truncate to this (KIP-101, KIP-595)."""
 
     leader_epoch: int
     end_offset: int
 
 
 class ReadOutcome(NamedTuple):
-    """What one partition of a fetch request gets."""
+    """The outcome for one partition of a fetch request."""
 
     error_code: ErrorCode
     high_watermark: int = NO_OFFSET

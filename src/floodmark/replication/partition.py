@@ -21,11 +21,8 @@ from typing import Final, NamedTuple
 
 from floodmark.invariant import invariant
 from floodmark.metadata.image import PartitionImage
-from floodmark.vocabulary import NO_LEADER
+from floodmark.vocabulary import NO_BROKER_EPOCH, NO_LEADER, NO_OFFSET
 from floodmark.wire.errors import NO_ERROR, ErrorCode
-
-UNKNOWN_OFFSET = -1
-UNKNOWN_BROKER_EPOCH = -1
 
 # The proposal was not stored and never will be.
 _REFUSED: Final = (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED)
@@ -79,12 +76,12 @@ class FollowerProgress:
     """
 
     last_caught_up_ms: float
-    log_end_offset: int = UNKNOWN_OFFSET
-    log_start_offset: int = UNKNOWN_OFFSET
+    log_end_offset: int = NO_OFFSET
+    log_start_offset: int = NO_OFFSET
     last_fetch_ms: float = 0.0
     leader_end_at_last_fetch: int = 0
     # The epoch of the process that fetched: after a restart it may have lost records (KIP-903).
-    broker_epoch: int = UNKNOWN_BROKER_EPOCH
+    broker_epoch: int = NO_BROKER_EPOCH
 
 
 class ProposedReplica(NamedTuple):
@@ -162,15 +159,15 @@ class Partition:
         ):
             # Any proposal was based on older state: this decision includes or refuses it.
             self._forget_proposal()
-        leads_anew = leadership.leader == self.broker_id and leadership.is_new_after(known)
+        is_new_term = leadership.leader == self.broker_id and leadership.is_new_after(known)
         self.leadership = leadership
-        if leads_anew:
+        if is_new_term:
             self.leader_epoch_start_offset = self.log_end_offset
         if leadership.leader != self.broker_id:
             self.followers = {}
         else:
             others = [r for r in leadership.assigned_replicas if r != self.broker_id]
-            kept = {} if leads_anew else self.followers
+            kept = {} if is_new_term else self.followers
             self.followers = {r: kept.get(r) or FollowerProgress(now_ms) for r in others}
             self._advance_high_watermark()
         return True
@@ -190,8 +187,8 @@ class Partition:
         follower: int,
         fetch_offset: int,
         now_ms: float,
-        broker_epoch: int = UNKNOWN_BROKER_EPOCH,
-        log_start_offset: int = UNKNOWN_OFFSET,
+        broker_epoch: int = NO_BROKER_EPOCH,
+        log_start_offset: int = NO_OFFSET,
     ) -> bool:
         """A follower fetches at `fetch_offset`: it has all earlier records on disk (SPEC R5).
 
@@ -277,7 +274,7 @@ class Partition:
                 replica,
                 self.followers[replica].broker_epoch
                 if replica in self.followers
-                else UNKNOWN_BROKER_EPOCH,
+                else NO_BROKER_EPOCH,
             )
             for replica in wanted
         )

@@ -1,9 +1,8 @@
-"""A partition of this broker: the pure `Partition` joined with its log on disk.
+"""A partition of this broker: the pure `Partition` combined with its log on disk.
 
-`replication.replica_manager` holds one of these per partition. Here is what a partition has whether
-it leads or follows: its leadership, its meters, and the syncs that its records wait for. What a
-leader does with it stands in `replication.leading`, what a follower does in
-`replication.following`.
+`replication.replica_manager` keeps one per partition. This module has what leaders and followers
+share: leadership, meters, and the syncs that records wait for. The operations of leaders are in
+`replication.leading`, those of followers in `replication.following`.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ class Replica:
         "_counted_bytes",
         "_counted_offset",
         "_leader_high_watermark",
+        "_leader_log_start_offset",
         "bytes_out",
         "core",
         "flush_due_offset",
@@ -49,18 +49,18 @@ class Replica:
         self.core = core
         self.log = log
         self.topic_id = topic_id
-        # The leader epoch in which the controller told this broker to follow no more.
+        # The leader epoch in which the controller told this broker to stop following.
         self.stopped_in_epoch = -1
         self.rules = rules
         core.min_in_sync_replicas = min_in_sync_replicas
         self.flush_due_offset: int | None = None
-        # What a follower was told with records that it has to sync first: nobody tells it twice.
-        self._leader_high_watermark = 0
-        # Whether the broker serves it, for whoever has found it before.
+        # Arrived with records that must be synced first. The leader does not repeat them.
+        self._leader_high_watermark = self._leader_log_start_offset = 0
+        # Whether the broker still serves it. Code that caches a `Replica` must check this first.
         self.is_here = False
         # Whether its copying is measured against the broker's throttles (KIP-73).
         self.is_throttled_as_leader = self.is_throttled_as_follower = False
-        # What consumers were given, for whoever watches the broker.
+        # Bytes sent to consumers, for metrics.
         self.bytes_out = 0
         self.count_from_here()
 
@@ -76,21 +76,21 @@ class Replica:
     def last_stable_offset(self) -> int:
         return self.log.last_stable_offset(self.core.high_watermark)
 
-    # Meters. They read what the log knows anyway: an append costs no more for them.
+    # Meters. They read what the log knows anyway, so they cost an append nothing.
 
     def count_from_here(self) -> None:
-        """Traffic is counted from now on."""
+        """Resets the traffic counters."""
         self._counted_offset, self._counted_bytes = self.log.log_end_offset, self.log.appended_bytes
         self.bytes_out = 0
 
     def replace_log(self, log: PartitionLog) -> None:
-        """Another log with the same records takes the place of this one."""
+        """Replaces the log by another one with the same records."""
         self._counted_bytes += log.appended_bytes - self.log.appended_bytes
         self.log = log
 
     @property
     def messages_in(self) -> int:
-        # A truncation takes both back.
+        # A truncation reduces both counters.
         return max(0, self.log.log_end_offset - self._counted_offset)
 
     @property
@@ -102,7 +102,7 @@ class Replica:
         return self.stopped_in_epoch == self.core.leadership.leader_epoch >= 0
 
     def lead_or_follow(self, leadership: Leadership, now_ms: float) -> bool:
-        """Applies the controller's decision to core and log; False when it is an old one."""
+        """Applies the controller's decision to core and log. Returns False if it is outdated."""
         is_new = leadership.is_new_after(self.core.leadership)
         if is_new:
             self._forget_unsynced()
@@ -110,7 +110,7 @@ class Replica:
             return False
         if is_new:
             if self.core.is_leader:
-                # A new leader notes its epoch at once, even before its first record (KIP-101).
+                # A new leader writes its epoch at once, even before its first record (KIP-101).
                 self.log.leader_epochs.begin(leadership.leader_epoch, self.log.log_end_offset)
                 self.core.leader_epoch_start_offset = self.log.log_end_offset
                 self.appended()
@@ -119,40 +119,47 @@ class Replica:
         return True
 
     def _forget_unsynced(self) -> None:
-        """Before a new leader epoch: a sync of the epoch before counts no more (see `flushed`), and
-        what an unclean stop has left unsynced does not count yet."""
+        """Called before a new leader epoch. Syncs of the previous epoch no longer count (see
+        `flushed`), and records left unsynced by an unclean stop do not count yet."""
         self.flush_due_offset = None
-        self._leader_high_watermark = 0
+        self._leader_high_watermark = self._leader_log_start_offset = 0
         if self._must_flush(self.log.log_end_offset):
             core = self.core
             core.log_end_offset = max(core.high_watermark, self.log.recovery_point)
 
     def appended(self) -> None:
-        """The log has grown: moves the high watermark, unless a flush has to come first."""
+        """The log has grown. Advances the high watermark, unless a flush must come first."""
         log = self.log
         log_end_offset = log.log_end_offset
         if (
-            # Few topics flush by the number of records: the others are spared the call.
+            # Few topics flush by the number of records. The others skip the call.
             log_end_offset >= log.config.flush_messages or self.flush_due_offset is not None
         ) and self._must_flush(log_end_offset):
             self.flush_due_offset = log_end_offset
         else:
             self.core.appended(log_end_offset)
 
-    def copied(self, leader_high_watermark: int) -> None:
-        """A follower's log has grown: it counts, unless a flush has to come first."""
+    def copied(self, leader_high_watermark: int, leader_log_start_offset: int = 0) -> None:
+        """A follower's log has grown. Adopts its end and the leader's high watermark and log start,
+        unless a flush must come first."""
         log_end_offset = self.log.log_end_offset
         if self._must_flush(log_end_offset):
             self.flush_due_offset = log_end_offset
             self._leader_high_watermark = leader_high_watermark
+            self._leader_log_start_offset = leader_log_start_offset
         else:
-            self.core.followed(log_end_offset, leader_high_watermark)
+            self._followed(log_end_offset, leader_high_watermark, leader_log_start_offset)
+
+    def _followed(self, end_offset: int, high_watermark: int, log_start_offset: int) -> None:
+        self.core.followed(end_offset, high_watermark)
+        # Not beyond our high watermark, as the leader's log start is never beyond its own.
+        self.log.advance_log_start(min(log_start_offset, self.core.high_watermark))
 
     def truncated(self) -> None:
-        """A follower's log was cut, by `LogManager`, as `decide` said. No sync is waited for any
-        longer: the offset it was to reach may be gone, and what is left has been synced before."""
+        """`LogManager` has truncated this follower's log, as `decide` asked for. Cancels pending
+        syncs: their offsets may be gone, and the rest was synced before."""
         self.flush_due_offset = None
-        self._leader_high_watermark = 0
+        self._leader_high_watermark = self._leader_log_start_offset = 0
         self.core.truncated(self.log.log_end_offset, self.log.log_start_offset)
 
     def _must_flush(self, log_end_offset: int) -> bool:
@@ -161,10 +168,10 @@ class Replica:
         return self.flush_due_offset is not None or unflushed >= log.config.flush_messages
 
     def flushed(self, durable_end_offset: int, leader_epoch: int) -> None:
-        """A sync that was asked for in this leader epoch has ended.
+        """A sync requested in this leader epoch has finished.
 
-        When that epoch is over, the log may have been truncated and written again since: the sync
-        says nothing about what is there now.
+        If the epoch has changed, the log may have been truncated and rewritten since, so the sync
+        says nothing about its current contents.
         """
         core = self.core
         if core.leadership.leader_epoch != leader_epoch:
@@ -174,7 +181,9 @@ class Replica:
         if core.is_leader:
             core.appended(durable_end_offset)
         else:
-            core.followed(durable_end_offset, self._leader_high_watermark)
+            self._followed(
+                durable_end_offset, self._leader_high_watermark, self._leader_log_start_offset
+            )
 
     def is_acknowledgeable(self, required_offset: int, acks: int) -> bool:
         if acks == ACKS_ALL:

@@ -26,9 +26,9 @@ Settled = TypeVar("Settled", bound=_Outcome)
 
 
 class _WaitingForEach(Generic[Settled]):
-    """Done when each partition is settled that was not refused at once.
+    """Done when every partition that was not refused immediately is settled.
 
-    `_settle` takes a partition out of `_open` once its outcome stands.
+    `_settle` removes a partition from `_open` once its outcome is final.
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""A ZooKeeper session on an asyncio loop: what the service registry and the cluster share."""
+"""ZooKeeper sessions on an asyncio loop, for the service registry and the cluster."""

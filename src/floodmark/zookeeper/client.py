@@ -1,7 +1,7 @@
-"""One ZooKeeper session on an asyncio loop: kazoo's threads below, awaitable calls above.
+"""One ZooKeeper session on an asyncio loop: awaitable calls on top of kazoo's threads.
 
-The metadata store makes one for each of its sessions: a client whose session has expired is thrown
-away, so that nothing is ever done under a session that its owner does not know of.
+The metadata store creates one for each of its sessions. A client whose session has expired is
+discarded, so that nothing ever happens in a session that its owner does not know.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import KazooRetry
 
 from floodmark.zookeeper.loop_bridge import LoopBridge, Result, end
+from floodmark.zookeeper.quiet_log import quiet_logger
 from floodmark.zookeeper.security import NO_SECURITY, ZooKeeperSecurity
 
 SessionHandle = tuple[int, bytes]
-"""Id and password: whoever has them can take the session over, or end it."""
+"""Id and password. They allow taking over the session, or ending it."""
 
 
 class Contact(Enum):
-    """What a session's owner hears of it."""
+    """What a session reports to its owner."""
 
     INTERRUPTED = "interrupted"
     RESTORED = "restored"
@@ -40,15 +41,15 @@ class Contact(Enum):
 
 
 class NoAnswer(Exception):
-    """ZooKeeper did not answer; what was asked for may or may not have been done."""
+    """ZooKeeper did not respond. The operation may or may not have happened."""
 
 
 class Expired(Exception):
-    """The session is over, and its ephemeral nodes are gone. Nothing was done."""
+    """The session has ended, and its ephemeral nodes are gone. The operation did not happen."""
 
 
 class LoopClient:
-    """`start` and `close` once each."""
+    """Call `start` and `close` once each."""
 
     def __init__(
         self,
@@ -57,34 +58,38 @@ class LoopClient:
         on_contact: Callable[[Contact], None],
         security: ZooKeeperSecurity = NO_SECURITY,
     ) -> None:
-        """`hosts` as ZooKeeper's clients write them: `a:2181,b:2181/chroot`. `on_contact` is called
-        on the loop."""
+        """`hosts` has the format of ZooKeeper's clients: `a:2181,b:2181/chroot`. `on_contact` is
+        called on the loop."""
         self.hosts = hosts
         self._loop = asyncio.get_running_loop()
         self._timeout_s = session_timeout_ms / 1000
-        # It reconnects for ever, and soon: the session may be over before long.
+        # Reconnects forever, with short pauses, because the session may expire soon.
         reconnect = KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=0.5)
         servers, slash, chroot = hosts.partition("/")
         self._chroot = f"{slash}{chroot}".rstrip("/")
         self.kazoo = KazooClient(
-            servers, timeout=self._timeout_s, connection_retry=reconnect, **security.options()
+            servers,
+            timeout=self._timeout_s,
+            connection_retry=reconnect,
+            logger=quiet_logger(),
+            **security.options(),
         )
         self._bridge = LoopBridge(self.kazoo)
         self._on_contact = on_contact
         self._connected = asyncio.Event()
         self._is_closed = False
         self._was_connected = False
-        # Written by a thread of kazoo's the moment that it knows.
+        # Set by a kazoo thread immediately.
         self.is_expired = False
 
     @property
     def handle(self) -> SessionHandle | None:
-        """Known once it has started."""
+        """Available after `start`."""
         handle: SessionHandle | None = self.kazoo.client_id
         return handle
 
     async def start(self, timeout_ms: float) -> None:
-        """Raises NoAnswer when nobody answers in time. The chroot is made if it is not there."""
+        """Creates the chroot if necessary. Raises NoAnswer if no server responds in time."""
         self.kazoo.add_listener(self._state_changed)
         connected = self.kazoo.start_async()
         await self._bridge.in_thread(connected.wait, timeout_ms / 1000)
@@ -97,14 +102,14 @@ class LoopClient:
             self.kazoo.chroot = self._chroot
 
     async def close(self) -> None:
-        """Ends the session: its ephemeral nodes go."""
+        """Ends the session, which removes its ephemeral nodes."""
         self._is_closed = True
         self._connected.set()
         await self._bridge.stop()
 
     async def ask(self, operation: Callable[..., Result], *arguments: Any, **options: Any) -> Any:
-        """One of kazoo's `_async` calls. Waits for a connection first, as long as the session may
-        last. Refusals are kazoo's exceptions; NoAnswer and Expired are ours."""
+        """Runs one of kazoo's `_async` calls. Waits for a connection first, at most as long as the
+        session may last. Refusals raise kazoo's exceptions; NoAnswer and Expired are ours."""
         await self._until_connected()
         try:
             return await self._bridge.answer(self._timeout_s, operation, *arguments, **options)
@@ -117,10 +122,10 @@ class LoopClient:
     async def ask_all(
         self, operation: Callable[[str], Result], paths: Sequence[str], in_flight: int
     ) -> list[Any]:
-        """One of kazoo's `_async` calls for each path; an exception in the place of its answer.
+        """Runs one of kazoo's `_async` calls for each path. A failed call yields its exception.
 
-        `in_flight` are asked at a time. A thread of kazoo's puts the next question, so that the
-        loop is woken once, and not for each answer.
+        At most `in_flight` run at a time. A kazoo thread sends the next one, so that the loop wakes
+        up once, and not for each response.
         """
         await self._until_connected()
         if not paths:
@@ -158,7 +163,7 @@ class LoopClient:
             raise Expired()
 
     def _state_changed(self, state: str) -> None:
-        """In a thread of kazoo's."""
+        """Runs in a kazoo thread."""
         if state == KazooState.LOST:
             self.is_expired = True
         self._bridge.call(self._note_state, state)
@@ -175,7 +180,7 @@ class LoopClient:
             self._connected.clear()
             self._on_contact(Contact.INTERRUPTED)
         else:
-            # Who waits for a connection learns that there will be none.
+            # Wake up callers that wait for a connection: there will be none.
             self._connected.set()
             self._on_contact(Contact.EXPIRED)
 
@@ -186,9 +191,9 @@ async def end_session(
     timeout_ms: float,
     security: ZooKeeperSecurity = NO_SECURITY,
 ) -> None:
-    """Ends the session of a process that is gone, so that nobody has to wait until it expires.
+    """Ends the session of a dead process, so that nobody has to wait until it expires.
 
-    Does nothing when it is over already, or ZooKeeper does not answer.
+    Does nothing if it has already ended, or ZooKeeper does not respond.
     """
 
     def take_over_and_end() -> None:

@@ -1,8 +1,8 @@
-"""Between kazoo's threads and the asyncio loop: answers become awaitable, events become calls on
-the loop.
+"""Connects kazoo's threads with the asyncio loop: responses become awaitable, events become calls
+on the loop.
 
-`client.py` (one session) and `session.py` (a client over many sessions) stand on it; what they do
-about lost connections differs, how they cross threads does not.
+Used by `client.py` (one session) and `session.py` (a client over many sessions), which differ in
+how they handle lost connections.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kazoo.client import KazooClient
 
 
 class Result(Protocol):
-    """What kazoo's `_async` calls return, and later give to whoever is linked."""
+    """What kazoo's `_async` calls return, and later pass to linked callbacks."""
 
     value: Any
     exception: BaseException | None
@@ -25,14 +25,14 @@ class Result(Protocol):
 
 
 class LoopBridge:
-    """Made on the loop; `call` and `settle` may be called from any thread."""
+    """Created on the loop. Any thread may call `call` and `settle`."""
 
     def __init__(self, kazoo: KazooClient) -> None:
         self._kazoo = kazoo
         self._loop = asyncio.get_running_loop()
 
     def call(self, function: Callable[..., None], *arguments: object) -> None:
-        # RuntimeError: the loop has ended before kazoo's threads.
+        # RuntimeError: the loop has closed before kazoo's threads ended.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function, *arguments)
 
@@ -42,7 +42,7 @@ class LoopBridge:
     async def answer(
         self, timeout_s: float, operation: Callable[..., Result], *arguments: Any, **options: Any
     ) -> Any:
-        """The value of one of kazoo's `_async` calls. Raises its exceptions, and TimeoutError."""
+        """Runs one of kazoo's `_async` calls. Raises its exceptions, and TimeoutError."""
         future: asyncio.Future[Any] = self._loop.create_future()
 
         def done(result: Result) -> None:
@@ -56,7 +56,7 @@ class LoopBridge:
         await self._loop.run_in_executor(None, blocking, *arguments)
 
     async def stop(self) -> None:
-        """Ends the session, and kazoo's threads with it."""
+        """Ends the session and kazoo's threads."""
         await self.in_thread(end, self._kazoo)
 
 

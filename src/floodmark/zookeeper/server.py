@@ -1,8 +1,8 @@
-"""A real ZooKeeper from jars that are at hand: one server, or an ensemble on loopback.
+"""Plans a real ZooKeeper from local jars: one server, or an ensemble on loopback.
 
-For trials and tests: `floodmark zookeeper` and tests/kit/zookeeper.py start what is planned here.
-PySpark's jars contain a complete ZooKeeper 3.9; Kafka 3.9's libs folder and ZooKeeper's own do,
-too.
+For trials and tests: `floodmark zookeeper` and tests/kit/zookeeper.py start the planned servers.
+PySpark's jars contain a complete ZooKeeper 3.9, and so do the libs folders of Kafka 3.9 and of
+ZooKeeper itself.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ maxSessionTimeout={max_session_ms}
 
 
 class NoJars(Exception):
-    """There is no ZooKeeper among the jars."""
+    """No ZooKeeper was found among the jars."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The ports of one server: for clients, for its peers, and for the election of their leader."""
+    """The ports of one server: for clients, for peers, and for leader election."""
 
     client_port: int
     peer_port: int
@@ -50,7 +50,7 @@ class ServerPlan:
 
 
 def pyspark_jars() -> Path | None:
-    """The jars of the PySpark that is installed; it is not imported."""
+    """The jars of the installed PySpark, which is not imported."""
     found = importlib.util.find_spec("pyspark")
     if found is None or found.origin is None:
         return None
@@ -66,7 +66,7 @@ def check_jars(folder: Path) -> Path:
 def plan(
     folder: Path, jars: Path, peers: Sequence[Peer], *, tick_ms: int = TICK_MS
 ) -> list[ServerPlan]:
-    """Writes the configuration of each server below `folder`; several of them are an ensemble."""
+    """Writes the configuration of each server below `folder`. Several servers form an ensemble."""
     plans = []
     for number, peer in enumerate(peers, 1):
         home = folder / f"server-{number}" if len(peers) > 1 else folder

@@ -1,9 +1,8 @@
-"""A client of ZooKeeper that lives on when its session is lost: what it holds, it takes again.
+"""A ZooKeeper client that survives the loss of its session and restores its nodes and watches.
 
-Nodes that are held come back: after a lost session, after an outage, and in the
-place of one that an earlier session of ours left behind. Watches go on for as long as they are
-wanted. For the service registry. The metadata store must know when a session is lost, and uses
-`client.py`.
+Held nodes are created again after a lost session or an outage, and replace those left behind by an
+earlier session of ours. Used by the service registry. The metadata store must know when a session
+is lost, so it uses `client.py`.
 """
 
 from __future__ import annotations
@@ -31,23 +30,23 @@ logger = logging.getLogger(__name__)
 RETRY_SECONDS = 1.0
 OPERATION_TIMEOUT_SECONDS = 15.0
 SESSION_TIMEOUT_SECONDS = 60.0
-"""Dubbo's default for registries."""
+"""Dubbo's default session timeout for registries."""
 
 
 class ZooKeeperUnavailable(Exception):
-    """There was no answer; it may or may not have happened."""
+    """ZooKeeper did not respond. The operation may or may not have happened."""
 
 
 class ZooKeeperSession:
-    """One client of an ensemble, over as many sessions as it takes."""
+    """A client of an ensemble, over as many sessions as necessary."""
 
     def __init__(
         self, hosts: str, *, session_timeout_seconds: float = SESSION_TIMEOUT_SECONDS
     ) -> None:
-        """`hosts` as ZooKeeper's clients write them: `a:2181,b:2181/chroot`."""
+        """`hosts` has the format of ZooKeeper's clients: `a:2181,b:2181/chroot`."""
         self.hosts = hosts
         self._loop = asyncio.get_running_loop()
-        # It reconnects for ever, and soon: a provider that is not registered is not there.
+        # Reconnects forever, with short pauses: nobody finds a provider that is not registered.
         reconnect = KazooRetry(max_tries=-1, delay=0.1, backoff=2, max_delay=2.0)
         self._client = KazooClient(
             hosts, timeout=session_timeout_seconds, connection_retry=reconnect
@@ -61,20 +60,15 @@ class ZooKeeperSession:
         self._repair: asyncio.Task[None] | None = None
         self._repair_again = False
         self._news = asyncio.Event()
-        self._listeners: list[Callable[[bool], None]] = []
         self.sessions = 0
-        """How many sessions there have been; tests look at it."""
+        """The number of sessions so far, for tests."""
 
     @property
     def is_connected(self) -> bool:
         return bool(self._client.connected)
 
-    def on_state(self, listener: Callable[[bool], None]) -> None:
-        """Called with whether there is a connection, whenever that changes."""
-        self._listeners.append(listener)
-
     async def start(self, timeout_seconds: float = 15.0) -> None:
-        """Connect; raises ZooKeeperUnavailable if nobody answers in time."""
+        """Connects. Raises ZooKeeperUnavailable if no server responds in time."""
         self._client.add_listener(self._state_changed)
         try:
             await self._bridge.in_thread(self._client.start, timeout_seconds)
@@ -83,7 +77,7 @@ class ZooKeeperSession:
             raise ZooKeeperUnavailable(f"no ZooKeeper answers at {self.hosts}") from None
 
     async def close(self) -> None:
-        """End the session: what it held goes at once."""
+        """Ends the session, which removes its ephemeral nodes at once."""
         self._is_closed = True
         if self._repair is not None:
             self._repair.cancel()
@@ -92,7 +86,7 @@ class ZooKeeperSession:
     # Single operations
 
     async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False) -> bool:
-        """Make a node and, persistent, those above it; False if it is there already."""
+        """Creates a node, and persistent parents. Returns False if it already exists."""
         try:
             await self._ask(
                 self._client.create_async, path, data, ephemeral=ephemeral, makepath=True
@@ -102,7 +96,7 @@ class ZooKeeperSession:
         return True
 
     async def put(self, path: str, data: bytes) -> None:
-        """A persistent node with this data, whether it was there or not."""
+        """Creates or updates a persistent node."""
         while not await self.create(path, data):
             try:
                 await self._ask(self._client.set_async, path, data)
@@ -111,7 +105,7 @@ class ZooKeeperSession:
             return
 
     async def get(self, path: str) -> bytes | None:
-        """A node's data, or None if there is no such node."""
+        """A node's data, or None if the node does not exist."""
         try:
             data, _ = await self._ask(self._client.get_async, path)
         except NoNodeError:
@@ -119,42 +113,44 @@ class ZooKeeperSession:
         return bytes(data)
 
     async def children(self, path: str) -> list[str]:
-        """The names below a node; none if there is no such node."""
+        """The names of a node's children. Empty if the node does not exist."""
         try:
             return list(await self._ask(self._client.get_children_async, path))
         except NoNodeError:
             return []
 
     async def delete(self, path: str) -> bool:
-        """False if it was not there; a node with others below it stays."""
+        """Returns False if the node did not exist. A node with children stays."""
         try:
             await self._ask(self._client.delete_async, path)
         except (NoNodeError, NotEmptyError):
             return False
         return True
 
-    # Nodes that stay
+    # Held nodes
 
     async def hold(self, path: str, data: bytes = b"", *, ephemeral: bool = True) -> None:
-        """Have a node until `release`, over outages and lost sessions.
+        """Keeps a node in existence until `release`, across outages and lost sessions.
 
-        If ZooKeeper cannot be reached now, it comes as soon as that is over. A node that is not
-        ephemeral outlives this process if it is not released.
+        If ZooKeeper is unreachable, creates it as soon as possible. A node that is not ephemeral
+        outlives this process unless it is released.
         """
         held = self._held[path] = _Held(data, ephemeral)
         try:
             await self._own(path, held)
         except (ZooKeeperUnavailable, KazooException) as error:
-            logger.warning("%s is not there yet: %s", path, error)
+            # Not the name of the node: a provider's contains its token.
+            folder = path.rpartition("/")[0]
+            logger.warning("cannot create a node below %s yet: %s", folder, error)
             self._repair_soon()
 
     async def release(self, path: str) -> None:
-        """Give a held node up."""
+        """Removes a held node."""
         self._held.pop(path, None)
         try:
             await self.delete(path)
         except ZooKeeperUnavailable:
-            # The session's end removes it; a session that goes on would keep it.
+            # The end of the session removes it. A session that continues would keep it.
             self._repair_soon()
             self._released(path)
 
@@ -162,7 +158,7 @@ class ZooKeeperSession:
         self._watches[self._new_id()] = _Watch(path, None)
 
     async def _own(self, path: str, held: _Held) -> None:
-        # It may be released at any time meanwhile: then it must not come back.
+        # It may be released at any time. Then it must not be created again.
         while self._held.get(path) == held:
             if await self.create(path, held.data, ephemeral=held.is_ephemeral):
                 return
@@ -175,7 +171,7 @@ class ZooKeeperSession:
             session_id = (self._client.client_id or (0, b""))[0]
             if stat.ephemeralOwner == session_id and found == held.data:
                 return
-            # Left by an earlier session, which takes it away when it expires: replace it now.
+            # From an earlier session, and would vanish when that expires. Replace it now.
             await self.delete(path)
 
     # Watches
@@ -183,16 +179,16 @@ class ZooKeeperSession:
     async def watch_children(
         self, path: str, listener: Callable[[Sequence[str]], None]
     ) -> Callable[[], None]:
-        """Call the listener with the names below a node now and whenever they change.
+        """Calls the listener with the names of a node's children, now and after every change.
 
-        The node is made if it is not there. Returns what ends the watch.
+        Creates the node if necessary. Returns a function that ends the watch.
         """
         number = self._new_id()
         watch = self._watches[number] = _Watch(path, listener)
         try:
             await self._arm(watch)
         except (ZooKeeperUnavailable, KazooException) as error:
-            logger.warning("%s is not watched yet: %s", path, error)
+            logger.warning("cannot watch %s yet: %s", path, error)
             self._repair_soon()
         return lambda: self._end_watch(number)
 
@@ -206,7 +202,7 @@ class ZooKeeperSession:
         return self._next_watch
 
     async def _arm(self, watch: _Watch) -> None:
-        """Ask for the children and to be told of the next change."""
+        """Reads the children and sets a watch for their next change."""
         watch.generation += 1
         generation = watch.generation
 
@@ -231,7 +227,7 @@ class ZooKeeperSession:
     # The session
 
     def _state_changed(self, state: str) -> None:
-        """In a thread of kazoo's."""
+        """Runs in a kazoo thread."""
         self._bridge.call(self._note_state, state)
 
     def _note_state(self, state: str) -> None:
@@ -251,8 +247,6 @@ class ZooKeeperSession:
             for watch in self._watches.values():
                 watch.is_stale = True
             self._repair_soon()
-        for listener in self._listeners:
-            listener(state == KazooState.CONNECTED)
 
     def _repair_soon(self) -> None:
         if self._is_closed:
@@ -263,7 +257,7 @@ class ZooKeeperSession:
             self._repair = self._loop.create_task(self._repair_all())
 
     async def _repair_all(self) -> None:
-        """Make held nodes and watches what they should be; goes on until they are."""
+        """Restores held nodes and watches. Retries until it succeeds."""
         while self._repair_again:
             self._repair_again = False
             try:
@@ -273,7 +267,7 @@ class ZooKeeperSession:
                 for number, watch in list(self._watches.items()):
                     await self._renew(number, watch)
             except (ZooKeeperUnavailable, KazooException) as error:
-                logger.warning("ZooKeeper %s does not answer, trying again: %s", self.hosts, error)
+                logger.warning("ZooKeeper %s does not respond, retrying: %s", self.hosts, error)
                 self._repair_again = True
                 self._news.clear()
                 with contextlib.suppress(TimeoutError):
@@ -281,7 +275,7 @@ class ZooKeeperSession:
 
     async def _renew(self, number: int, watch: _Watch) -> None:
         if watch.listener is None:
-            # A node that was released while ZooKeeper could not be reached.
+            # A node that was released while ZooKeeper was unreachable.
             if watch.path not in self._held:
                 await self.delete(watch.path)
             self._watches.pop(number, None)
@@ -294,9 +288,9 @@ class ZooKeeperSession:
                 raise
 
     async def _ask(self, operation: Callable[..., Result], *arguments: Any, **options: Any) -> Any:
-        """One operation; failures of the connection become ZooKeeperUnavailable."""
+        """Runs one operation. Connection failures raise ZooKeeperUnavailable."""
         if not self._client.connected:
-            # Kazoo would keep it until there is a connection again.
+            # Kazoo would queue it until the connection is back.
             raise ZooKeeperUnavailable(f"ZooKeeper {self.hosts}: not connected")
         try:
             return await self._bridge.answer(
@@ -310,14 +304,14 @@ class ZooKeeperSession:
 
 
 class _Held(NamedTuple):
-    """A node that is to be there."""
+    """A node that should exist."""
 
     data: bytes
     is_ephemeral: bool
 
 
 class _Watch:
-    """A watch on the children of a path; without a listener: a node that is to go."""
+    """A watch on the children of a path. Without a listener: a node that should not exist."""
 
     __slots__ = ("generation", "is_stale", "listener", "path")
 
