@@ -1,8 +1,9 @@
 """Clients' regular expressions, in RE2 syntax as in Kafka. PURE.
 
 RE2 does not backtrack, but a short pattern can still compile to a large program: one with a few
-repeated classes took more than a second. Compiling and matching run on the loop, so the program
-size is bounded. Called by `groups.subscriptions` and `transactions.listing`.
+repeated classes took more than a second. Compiling may run on the loop, so the program size is
+bounded. Matching can take milliseconds for each long name, so many names are matched in a thread.
+Called by `groups.subscriptions` and `transactions.listing`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ MAX_PROGRAM_BYTES: Final = 256 * 1024
 """RE2 stops compiling at this size: after milliseconds instead of tenths of a second."""
 
 MAX_INSTRUCTIONS: Final = 1500
-"""In the worst case, every letter of every name visits each instruction, for nanoseconds.
+"""In the worst case, every letter of every name visits each instruction, for ten nanoseconds.
 
 A letter in a pattern is one instruction, `.` ten, and `\\pL` 1200.
 """

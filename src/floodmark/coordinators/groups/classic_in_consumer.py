@@ -152,7 +152,7 @@ class ClassicInConsumer:
             reply(refused(ErrorCode.MEMBER_ID_REQUIRED, member_id))
             return NOTHING
         subscription = _subscription(request)
-        change = Change(group, [])
+        change = Change(group, [], client)
         self._find_joining(change, request, member_id, is_unknown)
         change.updated = _joined_member(change.member, client, request, subscription)
         self.heartbeats.apply_update(change, now_ms)

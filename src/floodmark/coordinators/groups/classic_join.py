@@ -78,6 +78,9 @@ class ClassicJoin:
             self._rebalance.remove_member(group, member_id)
             reply(refused(ErrorCode.GROUP_MAX_SIZE_REACHED))
             write = NOTHING
+        elif not group.supports(request.protocol_type, [p.name for p in request.protocols]):
+            reply(refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id))
+            write = NOTHING
         elif member_id == UNKNOWN_MEMBER:
             write = self._join_new(client, request, group, reply, now_ms)
         else:
@@ -124,9 +127,6 @@ class ClassicJoin:
         reply: JoinReply,
         now_ms: int,
     ) -> Write[None]:
-        if not group.supports(request.protocol_type, [p.name for p in request.protocols]):
-            reply(refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
-            return NOTHING
         instance_id = request.group_instance_id
         new_id = f"{id_prefix(client, request)}-{self._rebalance.surroundings.new_uuid()}"
         if instance_id is not None:
@@ -149,9 +149,6 @@ class ClassicJoin:
         now_ms: int,
     ) -> Write[None]:
         member_id = request.member_id
-        if not group.supports(request.protocol_type, [p.name for p in request.protocols]):
-            reply(refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id))
-            return NOTHING
         if member_id in group.pending_joins and request.group_instance_id is not None:
             # Only dynamic members get ids in advance. Kafka has no better code for this.
             reply(refused(ErrorCode.UNKNOWN_SERVER_ERROR))

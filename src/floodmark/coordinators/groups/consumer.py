@@ -32,11 +32,7 @@ from floodmark.coordinators.groups.group_kinds import Groups
 from floodmark.coordinators.groups.reconcile import Reconciliation
 from floodmark.coordinators.groups.records import GroupRecord
 from floodmark.coordinators.groups.settings import Surroundings
-from floodmark.coordinators.groups.subscriptions import (
-    matching_topics,
-    metadata_hash,
-    topic_ids,
-)
+from floodmark.coordinators.groups.subscriptions import metadata_hash, topic_ids
 from floodmark.coordinators.ports import CoordinatorError
 from floodmark.coordinators.shard import Timers, Write
 from floodmark.wire.errors import ErrorCode
@@ -59,6 +55,7 @@ class Change:
     __slots__ = (
         "group",
         "group_epoch",
+        "may_describe",
         "member",
         "records",
         "regexes",
@@ -68,8 +65,9 @@ class Change:
         "updated",
     )
 
-    def __init__(self, group: ConsumerGroup, records: list[GroupRecord]) -> None:
+    def __init__(self, group: ConsumerGroup, records: list[GroupRecord], client: Client) -> None:
         self.group = group
+        self.may_describe = client.may_describe
         self.records = records
         self.group_epoch = group.group_epoch
         self.regexes: dict[str, ResolvedRegex] = group.regexes
@@ -106,7 +104,7 @@ class ConsumerHeartbeats:
         now_ms: int,
     ) -> Write[ConsumerGroupHeartbeatResponse]:
         """`records` holds the conversion from a classic group, if there was one."""
-        change = Change(group, records)
+        change = Change(group, records, client)
         member_id = request.member_id or self._surroundings.new_uuid()
         self.check_room(group, member_id)
         owned = _owned(request.topic_partitions)
@@ -250,17 +248,19 @@ class ConsumerHeartbeats:
             change.records.append(records_of.legacy_metadata_tombstone(group.group_id))
 
     def _resolve_regexes(self, change: Change, now_ms: int) -> bool:
-        """Matches all patterns of the group.
+        """Matches all patterns of the group, with the topics that this client may describe.
 
-        Returns whether that, or the member's pattern, changed.
+        Returns whether that, or the member's pattern, changed. As in Kafka, the rights of whoever
+        causes it count for the whole group.
         """
         group = change.group
         wanted = {m.topic_regex for m in change.members().values() if m.topic_regex}
-        topics, version = self._surroundings.image.topics, self._surroundings.topics_version
+        version = self._surroundings.topics_version
         resolved: dict[str, ResolvedRegex] = {}
         is_changed = change.updated.topic_regex != change.member.topic_regex
         for pattern in sorted(wanted):
-            matched = matching_topics(pattern, topics)
+            found = self._surroundings.topics_matching(pattern)
+            matched = frozenset(filter(change.may_describe, found))
             old = group.regexes.get(pattern)
             is_same = old is not None and old.topics == matched
             if old is not None and is_same and not self._is_due(old, now_ms):
@@ -274,6 +274,23 @@ class ConsumerHeartbeats:
                 change.records.append(records_of.regex(group.group_id, pattern, None))
         change.regexes = resolved
         return is_changed
+
+    def patterns_to_match(
+        self, group_id: str, member_id: str, asked: str | None, now_ms: int
+    ) -> set[str]:
+        """The patterns that `apply_update` will match for this member, who asks for this pattern
+        or for none."""
+        group = self._groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            return {asked} if asked else set()
+        member = group.members.get(member_id)
+        if (
+            group.checked_version == self._surroundings.topics_version
+            and (asked is None or (member is not None and member.topic_regex == asked))
+            and not any(self._is_due(resolved, now_ms) for resolved in group.regexes.values())
+        ):
+            return set()
+        return {*group.regexes, asked} if asked else {*group.regexes}
 
     def _is_due(self, resolved: ResolvedRegex, now_ms: int) -> bool:
         """Whether to match the pattern again although no topic has come or gone."""

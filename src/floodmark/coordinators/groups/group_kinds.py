@@ -1,4 +1,4 @@
-"""The two kinds of group that a shard keeps. PURE; for all that is given the shard's groups."""
+"""The two kinds of group in a shard. PURE. Used by all modules that take the shard's groups."""
 
 from __future__ import annotations
 

@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
-from floodmark.wire.compiler import decode
 from floodmark.wire.internal.classic_groups import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -22,6 +21,7 @@ from floodmark.wire.internal.classic_groups import (
 )
 from floodmark.wire.internal.consumer_offsets import KEY_CLASSES, VALUE_CLASSES, RecordType
 from floodmark.wire.internal.framing import (
+    decode_key,
     decode_versioned,
     encode_key,
     encode_versioned,
@@ -93,11 +93,10 @@ def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
 
 def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
     """None for types and value versions that only newer brokers know."""
-    record_type = read_prefix(key)
-    key_class = KEY_CLASSES.get(record_type)
-    if key_class is None:
+    decoded_key = decode_key(KEY_CLASSES, key)
+    if decoded_key is None:
         return None
-    decoded_key = decode(key_class, key, 0, 2)
+    record_type = read_prefix(key)
     try:
         decoded = None if value is None else decode_versioned(VALUE_CLASSES[record_type], value)
     except UnsupportedVersion:

@@ -7,9 +7,10 @@ with a promise. Errors are responses too.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeAlias, TypeVar
 from uuid import uuid4
 
 from floodmark.clock import Clock
@@ -21,6 +22,7 @@ from floodmark.coordinators.groups.heartbeat_rules import check_heartbeat
 from floodmark.coordinators.groups.offsets import Topics
 from floodmark.coordinators.groups.settings import GroupSettings, Surroundings
 from floodmark.coordinators.groups.shard import GroupShard
+from floodmark.coordinators.groups.subscriptions import NOTHING_MATCHED, match_all
 from floodmark.coordinators.java_hash import partition_for
 from floodmark.coordinators.ports import (
     CoordinatorError,
@@ -61,6 +63,15 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+Later: TypeAlias = Promise[T] | Coroutine[Any, Any, T]
+
+MATCHES_AT_ONCE = 20
+"""How many names to match on the loop. A pattern can take some milliseconds for each of them; more
+are matched in a thread, because RE2 releases the GIL."""
+
+MATCHING_TRIES = 3
+"""How often to match again because topics came or went meanwhile."""
+
 
 class GroupService:
     def __init__(
@@ -74,6 +85,7 @@ class GroupService:
     ) -> None:
         self.surroundings = Surroundings(settings, new_uuid)
         self.log = log
+        self._clock = clock
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             log,
             clock,
@@ -144,7 +156,7 @@ class GroupService:
 
     def join_group(
         self, client: Client, request: JoinGroupRequest
-    ) -> JoinGroupResponse | Promise[JoinGroupResponse]:
+    ) -> JoinGroupResponse | Later[JoinGroupResponse]:
         settings = self.surroundings.settings
         timeout_ms = request.session_timeout_ms
 
@@ -157,13 +169,17 @@ class GroupService:
             return refuse(ErrorCode.INVALID_SESSION_TIMEOUT)
         if not request.member_id and not leaves_room_for_id(client, request):
             return refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
-        reply: Promise[JoinGroupResponse] = Promise()
-        self.runtime.submit(
-            self.partition_of(request.group_id),
-            lambda shard, now_ms: shard.join(client, request, reply.set, now_ms),
-            lambda error: reply.set(refuse(client_code(error))),
-        )
-        return reply.now_or_later()
+
+        def join() -> JoinGroupResponse | Promise[JoinGroupResponse]:
+            reply: Promise[JoinGroupResponse] = Promise()
+            self.runtime.submit(
+                self.partition_of(request.group_id),
+                lambda shard, now_ms: shard.join(client, request, reply.set, now_ms),
+                lambda error: reply.set(refuse(client_code(error))),
+            )
+            return reply.now_or_later()
+
+        return self._when_matched(request.group_id, request.member_id, None, join)
 
     def sync_group(
         self, request: SyncGroupRequest
@@ -225,7 +241,7 @@ class GroupService:
 
     def consumer_group_heartbeat(
         self, client: Client, request: ConsumerGroupHeartbeatRequest
-    ) -> ConsumerGroupHeartbeatResponse | Promise[ConsumerGroupHeartbeatResponse]:
+    ) -> ConsumerGroupHeartbeatResponse | Later[ConsumerGroupHeartbeatResponse]:
         def failed(error: CoordinatorError) -> ConsumerGroupHeartbeatResponse:
             return ConsumerGroupHeartbeatResponse(
                 error_code=client_code(error), error_message=str(error)
@@ -235,11 +251,50 @@ class GroupService:
             check_heartbeat(request, client.api_version, self.surroundings.settings)
         except CoordinatorError as error:
             return failed(error)
-        return self.runtime.submit(
-            self.partition_of(request.group_id),
-            lambda shard, now_ms: shard.consumer_heartbeat(client, request, now_ms),
-            failed,
+
+        def beat() -> ConsumerGroupHeartbeatResponse | Promise[ConsumerGroupHeartbeatResponse]:
+            return self.runtime.submit(
+                self.partition_of(request.group_id),
+                lambda shard, now_ms: shard.consumer_heartbeat(client, request, now_ms),
+                failed,
+            )
+
+        pattern = request.subscribed_topic_regex
+        return self._when_matched(request.group_id, request.member_id, pattern, beat)
+
+    def _when_matched(
+        self,
+        group_id: str,
+        member_id: str,
+        pattern: str | None,
+        run: Callable[[], T | Promise[T]],
+    ) -> T | Later[T]:
+        """Runs a request of a member, and before, if it is much, matches patterns in a thread."""
+        try:
+            shard = self.runtime.shard(self.partition_of(group_id))
+        except CoordinatorError:
+            return run()
+        patterns = shard.consumer.heartbeats.patterns_to_match(
+            group_id, member_id, pattern, self._clock.now_ms()
         )
+        if len(patterns) * len(self.surroundings.image.topics) <= MATCHES_AT_ONCE:
+            return run()
+        return self._match_and_run(patterns, run)
+
+    async def _match_and_run(self, patterns: set[str], run: Callable[[], T | Promise[T]]) -> T:
+        around = self.surroundings
+        matched = NOTHING_MATCHED
+        for _ in range(MATCHING_TRIES):
+            names, version = tuple(around.image.topics), around.topics_version
+            matched = await asyncio.to_thread(match_all, patterns, names, version)
+            if version == around.topics_version:
+                break
+        around.matched = matched
+        try:
+            answer = run()
+        finally:
+            around.matched = NOTHING_MATCHED
+        return await answer if isinstance(answer, Promise) else answer
 
     # Offsets
 

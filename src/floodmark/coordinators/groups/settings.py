@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from floodmark.coordinators.groups.subscriptions import NOTHING_MATCHED, matching_topics
 from floodmark.metadata.image import MetadataImage
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Surroundings:
     The service replaces the fields; shards keep a reference to the object.
     """
 
-    __slots__ = ("image", "new_uuid", "settings", "topics_version")
+    __slots__ = ("image", "matched", "new_uuid", "settings", "topics_version")
 
     def __init__(
         self,
@@ -89,3 +90,13 @@ class Surroundings:
         self.image = MetadataImage() if image is None else image
         self.topics_version = 0
         """Counts topic changes: anything compared with an older version is stale."""
+        self.matched = NOTHING_MATCHED
+        """What the service has matched in a thread for the request that it is about to run."""
+
+    def topics_matching(self, pattern: str) -> frozenset[str]:
+        """Raises INVALID_REGULAR_EXPRESSION."""
+        if self.matched.topics_version == self.topics_version:
+            found = self.matched.topics.get(pattern)
+            if found is not None:
+                return found
+        return matching_topics(pattern, self.image.topics)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from hashlib import blake2b
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from floodmark.coordinators.patterns import InvalidPattern, full_match_of
@@ -19,6 +21,25 @@ def matching_topics(pattern: str, topics: Iterable[str]) -> frozenset[str]:
     except InvalidPattern as problem:
         raise _invalid(pattern[:100], str(problem)) from problem
     return frozenset(filter(matches, topics))
+
+
+class Matched(NamedTuple):
+    """The topics that each pattern matches in one version of the topics."""
+
+    topics_version: int
+    topics: Mapping[str, frozenset[str]]
+
+
+NOTHING_MATCHED: Final = Matched(-1, {})
+
+
+def match_all(patterns: Iterable[str], topics: Collection[str], topics_version: int) -> Matched:
+    """Leaves out what is not a valid pattern."""
+    found = {}
+    for pattern in patterns:
+        with suppress(CoordinatorError):
+            found[pattern] = matching_topics(pattern, topics)
+    return Matched(topics_version, found)
 
 
 def _invalid(pattern: str, why: str) -> CoordinatorError:

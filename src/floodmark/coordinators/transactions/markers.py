@@ -1,9 +1,9 @@
 """Writes the markers of decided transactions to all partitions, and reports completion.
 
 Owned by `transactions.service`. Partitions that this broker leads are written immediately, so a
-typical transaction on a single broker is complete before its client gets the response. The others
-go to their leaders in WriteTxnMarkers requests, repeated until every marker is written: a decided
-outcome is never lost.
+typical transaction on a single broker is complete before its client gets the response. Those of
+large transactions are written in several turns of the loop. The others go to their leaders in
+WriteTxnMarkers requests, repeated until every marker is written: a decided outcome is never lost.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from floodmark.wire.errors import ErrorCode
 logger = logging.getLogger(__name__)
 
 RETRY_S = 0.1
+
+MARKERS_PER_TURN: Final = 50
+"""A marker takes up to half a millisecond. After this many, others get a turn of the loop."""
 
 # The marker is written, or the partition can have no open transaction of this producer.
 SETTLED: Final = frozenset(
@@ -66,6 +69,9 @@ class MarkerWriter:
             coordinator_epoch,
             transaction.client_version,
         )
+        if len(transaction.partitions) > MARKERS_PER_TURN:
+            self.spawn(log_partition, self._write_in_turns(log_partition, transaction, marker))
+            return
         results = self._attempt(marker, transaction.partitions)
         if all(result is ErrorCode.NONE for result in results.values()):
             self._on_written(log_partition, transaction)
@@ -90,6 +96,12 @@ class MarkerWriter:
         for channel in self._channels.values():
             channel.close()
 
+    async def _write_in_turns(
+        self, log_partition: int, transaction: Transaction, marker: Marker
+    ) -> None:
+        results = await self._attempt_in_turns(marker, transaction.partitions)
+        await self._persist(log_partition, transaction, marker, results)
+
     async def _persist(
         self, log_partition: int, transaction: Transaction, marker: Marker, results: Results
     ) -> None:
@@ -111,7 +123,7 @@ class MarkerWriter:
                 self._on_written(log_partition, transaction)
                 return
             await self._sleep(RETRY_S)
-            results = self._attempt(marker, open_partitions)
+            results = await self._attempt_in_turns(marker, open_partitions)
 
     def _tell_of_wait(
         self, transaction: Transaction, partition: TopicPartition, error_code: ErrorCode
@@ -125,6 +137,18 @@ class MarkerWriter:
                 times,
                 error_code.name,
             )
+
+    async def _attempt_in_turns(
+        self, marker: Marker, partitions: Iterable[TopicPartition]
+    ) -> Results:
+        results: Results = {}
+        remaining = list(partitions)
+        while remaining:
+            results |= self._attempt(marker, remaining[:MARKERS_PER_TURN])
+            del remaining[:MARKERS_PER_TURN]
+            if remaining:
+                await asyncio.sleep(0)
+        return results
 
     def _attempt(self, marker: Marker, partitions: Iterable[TopicPartition]) -> Results:
         results: Results = {}

@@ -9,11 +9,12 @@ and with a promise otherwise.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Set
 
 from floodmark.clock import Clock
 from floodmark.coordinators.client_errors import client_code
 from floodmark.coordinators.java_hash import partition_for
+from floodmark.coordinators.patterns import InvalidPattern
 from floodmark.coordinators.ports import CoordinatorError, NotCoordinator
 from floodmark.coordinators.runtime import TIMER_RETRY_MS, CoordinatorRuntime
 from floodmark.coordinators.shard import Producer, Timers, Write
@@ -22,6 +23,7 @@ from floodmark.coordinators.transactions.listing import (
     Listing,
     TransactionFilter,
     list_transactions,
+    matching_ids,
 )
 from floodmark.coordinators.transactions.markers import MarkerWriter
 from floodmark.coordinators.transactions.ports import Cluster, MarkerLog, TransactionLog
@@ -152,11 +154,23 @@ class TransactionService:
             return ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, None
         return ErrorCode.NONE, transaction
 
-    def search(self, wanted: TransactionFilter) -> Listing:
+    def search(self, wanted: TransactionFilter, among: Set[str] | None = None) -> Listing:
+        """`among`: the only transactional ids to look at."""
         if self.runtime.is_loading():
             return Listing(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        shards = [self.runtime.shard(p) for p in self.runtime.active_partitions]
-        return list_transactions(shards, wanted, self._clock.now_ms())
+        return list_transactions(self._shards(), wanted, self._clock.now_ms(), among)
+
+    async def search_by_pattern(self, pattern: str, wanted: TransactionFilter) -> Listing:
+        """A pattern can take milliseconds for each id, so it is matched in a thread."""
+        ids = [one.transactional_id for shard in self._shards() for one in shard]
+        try:
+            matched = await asyncio.to_thread(matching_ids, pattern, ids)
+        except InvalidPattern:
+            return Listing(ErrorCode.INVALID_REGULAR_EXPRESSION)
+        return self.search(wanted, matched)
+
+    def _shards(self) -> list[TransactionShard]:
+        return [self.runtime.shard(p) for p in self.runtime.active_partitions]
 
     # From the decision to its completion
 
