@@ -115,6 +115,9 @@ class Each:
     """All or nothing: refuses the other items of the list with this code."""
     handles_none: bool = False
     """Whether to call the handler even if no items are left, for the rest of its response."""
+    refuses_unknown_ids: bool = False
+    """Refuses topics by an id that this broker does not know: by the time they are handled, here or
+    on the controller, the id may be known, and nobody would have checked the name."""
     versions: str = ALL_VERSIONS
 
     def denied(
@@ -127,12 +130,19 @@ class Each:
         """The refused items. Asks about each resource once."""
         named = [(item, self._name(context, request, item)) for item in items or ()]
         names = {name for _, name in named if name is not None}
-        if not names or self._is_allowed_everywhere(guard):
+        must_be_known = self.refuses_unknown_ids and any(name is None for _, name in named)
+        if not (names or must_be_known) or self._is_allowed_everywhere(guard):
             return []
         denied = {
             name for name in names if not guard.allows(self.operation, Resource(self.kind, name))
         }
-        return [item for item, name in named if name in denied]
+        return [item for item, name in named if name in denied or self.is_unknown(context, item)]
+
+    def is_unknown(self, context: RequestContext, item: object) -> bool:
+        """Whether an item is refused for its id, whatever the client's rights."""
+        if not self.refuses_unknown_ids or getattr(item, "topic_id", ZERO_UUID) == ZERO_UUID:
+            return False
+        return topic_name(context, item) is None
 
     def _name(self, context: RequestContext, request: object, item: object) -> str | None:
         if not self.applies(context, request, item):

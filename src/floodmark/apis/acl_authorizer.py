@@ -21,6 +21,10 @@ audit_log = logging.getLogger("kafka.authorizer.logger")
 MOST_CACHED = 50_000
 """Clients choose hosts and names and could exhaust memory, so a full cache starts over."""
 
+LONGEST_NAME = 249
+"""That of a topic. Other names may have 32 KB, of which the cache would keep 50,000. The log shows
+this much of them."""
+
 
 class AclAuthorizer:
     allows_all = False
@@ -51,10 +55,11 @@ class AclAuthorizer:
     def _decide(
         self, principal: Principal, host: str, operation: Operation, resource: Resource
     ) -> Verdict:
-        if len(self._verdicts) >= MOST_CACHED:
-            self._verdicts.clear()
         verdict = self.table.decide(str(principal), host, operation, resource)
-        self._verdicts[principal, host, operation, resource] = verdict
+        if len(resource.name) <= LONGEST_NAME:
+            if len(self._verdicts) >= MOST_CACHED:
+                self._verdicts.clear()
+            self._verdicts[principal, host, operation, resource] = verdict
         return verdict
 
     def allows_any(
@@ -84,12 +89,25 @@ class AclAuthorizer:
         text = (
             f"Principal = {principal} is {'Allowed' if verdict.is_allowed else 'Denied'} "
             f"operation = {operation.name} from host = {host} on resource = "
-            f"{pascal_case(resource.kind)}:LITERAL:{resource.name} "
+            f"{pascal_case(resource.kind)}:LITERAL:{_shown(resource.name)} "
             f"for request = {pascal_case(request)} based on rule {verdict.rule}"
         )
         if verdict.is_allowed:
             audit_log.debug("%s", text)
             return
-        times = self._denials.worth_telling(text)
+        self._tell(text)
+
+    def audit_rest(self, request: IntEnum, principal: Principal, host: str) -> None:
+        self._tell(
+            f"Principal = {principal} is Denied more from host = {host} for one request = "
+            f"{pascal_case(request)}; further denials of such a request are not listed"
+        )
+
+    def _tell(self, denial: str) -> None:
+        times = self._denials.worth_telling(denial)
         if times:
-            audit_log.info("%s (%d times by now)", text, times)
+            audit_log.info("%s (%d times by now)", denial, times)
+
+
+def _shown(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."

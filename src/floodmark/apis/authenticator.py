@@ -6,7 +6,7 @@ Reads the current settings and users for each client, so changes apply immediate
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Protocol
 
@@ -27,7 +27,13 @@ from floodmark.security.sasl import (
     ServerMechanism,
 )
 from floodmark.security.scram import Lookup, ScramServer
-from floodmark.security.tokens import TokenRules, identity_of, signed_claims, unsecured_claims
+from floodmark.security.tokens import (
+    TokenRules,
+    UnknownKey,
+    identity_of,
+    signed_claims,
+    unsecured_claims,
+)
 
 NONCE_BYTES = 24
 
@@ -39,12 +45,23 @@ class DelegationTokens(Protocol):
         """The credential derived from a token's secret, and its owner."""
 
 
+class PublishedKeys(Protocol):
+    """The keys of a token issuer."""
+
+    @property
+    def key_set(self) -> Any:
+        """joserfc's KeySet, or None as long as they could not be read."""
+
+    def refresh_soon(self) -> None:
+        """Reads them again, unless that was just done."""
+
+
 class Authenticator:
     def __init__(
         self,
         metadata: MetadataCache,
         clock: Clock,
-        find_keys: Callable[[str], Any],
+        find_keys: Callable[[str], PublishedKeys | None],
         delegation_tokens: DelegationTokens,
     ) -> None:
         """`find_keys` returns the keys published under a URL, or None."""
@@ -113,9 +130,9 @@ class Authenticator:
         url = setting("sasl.oauthbearer.jwks.endpoint.url")
         if url:
             keys = self._find_keys(url)
-            if keys is None:
+            if keys is None or keys.key_set is None:
                 raise AuthenticationFailed("the token issuer's keys are not available yet")
-            claims = signed_claims(token, keys)
+            claims = _signed_claims(token, keys)
         elif setting("floodmark.sasl.oauthbearer.unsecured.tokens"):
             claims = unsecured_claims(token)
         else:
@@ -127,6 +144,14 @@ class Authenticator:
             setting("sasl.oauthbearer.clock.skew.seconds") * 1000,
         )
         return identity_of(claims, rules, self._clock.now_ms())
+
+
+def _signed_claims(token: str, keys: PublishedKeys) -> Mapping[str, Any]:
+    try:
+        return signed_claims(token, keys.key_set)
+    except UnknownKey:
+        keys.refresh_soon()
+        raise
 
 
 def check_listener(config: BrokerConfig, listener: str, mechanism: str) -> None:

@@ -2,7 +2,7 @@
 
 As in Kafka, they apply immediately, are not stored, and use Kafka's level names. A package's
 logger, such as `floodmark.network`, covers all its modules without a level of their own. Called by
-`apis.describe_configs` and `apis.incremental_alter_configs`.
+`handlers.describe_configs` and `handlers.incremental_alter_configs`.
 """
 
 from __future__ import annotations

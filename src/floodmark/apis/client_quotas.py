@@ -7,7 +7,7 @@ who shares them, once per change. Measured rates survive a change.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from floodmark.apis.quotas import Measured, Usage
 from floodmark.clock import Clock
@@ -20,8 +20,16 @@ from floodmark.security.quota_entities import (
     Limit,
     QuotaLimits,
     Sharers,
+    short_id,
 )
-from floodmark.security.rates import PacedRate, SampledMean, SampledRate, TokenBucket, Windows
+from floodmark.security.rates import (
+    PacedRate,
+    SampledMean,
+    SampledRate,
+    TokenBucket,
+    Windows,
+    make_room,
+)
 from floodmark.wire.api_keys import ApiKey
 
 MOST_CLIENTS = 10_000
@@ -165,7 +173,7 @@ class ClientQuotas:
     def _bucket(self, limit: Limit, now_ms: float) -> TokenBucket:
         bucket = self._buckets.get(limit.sharers)
         if bucket is None:
-            self._make_room(self._buckets, now_ms)
+            make_room(self._buckets, MOST_CLIENTS, now_ms)
             bucket = self._buckets[limit.sharers] = TokenBucket(self._mutation_windows)
         return bucket
 
@@ -180,28 +188,29 @@ class ClientQuotas:
     def _note(self, key: str, sharers: Sharers, throttle_ms: int, now_ms: float) -> None:
         throttles = self._throttles.get((key, sharers))
         if throttles is None:
-            self._make_room(self._throttles, now_ms)
+            make_room(self._throttles, MOST_CLIENTS, now_ms)
             throttles = self._throttles[key, sharers] = SampledMean(self._windows)
         throttles.record(throttle_ms, now_ms)
 
     def _rate(self, key: str, limit: Limit) -> SampledRate:
         rate = self._rates.get((key, limit.sharers))
         if rate is None:
-            self._make_room(self._rates, self._clock.monotonic_ms())
-            # Waits for time on the loop are cut short, so a debt of them must be forgotten.
+            make_room(self._rates, MOST_CLIENTS, self._clock.monotonic_ms())
+            # Throttle times for CPU time are capped, so the excess must be forgotten.
             kind = SampledRate if key == REQUEST_PERCENTAGE else PacedRate
             rate = self._rates[key, limit.sharers] = kind(self._windows)
         return rate
 
     def _client(self, principal: Principal | None, client_id: str | None) -> _Client:
-        key = ((principal or ANONYMOUS).name, client_id or "")
+        user, client_id = (principal or ANONYMOUS).name, client_id or ""
+        key = (user, short_id(client_id))
         client = self._clients.get(key)
         if client is None:
             if len(self._clients) >= MOST_CLIENTS:
                 self._clients.clear()
             client = self._clients[key] = _Client(
                 *(
-                    self._limits.limit(*key, quota)
+                    self._limits.limit(user, client_id, quota)
                     for quota in (
                         PRODUCER_BYTE_RATE,
                         CONSUMER_BYTE_RATE,
@@ -211,10 +220,3 @@ class ClientQuotas:
                 )
             )
         return client
-
-    def _make_room(self, counted: dict[Any, Any], now_ms: float) -> None:
-        if len(counted) >= MOST_CLIENTS:
-            for key in [key for key, one in counted.items() if one.is_idle(now_ms)]:
-                del counted[key]
-        if len(counted) >= MOST_CLIENTS:
-            counted.clear()

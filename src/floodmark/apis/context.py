@@ -22,7 +22,7 @@ from floodmark.apis.failures import Failures
 from floodmark.apis.prepared.memory import Generation
 from floodmark.apis.quotas import Quotas, Unlimited, Usage
 from floodmark.controller.topic_names import why_invalid
-from floodmark.vocabulary import TopicPartition
+from floodmark.vocabulary import NO_LEADER, NO_LEADER_EPOCH, TopicPartition
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.headers import RequestHeader
 
@@ -49,8 +49,7 @@ if TYPE_CHECKING:
     from floodmark.wire.messages.stop_replica import StopReplicaRequest
     from floodmark.wire.messages.update_metadata import UpdateMetadataRequest
 
-NO_LEADER_ID = -1
-NO_LEADER = (NO_LEADER_ID, -1)
+NO_LEADER_AND_EPOCH = (NO_LEADER, NO_LEADER_EPOCH)
 
 
 class Reachability(NamedTuple):
@@ -83,7 +82,7 @@ class FolderMoves(Protocol):
 
 
 class Coordinators(Protocol):
-    """Both services, created on first use."""
+    """The group and transaction coordinators, each created on first use."""
 
     @property
     def groups(self) -> GroupService: ...
@@ -146,7 +145,7 @@ class Services:
     def leader(self, topic: str, partition: int) -> tuple[int, int]:
         """The leader and its epoch, as far as this broker knows."""
         found = self.image.partition(topic, partition)
-        return NO_LEADER if found is None else (found.leader, found.leader_epoch)
+        return NO_LEADER_AND_EPOCH if found is None else (found.leader, found.leader_epoch)
 
     def reachability(self, topic: TopicImage, indexes: range) -> Iterator[Reachability]:
         """Most of these partitions share leader and replicas with an earlier one."""
@@ -172,7 +171,7 @@ class Services:
             replica for replica in replicas if replica in lost or not self.image.is_live(replica)
         ]
         if leader in offline or not self.image.is_live(leader):
-            return Reachability(ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER_ID, offline)
+            return Reachability(ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER, offline)
         return Reachability(ErrorCode.NONE, leader, offline)
 
     def broker_endpoints(

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from floodmark.apis.context import RequestContext
@@ -75,6 +75,18 @@ def service_of(context: RequestContext) -> TokenService:
     if service is None or not service.is_enabled:
         raise TokenRefused(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
     return service
+
+
+async def changed_expiry(
+    context: RequestContext, change: Callable[[TokenService, str], Awaitable[int]]
+) -> tuple[ErrorCode, int]:
+    """Renews or expires a token for the client. Returns the error and the new expiry time."""
+    try:
+        check_allowed(context)
+        expiry_ms = await change(service_of(context), str(requester_of(context)))
+    except TokenRefused as refused:
+        return refused.error_code, NO_TIME_MS
+    return ErrorCode.NONE, expiry_ms
 
 
 def principal_of(text: str) -> Principal:

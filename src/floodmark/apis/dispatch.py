@@ -25,6 +25,7 @@ from floodmark.apis.handlers import api_versions, produce_before_v3
 from floodmark.apis.key_changes import KEY_CHANGES, checking_keys
 from floodmark.apis.mutation_quota import MUTATIONS, limiting
 from floodmark.apis.raw_sasl import is_raw, raw_token
+from floodmark.apis.repeated_names import NAMED_ONCE, naming_once
 from floodmark.apis.route import Handle, Route
 from floodmark.network.connection import Connection, Peer
 from floodmark.network.principal import ANONYMOUS
@@ -137,7 +138,7 @@ def advertised_versions(*, in_cluster: bool = False) -> dict[int, tuple[int, int
 class FaultSwitch:
     """A hook for `floodmark.testing` to make requests fail. Does nothing by default.
 
-    It returns what a handler may return: a response, a future or coroutine of one, or None.
+    It returns what a handler may return: a response, a promise or coroutine of one, or None.
     """
 
     @property
@@ -283,12 +284,15 @@ class Dispatch:
             handle = limiting(api_key, handle)
         if api_key is ApiKey.PRODUCE:
             self._learn = import_module("floodmark.apis.prepared.produces").learn
+        decode = decoder(messages.request_class(api_key), version)
+        if api_key in NAMED_ONCE:
+            decode = naming_once(NAMED_ONCE[api_key], decode)
         response_class = messages.response_class(api_key)
         route = Route(
             api_key,
             version,
             handle,
-            decoder(messages.request_class(api_key), version),
+            decode,
             encoder(response_class, version),
             response_class,
             response_header_encoder(api_key, version),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 
 class Farewell(NamedTuple):
     reason: str
-    message: Any
+    message: object

@@ -44,7 +44,7 @@ def forwarding(handle: Handle) -> Handle:
 
 
 async def _forward(context: RequestContext, request: Any, handle: Handle) -> Any:
-    """Whatever the controller answers, or what `handle` says when there is none."""
+    """Returns the controller's response, or that of `handle` if there is no controller."""
     try:
         return await context.services.controller_client.request(request, context.api_version)
     except ControllerUnavailable:

@@ -1,9 +1,9 @@
 """The gates between a decoded request and its handler, and between a response and its client.
 
-`apis.dispatch` runs them in one order: authenticate, decode, authorize, handle, throttle. It
-refuses who is not authenticated all but `BEFORE_AUTHENTICATION`. `handle_guarded` authorizes a
-request and handles what is allowed of it, as the API's `ACCESS` declares. `apis.route` applies
-`throttled` to answers.
+`apis.dispatch` runs them in one order: authenticate, decode, authorize, handle, throttle.
+Unauthenticated clients may use only the APIs of `BEFORE_AUTHENTICATION`. `handle_guarded`
+authorizes a request and handles the allowed part, as the API's `ACCESS` declares. `apis.route`
+applies `throttled` to responses.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from floodmark.apis.error_answers import error_answer, error_entry
 from floodmark.network.request_channel import CloseConnection, Response, Throttled
 from floodmark.network.transfer import Answer
 from floodmark.wire.api_keys import ApiKey
+from floodmark.wire.errors import ErrorCode
 from floodmark.wire.schema import schema_of
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 BEFORE_AUTHENTICATION = frozenset(
     int(key) for key in (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 )
-"""What a client may request before it has authenticated."""
+"""The APIs that a client may use before it has authenticated."""
 
 _INT32 = Struct(">i")
 
@@ -124,7 +125,8 @@ def _entry_class(response_class: type, each: Each) -> type:
 def _entry(
     route: Route, context: RequestContext, guard: Guard, each: Each, cls: type, item: object
 ) -> object:
-    error_code = DENIED[each.kind]
+    is_unknown = each.is_unknown(context, item)
+    error_code = ErrorCode.UNKNOWN_TOPIC_ID if is_unknown else DENIED[each.kind]
     text = error_code.message if each.text == "" else each.text
     entry = error_entry(route.api_key, route.version, cls, item, error_code, text)
     if each.amend is not None:

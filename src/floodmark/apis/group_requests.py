@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from floodmark.apis.access import Access, Each, Reviews, Tells, itself
 from floodmark.apis.authorized_operations import ALL_ON_GROUP
-from floodmark.apis.authorizer import Operation, ResourceKind
+from floodmark.apis.authorizer import Operation, Resource, ResourceKind
 from floodmark.apis.context import RequestContext
 from floodmark.coordinators.groups.client import Client
 from floodmark.promise import Promise
@@ -18,7 +18,15 @@ A = TypeVar("A")
 
 def client_of(context: RequestContext) -> Client:
     """Formats the client as Kafka does: Java prints an address with a leading slash."""
-    return Client(context.client_id or "", f"/{context.peer.host}", context.api_version)
+    client = Client(context.client_id or "", f"/{context.peer.host}", context.api_version)
+    guard = context.guard
+    if guard is None:
+        return client
+
+    def may_describe(topic: str) -> bool:
+        return guard.would_allow(Operation.DESCRIBE, Resource(ResourceKind.TOPIC, topic))
+
+    return client._replace(may_describe=may_describe)
 
 
 def when_all(
@@ -38,7 +46,7 @@ async def _wait_for_all(answers: list[A | Promise[A]], finish: Callable[[list[A]
 
 
 def describing_groups(items: str, *reviews: Reviews) -> Access:
-    """What the APIs ask that describe the groups in this list."""
+    """The checks of APIs that describe the groups in this list."""
     return Access(
         each=(
             Each(

@@ -34,7 +34,7 @@ from floodmark.wire.numbers import ResourceType
 from floodmark.wire.schema import schema_of
 
 UNUSABLE = ErrorCode.INVALID_REQUEST
-"""As Kafka 4.3 answers (KAFKA-13609)."""
+"""The error code of Kafka 4.3 (KAFKA-13609)."""
 
 KEY_CHANGES = frozenset({ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS})
 

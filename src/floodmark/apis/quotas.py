@@ -26,16 +26,16 @@ class Usage(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """How much of a quota was taken lately, for `/metrics`."""
+    """How much of a quota was used recently, for `/metrics`."""
 
     quota: str
     user: str
     client_id: str
-    """Both empty where the quota does not depend on them."""
+    """Both are empty if the quota does not depend on them."""
     per_second: float
     """0 for topic changes, which are not measured as a rate."""
     throttle_ms: float
-    """The mean of the answers that were throttled."""
+    """The mean throttle time of the throttled responses."""
 
 
 class Quotas(Protocol):
@@ -53,7 +53,7 @@ class Quotas(Protocol):
         """Whether any client's share of the loop's time is limited."""
 
     def measured(self) -> Sequence[Measured]:
-        """Of everybody with a quota who was here lately."""
+        """The recent usage of every client with a quota."""
 
     def throttle_ms(self, usage: Usage) -> int:
         """Counts a request's usage. Returns how long to mute its connection, 0 for not at all."""

@@ -133,9 +133,9 @@ def session_of(peer: Peer, authenticator: Authenticator) -> SaslSession:
     return peer.authentication
 
 
-def closing(failure: SaslFailed, last_words: object, delay_ms: int) -> Promise[object]:
+def closing(failure: SaslFailed, last_words: object, delay_ms: int) -> Promise[Farewell]:
     """The refusal, delayed to slow down password guessing (KIP-306)."""
-    promise: Promise[object] = Promise()
+    promise: Promise[Farewell] = Promise()
     answer = Farewell(str(failure), last_words)
     handle = asyncio.get_running_loop().call_later(delay_ms / 1000, promise.set, answer)
     promise.on_abandoned = handle.cancel

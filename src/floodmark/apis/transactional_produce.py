@@ -1,10 +1,10 @@
 """Verifies that the partitions of a transactional produce belong to the open transaction.
 
 Otherwise a late produce of an ended transaction would start one that nobody ends (KIP-890). Called
-by `apis.produce`. A partition where the producer's transaction is already open needs no
+by `handlers.produce`. A partition where the producer's transaction is already open needs no
 verification. For clients of the second protocol (v12) the coordinator adds the partitions; for
 older ones it only confirms that they were added. The response may take a while, so it comes with
-guards that the logs check when they append (`storage.transaction_guards`).
+guards that the logs check when they append (`storage.producers.transaction_guards`).
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from floodmark.network.port import Port
 from floodmark.network.processor import Processor
 from floodmark.network.tls_port import Encryption, TlsPort
 from floodmark.occurrences import Occurrences
+from floodmark.security.addresses import canonical_address
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +35,10 @@ LEAST_BACKLOG = 1024
 Ours shares the loop with requests: in a burst, every connection that finds the queue full would be
 a second late.
 """
+
+MOST_DELAYED = 1000
+"""How many connections from addresses that open them too fast are closed late. Others are closed at
+once, because each delayed one takes a file descriptor."""
 
 ACCEPTS_PER_WAKE_UP = 64
 """Bounds how long a burst of new connections keeps the loop from serving existing ones."""
@@ -173,7 +178,7 @@ class Acceptor:
             except OSError as problem:
                 self._rest(problem)
                 return
-            self._admit(client, address[0], address[1])
+            self._admit(client, canonical_address(address[0]), address[1])
             if self._rests_for_its_rate():
                 return
 
@@ -235,7 +240,10 @@ class Acceptor:
             return
         delay_ms = 0 if self._limits.rates is None else self._limits.rates.address_delay_ms(host)
         if delay_ms:
-            self._close_later(client, delay_ms)
+            if len(self._delayed) < MOST_DELAYED:
+                self._close_later(client, delay_ms)
+            else:
+                client.close()
             return
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

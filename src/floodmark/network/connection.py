@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Reasons that differ only in a number are of one kind: garbage has another length each time.
+# Reasons that differ only in a number count as one: each piece of garbage has another length.
 _NUMBERS = re.compile(r"\d+")
 
 FRAMES_OF_A_TURN = range(16)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from floodmark.clock import Clock
-from floodmark.security.rates import SampledRate, Windows
+from floodmark.security.rates import SampledRate, Windows, make_room
 
 MOST_ADDRESSES = 10_000
 """Above this, idle addresses are dropped first, then all."""
@@ -42,7 +42,7 @@ class CreationRates:
         now_ms = self._clock.monotonic_ms()
         rate = self._addresses.get(address)
         if rate is None:
-            self._make_room(now_ms)
+            make_room(self._addresses, MOST_ADDRESSES, now_ms)
             rate = self._addresses[address] = SampledRate(self._windows)
         delay_ms = self._delay_ms(rate, limit, now_ms)
         if delay_ms:
@@ -63,11 +63,3 @@ class CreationRates:
     def _delay_ms(self, rate: SampledRate, limit: float, now_ms: float) -> int:
         rate.record(1, now_ms)
         return min(rate.throttle_ms(limit, now_ms), self._windows.sample_ms)
-
-    def _make_room(self, now_ms: float) -> None:
-        if len(self._addresses) >= MOST_ADDRESSES:
-            idle = [address for address, rate in self._addresses.items() if rate.is_idle(now_ms)]
-            for address in idle:
-                del self._addresses[address]
-        if len(self._addresses) >= MOST_ADDRESSES:
-            self._addresses.clear()

@@ -88,7 +88,7 @@ class Requester(Protocol):
 Handler: TypeAlias = Callable[[Any, memoryview], Outcome]
 
 
-def _refuse(_requester: Any, _frame: memoryview) -> Outcome:
+def _refuse(_requester: object, _frame: memoryview) -> Outcome:
     raise CloseConnection("the broker is stopping")
 
 
@@ -170,7 +170,7 @@ class RequestChannel:
     async def close(self) -> None:
         """Stops running requests, never starts queued ones, and accepts no more."""
         self._capacity = 0
-        # Connections are still open: what comes now must not begin.
+        # Connections are still open, but no new request may start.
         self._handler = _refuse
         # A task cancelled before its first step never awaits its work, which Python warns about. So
         # let each one start.

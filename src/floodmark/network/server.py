@@ -15,6 +15,7 @@ from floodmark.network.processor import STRANGERS, Processor, StrangerLimits
 from floodmark.network.request_channel import Handler, RequestChannel
 from floodmark.network.turns import Turns
 from floodmark.patient_timer import PatientTimer
+from floodmark.security.addresses import canonical_address
 
 SWEEP_INTERVAL_MS = 5_000
 """How often to look for idle connections: far below `connections.max.idle.ms`, nearly free."""
@@ -112,7 +113,9 @@ class NetworkServer:
         limits = self.limits
         limits.max_connections = max_connections
         limits.max_per_address = max_per_address
-        limits.per_address_overrides = per_address_overrides
+        limits.per_address_overrides = {
+            canonical_address(address): most for address, most in per_address_overrides.items()
+        }
         limits.max_per_listener = max_per_listener
         self._unblock_acceptors()
 

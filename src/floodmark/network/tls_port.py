@@ -23,6 +23,9 @@ READ_BYTES = 128 * 1024
 SEND_BYTES = 256 * 1024
 """At most this much is encrypted before the socket has accepted it."""
 
+MAX_UNSENT_BYTES = 2 * SEND_BYTES
+"""OpenSSL answers key updates by itself. A peer that sends many and reads no answers is closed."""
+
 _scratch = memoryview(bytearray(READ_BYTES))
 """Bytes from a socket until OpenSSL has copied them. Shared by all ports: they run on one loop, and
 nothing stays in it between two calls."""
@@ -233,6 +236,8 @@ class TlsPort:
             self._unsent = b""
         else:
             self._unsent = memoryview(self._unsent)[sent_bytes:]
+            if len(self._unsent) > MAX_UNSENT_BYTES:
+                raise ConnectionError("the client does not read what TLS has to say")
             if not self._is_closed:
                 self._raw.watch_sending(self._socket_takes)
 

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from floodmark.apis.access import NOTHING
 from floodmark.apis.context import RequestContext
@@ -53,7 +52,7 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
     )
 
 
-def refuse_version(context: RequestContext, request: Any) -> ApiVersionsResponse:
+def refuse_version(context: RequestContext, request: object) -> ApiVersionsResponse:
     """Responds to an unknown version in the oldest format, with the supported ranges."""
     return ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_api_versions(context)

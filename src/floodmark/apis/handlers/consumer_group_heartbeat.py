@@ -11,8 +11,8 @@ from __future__ import annotations
 from floodmark.apis.access import Access, Needs, group
 from floodmark.apis.authorizer import Operation, ResourceKind
 from floodmark.apis.context import RequestContext
+from floodmark.apis.deferred import Deferred
 from floodmark.apis.group_requests import client_of, serves_consumer_protocol
-from floodmark.promise import Promise
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -25,13 +25,14 @@ ACCESS = Access(
         Needs(
             operation=Operation.DESCRIBE, kind=ResourceKind.TOPIC, names="subscribed_topic_names"
         ),
-    )
+    ),
+    inside=("a pattern finds no TOPIC without DESCRIBE",),
 )
 
 
 def handle(
     context: RequestContext, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerGroupHeartbeatResponse | Promise[ConsumerGroupHeartbeatResponse]:
+) -> Deferred[ConsumerGroupHeartbeatResponse]:
     if not serves_consumer_protocol(context):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     return context.services.groups.consumer_group_heartbeat(client_of(context), request)

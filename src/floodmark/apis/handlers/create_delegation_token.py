@@ -73,7 +73,9 @@ async def _create(
         user = Resource(ResourceKind.USER, str(owner))
         if not guard.allows(Operation.CREATE_TOKENS, user):
             raise TokenRefused(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
-    if any(renewer.principal_type != USER for renewer in request.renewers):
+    # The token logs in as the user of that name. Kafka also accepts owners of other types, but then
+    # ACLs on such an owner would not protect the user.
+    if owner.kind != USER or any(one.principal_type != USER for one in request.renewers):
         raise TokenRefused(ErrorCode.INVALID_PRINCIPAL_TYPE)
     renewers = tuple(f"{one.principal_type}:{one.principal_name}" for one in request.renewers)
     wish = TokenWish(str(owner), str(requester), renewers, request.max_lifetime_ms)

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from floodmark.apis.access import Access, each_topic, topic_name
 from floodmark.apis.authorizer import Guard, Operation, Resource, ResourceKind
 from floodmark.apis.context import RequestContext
@@ -25,7 +23,10 @@ DISABLED_SINCE = 3
 
 
 def _tell_describable(
-    context: RequestContext, guard: Guard, topic: Any, refusal: DeletableTopicResult
+    context: RequestContext,
+    guard: Guard,
+    topic: DeleteTopicState | str,
+    refusal: DeletableTopicResult,
 ) -> None:
     """A client that may see a topic learns its name, or that it does not exist."""
     if isinstance(topic, DeleteTopicState):
@@ -56,6 +57,7 @@ ACCESS = Access(
             "responses",
             or_cluster=Operation.DELETE,
             amend=_tell_describable,
+            refuses_unknown_ids=True,
             versions="6+",
         ),
     )

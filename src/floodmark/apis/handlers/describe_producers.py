@@ -18,15 +18,16 @@ ACCESS = Access(each=(each_topic(Operation.READ),))
 
 
 def handle(context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
+    """Answers each partition once, because it may have thousands of producers."""
+    wanted: dict[str, dict[int, None]] = {}
+    for topic in request.topics:
+        wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     return DescribeProducersResponse(
         topics=[
             TopicResponse(
-                name=topic.name,
-                partitions=[
-                    _partition(context, topic.name, index) for index in topic.partition_indexes
-                ],
+                name=name, partitions=[_partition(context, name, index) for index in indexes]
             )
-            for topic in request.topics
+            for name, indexes in wanted.items()
         ]
     )
 

@@ -60,7 +60,7 @@ def handle(
 
 
 def _out_of_sync(page: DescribeTopicPartitionsResponse) -> list[str]:
-    """Topics with a partition whose replicas are not all in sync: nobody is eligible otherwise."""
+    """Topics with replicas that are not in sync. No other topics can have eligible replicas."""
     return [
         topic.name
         for topic in page.topics
@@ -72,7 +72,8 @@ def _out_of_sync(page: DescribeTopicPartitionsResponse) -> list[str]:
 async def _with_eligible(
     context: RequestContext, page: DescribeTopicPartitionsResponse, names: list[str]
 ) -> DescribeTopicPartitionsResponse:
-    """One that is Kafka's, or cannot be reached, knows none."""
+    """Adds the eligible replicas that the controller knows. Apache Kafka's knows none, nor does one
+    that cannot be reached."""
     request = DescribeTopicPartitionsRequest(
         topics=[TopicRequest(name=name) for name in names],
         response_partition_limit=MAX_PARTITIONS_PER_PAGE,

@@ -7,13 +7,7 @@ from __future__ import annotations
 
 from floodmark.apis.access import NOTHING
 from floodmark.apis.context import RequestContext
-from floodmark.apis.delegation_tokens import (
-    NO_TIME_MS,
-    TokenRefused,
-    check_allowed,
-    requester_of,
-    service_of,
-)
+from floodmark.apis.delegation_tokens import changed_expiry
 from floodmark.wire.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
@@ -25,13 +19,10 @@ ACCESS = NOTHING
 async def handle(
     context: RequestContext, request: ExpireDelegationTokenRequest
 ) -> ExpireDelegationTokenResponse:
-    try:
-        check_allowed(context)
-        expiry_ms = await service_of(context).expire(
-            bytes(request.hmac), str(requester_of(context)), request.expiry_time_period_ms
-        )
-    except TokenRefused as refused:
-        return ExpireDelegationTokenResponse(
-            error_code=refused.error_code, expiry_timestamp_ms=NO_TIME_MS
-        )
-    return ExpireDelegationTokenResponse(expiry_timestamp_ms=expiry_ms)
+    error_code, expiry_ms = await changed_expiry(
+        context,
+        lambda tokens, requester: tokens.expire(
+            bytes(request.hmac), requester, request.expiry_time_period_ms
+        ),
+    )
+    return ExpireDelegationTokenResponse(error_code=error_code, expiry_timestamp_ms=expiry_ms)

@@ -20,9 +20,8 @@ from floodmark.promise import Promise
 from floodmark.replication.fetch_reads import FetchLimits
 from floodmark.replication.fetch_sessions import FetchPlan, FetchTarget, PartitionKey, Topic
 from floodmark.replication.outcomes import ISOLATIONS, NO_REPLICA, Isolation, ReadOutcome
-from floodmark.replication.partition import UNKNOWN_BROKER_EPOCH
 from floodmark.storage.indexes.transaction_index import AbortedTransaction as AbortedInLog
-from floodmark.vocabulary import NO_OFFSET, TopicPartition
+from floodmark.vocabulary import NO_BROKER_EPOCH, NO_OFFSET, TopicPartition
 from floodmark.wire.errors import NO_ERROR, ErrorCode
 from floodmark.wire.messages.fetch import (
     AbortedTransaction,
@@ -200,7 +199,7 @@ def _with_keys(
 
 
 def _limits(context: RequestContext, request: FetchRequest) -> FetchLimits:
-    replica_id, replica_epoch = request.replica_id, UNKNOWN_BROKER_EPOCH
+    replica_id, replica_epoch = request.replica_id, NO_BROKER_EPOCH
     if context.api_version >= REPLICA_STATE_SINCE:
         state = request.replica_state
         replica_id, replica_epoch = state.replica_id, state.replica_epoch

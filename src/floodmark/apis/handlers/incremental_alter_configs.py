@@ -53,7 +53,7 @@ async def handle(
 async def _passed_on(
     context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> list[AlterConfigsResourceResponse] | None:
-    """What the controller answers; None when there is none."""
+    """Returns the controller's results, or None if there is no controller."""
     others = [x for x in request.resources if x.resource_type != ResourceType.BROKER_LOGGER]
     message = IncrementalAlterConfigsRequest(resources=others, validate_only=request.validate_only)
     try:

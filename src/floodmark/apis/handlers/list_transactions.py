@@ -8,7 +8,8 @@ from __future__ import annotations
 from floodmark.apis.access import Access, Hides
 from floodmark.apis.authorizer import Operation, ResourceKind
 from floodmark.apis.context import RequestContext
-from floodmark.coordinators.transactions.listing import TransactionFilter
+from floodmark.apis.deferred import Deferred, after
+from floodmark.coordinators.transactions.listing import Listing, TransactionFilter
 from floodmark.wire.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
@@ -27,15 +28,21 @@ ACCESS = Access(
 )
 
 
-def handle(context: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
-    listing = context.services.transactions.search(
-        TransactionFilter(
-            frozenset(request.producer_id_filters),
-            tuple(request.state_filters),
-            request.duration_filter,
-            request.transactional_id_pattern,
-        )
+def handle(
+    context: RequestContext, request: ListTransactionsRequest
+) -> Deferred[ListTransactionsResponse]:
+    wanted = TransactionFilter(
+        frozenset(request.producer_id_filters),
+        tuple(request.state_filters),
+        request.duration_filter,
     )
+    transactions, pattern = context.services.transactions, request.transactional_id_pattern
+    if pattern:
+        return after(transactions.search_by_pattern(pattern, wanted), _response)
+    return _response(transactions.search(wanted))
+
+
+def _response(listing: Listing) -> ListTransactionsResponse:
     return ListTransactionsResponse(
         error_code=listing.error_code,
         unknown_state_filters=listing.unknown_state_labels,

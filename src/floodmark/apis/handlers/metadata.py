@@ -74,7 +74,9 @@ def _is_to_create(
 
 ACCESS = Access(
     each=(
-        each_topic(Operation.DESCRIBE, amend=_hide_name, handles_none=True),
+        each_topic(
+            Operation.DESCRIBE, amend=_hide_name, handles_none=True, refuses_unknown_ids=True
+        ),
         each_topic(
             Operation.CREATE,
             or_cluster=Operation.CREATE,

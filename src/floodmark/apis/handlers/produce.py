@@ -49,7 +49,9 @@ Answer: TypeAlias = "ProduceResponse | Promise[ProduceResponse] | None"
 
 ACCESS = Access(
     needs=(transactional_id(),),
-    each=(each_topic(Operation.WRITE, "topic_data", "responses", text=None),),
+    each=(
+        each_topic(Operation.WRITE, "topic_data", "responses", text=None, refuses_unknown_ids=True),
+    ),
     is_answered=lambda request: request.acks != 0,
 )
 
@@ -57,8 +59,10 @@ ACCESS = Access(
 def handle(
     context: RequestContext, request: ProduceRequest
 ) -> Answer | Coroutine[Any, Any, ProduceResponse | None]:
-    """First what may take long (`apis.deep_validation`), then whether the transaction is open,
-    then the append; after the last wait there is nothing in between."""
+    """Validates the records, verifies the transaction, and appends.
+
+    Both checks may take long. Nothing waits between the last of them and the append.
+    """
     validations = validate_deeply(context, request)
     if not isinstance(validations, dict):
         return _append_when_validated(context, request, validations)

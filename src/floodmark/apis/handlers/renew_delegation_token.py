@@ -7,13 +7,7 @@ from __future__ import annotations
 
 from floodmark.apis.access import NOTHING
 from floodmark.apis.context import RequestContext
-from floodmark.apis.delegation_tokens import (
-    NO_TIME_MS,
-    TokenRefused,
-    check_allowed,
-    requester_of,
-    service_of,
-)
+from floodmark.apis.delegation_tokens import changed_expiry
 from floodmark.wire.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
@@ -25,13 +19,10 @@ ACCESS = NOTHING
 async def handle(
     context: RequestContext, request: RenewDelegationTokenRequest
 ) -> RenewDelegationTokenResponse:
-    try:
-        check_allowed(context)
-        expiry_ms = await service_of(context).renew(
-            bytes(request.hmac), str(requester_of(context)), request.renew_period_ms
-        )
-    except TokenRefused as refused:
-        return RenewDelegationTokenResponse(
-            error_code=refused.error_code, expiry_timestamp_ms=NO_TIME_MS
-        )
-    return RenewDelegationTokenResponse(expiry_timestamp_ms=expiry_ms)
+    error_code, expiry_ms = await changed_expiry(
+        context,
+        lambda tokens, requester: tokens.renew(
+            bytes(request.hmac), requester, request.renew_period_ms
+        ),
+    )
+    return RenewDelegationTokenResponse(error_code=error_code, expiry_timestamp_ms=expiry_ms)

@@ -9,11 +9,11 @@ connection. On a listener without SASL, every client counts as authenticated, as
 
 from __future__ import annotations
 
-from typing import Any
-
 from floodmark.apis.access import NOTHING
 from floodmark.apis.context import RequestContext
+from floodmark.apis.farewell import Farewell
 from floodmark.apis.sasl_sessions import SaslFailed, closing, session_of
+from floodmark.promise import Promise
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
@@ -23,7 +23,9 @@ from floodmark.wire.messages.sasl_authenticate import (
 ACCESS = NOTHING
 
 
-def handle(context: RequestContext, request: SaslAuthenticateRequest) -> Any:
+def handle(
+    context: RequestContext, request: SaslAuthenticateRequest
+) -> SaslAuthenticateResponse | Promise[Farewell]:
     peer, authenticator = context.peer, context.services.authenticator
     uses_sasl = peer.security_protocol.startswith("SASL")
     if authenticator is None or not uses_sasl or peer.principal is not None:

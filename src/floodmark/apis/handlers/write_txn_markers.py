@@ -7,12 +7,15 @@ Sent by transaction coordinators, and by tools that abort a hanging transaction.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from typing import TypeAlias
 
 from floodmark.apis.access import Access, Needs
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
 from floodmark.apis.deferred import Deferred
+from floodmark.coordinators.transactions.markers import MARKERS_PER_TURN
 from floodmark.coordinators.transactions.ports import Marker
 from floodmark.promise import Promise
 from floodmark.wire.errors import ErrorCode
@@ -28,30 +31,50 @@ from floodmark.wire.messages.write_txn_markers import (
 ACCESS = Access(needs=(Needs(operation=Operation.ALTER, or_operation=Operation.CLUSTER_ACTION),))
 
 
+_Append: TypeAlias = tuple[Marker, str, WritableTxnMarkerPartitionResult]
+_Waiting: TypeAlias = list[tuple[WritableTxnMarkerPartitionResult, Promise[ErrorCode]]]
+
+
 def handle(
     context: RequestContext, request: WriteTxnMarkersRequest
 ) -> Deferred[WriteTxnMarkersResponse]:
-    transactions = context.services.transactions
-    waiting: list[tuple[WritableTxnMarkerPartitionResult, Promise[ErrorCode]]] = []
-    results = []
-    for entry in request.markers:
-        marker = _marker(entry)
-        result = _empty_result(entry)
-        for topic, partition in _partitions(result):
-            outcome = transactions.append_marker(topic, partition.partition_index, marker)
-            if isinstance(outcome, Promise):
-                waiting.append((partition, outcome))
-            else:
-                partition.error_code = outcome
-        results.append(result)
+    results = [_empty_result(entry) for entry in request.markers]
     response = WriteTxnMarkersResponse(markers=results)
+    appends = [
+        (_marker(entry), topic, partition)
+        for entry, result in zip(request.markers, results, strict=True)
+        for topic, partition in _partitions(result)
+    ]
+    if len(appends) > MARKERS_PER_TURN:
+        return _append_in_turns(context, response, appends)
+    waiting = _append(context, appends)
     return _wait(response, waiting) if waiting else response
 
 
-async def _wait(
-    response: WriteTxnMarkersResponse,
-    waiting: list[tuple[WritableTxnMarkerPartitionResult, Promise[ErrorCode]]],
+def _append(context: RequestContext, appends: list[_Append]) -> _Waiting:
+    """Returns the partitions that wait for followers or a flush."""
+    transactions = context.services.transactions
+    waiting: _Waiting = []
+    for marker, topic, partition in appends:
+        outcome = transactions.append_marker(topic, partition.partition_index, marker)
+        if isinstance(outcome, Promise):
+            waiting.append((partition, outcome))
+        else:
+            partition.error_code = outcome
+    return waiting
+
+
+async def _append_in_turns(
+    context: RequestContext, response: WriteTxnMarkersResponse, appends: list[_Append]
 ) -> WriteTxnMarkersResponse:
+    waiting: _Waiting = []
+    for first in range(0, len(appends), MARKERS_PER_TURN):
+        waiting += _append(context, appends[first : first + MARKERS_PER_TURN])
+        await asyncio.sleep(0)
+    return await _wait(response, waiting)
+
+
+async def _wait(response: WriteTxnMarkersResponse, waiting: _Waiting) -> WriteTxnMarkersResponse:
     for partition, outcome in waiting:
         partition.error_code = await outcome
     return response
