@@ -1,4 +1,4 @@
-"""The addresses that clients and other brokers are told. For broker.py."""
+"""The addresses that clients and other brokers connect to. Called by broker.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FALLBACK = "localhost"
 def advertised_endpoints(
     config: BrokerConfig, bound_port: Callable[[str], int]
 ) -> dict[str, Endpoint]:
-    """By the listener's name; with the port that was bound for a 0."""
+    """The endpoints by listener name. Port 0 becomes the port that was bound."""
     return {
         told.name: Endpoint(
             told.name,
@@ -28,8 +28,8 @@ def advertised_endpoints(
 
 
 def reachable_host(host: str) -> str:
-    """Where the bound host means "all addresses", as Kafka does, the name of this machine; but only
-    where that name means something here."""
+    """Replaces a host that means "all addresses" by the name of this machine, as Kafka does, or by
+    localhost if that name does not resolve."""
     if host not in WILDCARD_HOSTS:
         return host
     name = socket.gethostname()

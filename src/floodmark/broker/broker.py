@@ -1,9 +1,9 @@
-"""The composition root: makes the parts of a broker and lists them in the order of their start.
+"""The composition root: makes the parts of a broker and lists them in start order.
 
-`Broker._parts` is that list; `lifecycle.py` starts the parts and stops them in the opposite order.
-How single parts are made from the settings stands in files of their own (`metadata_homes.py`,
-`network_settings.py`, `cluster_replication.py`, `cleaning.py`); `dynamic_settings.py` changes them
-while the broker runs.
+`Broker._parts` is that list; `lifecycle.py` starts the parts and stops them in reverse. Other files
+make single parts from the settings (`metadata_homes.py`, `network_settings.py`,
+`cluster_replication.py`, `cleaning.py`), and `dynamic_settings.py` changes them while the broker
+runs.
 """
 
 from __future__ import annotations
@@ -69,17 +69,18 @@ from floodmark.storage.log_manager import LogManager
 logger = logging.getLogger(__name__)
 
 DISK_THREADS = 4
-"""For what blocks: syncs, checkpoints, removal of files. One log's sync must not wait for all."""
+"""Threads for blocking work: syncs, checkpoints, file removal. A log's sync must not wait for all
+others."""
 
-TOLD_WITHIN_S = 10
-"""So long a start waits for the controller of the cluster; an election may be under way."""
+FIRST_CONTACT_TIMEOUT_S = 10
+"""How long a start waits for the cluster's controller; an election may be in progress."""
 
 FETCH_SESSION_EVICTION_MS = 120_000
 """Kafka's `min.incremental.fetch.session.eviction.ms`."""
 
 
 class Broker:
-    """`start` and `stop` once each; the parts are public for observability and tests."""
+    """Call `start` and `stop` once each. The parts are public for observability and tests."""
 
     def __init__(
         self,
@@ -89,8 +90,8 @@ class Broker:
         files: Files | None = None,
         no_folder_left: Callable[[], None] = lambda: None,
     ) -> None:
-        """`no_folder_left` is called when the last log folder has failed: there is nothing to serve
-        until somebody has looked at the disks."""
+        """`no_folder_left` is called when the last log folder has failed: nothing can be served
+        until somebody repairs the disks."""
         self.clock: Clock = clock or SystemClock()
         self._no_folder_left = no_folder_left
         self.is_serving = False
@@ -158,7 +159,7 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """Host and port of the first listener, as bound."""
+        """The host and port of the first listener, as bound."""
         listener = self.config.listeners[0]
         return f"{listener.host or '127.0.0.1'}:{self.network.port(listener.name)}"
 
@@ -173,7 +174,7 @@ class Broker:
         logger.info("broker %d of cluster %s serves", self.broker_id, self._identity.cluster_id)
 
     async def stop(self) -> bool:
-        """Whether everything stopped in order and the next start needs no recovery."""
+        """Returns whether all parts stopped in order, so that the next start needs no recovery."""
         if not self.is_serving:
             return False
         self.is_serving = False
@@ -181,11 +182,11 @@ class Broker:
         return self._is_marked_clean
 
     def _parts(self) -> Iterator[Part]:
-        """In the order of their start.
+        """The parts, in start order.
 
-        The way back: leaderships are handed over, nothing new comes in, everybody who waits gets an
-        answer, the logs are synced and marked as clean, and only then does the broker leave the
-        cluster.
+        Stopping goes in reverse: leaderships are handed over, no new requests are accepted, waiting
+        requests are answered, the logs are synced and marked clean, and only then does the broker
+        leave the cluster.
         """
         yield Part(stop=self._executor.shutdown)
         yield Part(self.logs.open_dirs, self._release_folders)
@@ -195,7 +196,7 @@ class Broker:
         self._make_parts()
         yield Part(stop=self.links.close)
         yield Part(stop=self.membership.leave)
-        # Other brokers are told the ports, so they are bound before the broker joins the cluster.
+        # Ports are bound before the broker joins the cluster, because it announces them.
         yield Part(self._bind, self._close_network)
         yield Part(self._join)
         yield Part(stop=self._close_logs)
@@ -226,8 +227,7 @@ class Broker:
         self._found = self.logs.found_partitions()
 
     def _release_folders(self) -> None:
-        """Gives the locks back after a start that came to nothing; an orderly stop has closed the
-        logs before."""
+        """Releases the locks after a failed start. An orderly stop has closed the logs before."""
         self.logs.close(self.clock.now_ms(), clean=False)
 
     async def _join(self) -> None:
@@ -260,24 +260,26 @@ class Broker:
         await self.cleaning.close()
 
     async def _until_told(self) -> None:
-        """Until the controller has noticed this broker: before that, clients would find a cluster
-        without leaders here, and too few brokers for their replicas elsewhere."""
+        """Waits until the controller has noticed this broker. Before that, clients would find no
+        leaders here, and too few brokers for their replicas elsewhere."""
         try:
-            async with asyncio.timeout(TOLD_WITHIN_S):
+            async with asyncio.timeout(FIRST_CONTACT_TIMEOUT_S):
                 await self.control.was_told.wait()
         except TimeoutError:
-            logger.warning("the controller has told nothing within %d s", TOLD_WITHIN_S)
+            logger.warning(
+                "the controller has not contacted this broker within %d s", FIRST_CONTACT_TIMEOUT_S
+            )
 
     async def _finish_start(self) -> None:
-        """What can wait until the first clients are served: code that is not in use yet is
-        imported off the loop, so that its first user need not wait, and the cleaner starts."""
+        """Does what can wait until the first clients are served: starts the cleaner, and imports
+        code that is not in use yet off the loop, so that its first user need not wait."""
         await asyncio.to_thread(preload)
         self._folder_moves.resume()
         if self.config.get_bool("log.cleaner.enable") and self.is_serving:
             self.cleaning.start(self.config)
 
     def _make_parts(self) -> None:
-        """All that needs an identity. A part is given those that it asks, so they come first."""
+        """Makes everything that needs an identity. A part comes after those passed to it."""
         self.broker_id = self._identity.node_id
         config = self._start_config.with_static({"node.id": str(self.broker_id)})
         self.metadata = MetadataCache(config)
@@ -288,35 +290,7 @@ class Broker:
         self.token_requests = TokenRequests(
             delegation_tokens, self.metadata, self.membership, self.clock
         )
-        self.partitions = Partitions(
-            self.broker_id,
-            config,
-            self.logs,
-            self.replicas,
-            self.clock,
-            self._executor,
-            self._deferred,
-            self._no_folder_left,
-        )
-        self.control = ControlRequests(
-            self.broker_id, self.metadata, self.controller, self.membership.fence, self.replicas
-        )
-        self.coordination = Coordination(
-            self.broker_id,
-            self.metadata,
-            self.controller_client,
-            self.links,
-            self.replicas,
-            self.clock,
-        )
-        self._folder_moves = FolderMoves(
-            self.logs,
-            self.replicas,
-            self.clock,
-            self._executor,
-            self._deferred,
-            moves_at_once(config),
-        )
+        self._make_partition_parts(config)
         self._make_services(config)
         self.dispatch = Dispatch(self.services)
         self._maintenance = Maintenance(
@@ -343,11 +317,50 @@ class Broker:
         self.replicas.on_late_decision = self.coordination.partitions_changed
         self.replicas.quotas.configure(config.get_int)
 
+    def _make_partition_parts(self, config: BrokerConfig) -> None:
+        """Makes the parts that work on this broker's partitions."""
+        self.partitions = Partitions(
+            self.broker_id,
+            config,
+            self.logs,
+            self.replicas,
+            self.clock,
+            self._executor,
+            self._deferred,
+            self._no_folder_left,
+        )
+        self.control = ControlRequests(
+            self.broker_id,
+            self.metadata,
+            self.controller,
+            self.membership.fence,
+            self.replicas,
+            self.membership.settings_of,
+        )
+        self.coordination = Coordination(
+            self.broker_id,
+            self.metadata,
+            self.controller_client,
+            self.links,
+            self.replicas,
+            self.clock,
+        )
+        self._folder_moves = FolderMoves(
+            self.logs,
+            self.replicas,
+            self.clock,
+            self._executor,
+            self._deferred,
+            moves_at_once(config),
+        )
+
     def _make_cluster_parts(self, config: BrokerConfig) -> None:
-        """What knows other brokers; a broker alone has it, too, and elects itself."""
+        """Makes the parts that know other brokers. A single broker has them too, and elects
+        itself."""
         if self._in_cluster:
-            # Before anything starts: nobody looks for this in the log of a running broker.
-            inter_broker_security(config)
+            # Checked before anything starts: nobody looks for this error in the log of a running
+            # broker.
+            inter_broker_security(lambda: config)
         self.links = BrokerLinks(self.metadata, f"broker-{self.broker_id}")
         self.membership = ClusterMembership(
             self.broker_id,
@@ -377,7 +390,7 @@ class Broker:
             )
 
     def _make_services(self, config: BrokerConfig) -> None:
-        """What the handlers of requests may ask."""
+        """Makes what request handlers may use."""
         self._creation_rates = CreationRates(self.clock, windows(config, "quota"))
         generation = Generation()
         self.services = Services(
@@ -414,15 +427,15 @@ class Broker:
         self.network = bind_network(self.config, self.tls, self.dispatch.handle, self.clock)
 
     def _reconfigure_network(self, config: BrokerConfig) -> None:
-        # Before that, `_accept` does it.
+        # Until then, `_accept` does it.
         if self.is_serving:
             configure_network(self.network, config, self._creation_rates)
 
     async def _image_changed(self, image: MetadataImage, delta: Delta) -> None:
-        """The metadata cache calls this; a controller answers its request when it has returned."""
+        """Called by the metadata cache. A controller answers its request when this has returned."""
         at_start = not self._logs_loaded
         if any(resource.kind == "broker" for resource in delta.changed_configs):
-            # First: what was stored for this broker counts for the logs that are opened now.
+            # First, because the broker's stored settings apply to the logs opened next.
             self._settings.apply(self.config, image)
         if at_start:
             self._logs_loaded = True
@@ -438,7 +451,7 @@ class Broker:
         self.coordination.image_changed(image, delta)
 
     def _disk_failed(self, replica: Replica, problem: StorageError | OSError) -> None:
-        # The replica manager is made first.
+        # A callback, because the replica manager is made first.
         self.partitions.disk_failed(replica, problem)
 
     async def _close_logs(self) -> None:

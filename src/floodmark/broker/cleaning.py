@@ -1,6 +1,6 @@
-"""The log cleaner as a part of the broker. For broker.py and dynamic_settings.py.
+"""The log cleaner as a part of the broker. Called by broker.py and dynamic_settings.py.
 
-It starts, and its code is imported, after the first clients are served.
+Its code is imported, and it starts, after the first clients are served.
 """
 
 from __future__ import annotations

@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeAlias
+from uuid import UUID
 
 from floodmark.broker.controller_watch import ControllerWatch
-from floodmark.broker.settings_reader import SettingsReader
+from floodmark.broker.settings_reader import SettingsReader, TopicSettings, settings_of_topics
 from floodmark.clock import Clock
 from floodmark.config import ConfigError
 from floodmark.controller.channels import Send
@@ -27,7 +29,13 @@ from floodmark.controller.liveness import UntilGone
 from floodmark.metadata import acl_nodes, paths, token_nodes
 from floodmark.metadata.adoption import FoundFolder, stray_partitions
 from floodmark.metadata.cache import MetadataCache
-from floodmark.metadata.image import BrokerInfo, Delta, ImageChange, MetadataImage
+from floodmark.metadata.image import (
+    BrokerInfo,
+    ConfigResource,
+    Delta,
+    ImageChange,
+    MetadataImage,
+)
 from floodmark.metadata.loader import (
     Identity,
     load_identity,
@@ -35,7 +43,7 @@ from floodmark.metadata.loader import (
     load_settings,
     load_tokens,
 )
-from floodmark.metadata.registration import Registration
+from floodmark.metadata.registration import AlreadyRegistered, Registration
 from floodmark.metadata.store import (
     Delete,
     NodeExists,
@@ -54,6 +62,12 @@ FOUNDING_TRIES = 20
 """Brokers that start together race to found the cluster: all but one must retry."""
 
 RETRY_S = 0.1
+
+SETTINGS_WITHIN_S = 1.0
+"""How long to wait for new topics' settings. Nothing else from the controller is applied
+meanwhile."""
+
+Settings: TypeAlias = Mapping[ConfigResource, Mapping[str, str]]
 
 NOTICED = (
     paths.CONFIG_CHANGES,
@@ -96,10 +110,12 @@ class ClusterMembership:
         self._me: BrokerInfo | None = None
         self._changed = asyncio.Event()
         self._settings = SettingsReader(store)
-        # Topics whose settings are to be read.
+        # Topics whose settings must be read.
         self._new_topics: set[str] = set()
         self._is_session_lost = False
-        # What was read before a token was written must not be published after it.
+        # The zxid of the /controller node whose past deletions we know.
+        self._reign = -1
+        # An image read before a token was written must not be published after it.
         self._reading = asyncio.Lock()
         self._follower: asyncio.Task[None] | None = None
         self._failures = Occurrences()
@@ -113,15 +129,15 @@ class ClusterMembership:
         """Opens the store, registers and stands for election. The cache then has its first image.
 
         `broker.broker_epoch` is ignored, because the store assigns it. Raises ConfigError if the
-        log folders belong to a different cluster than the store.
+        log folders belong to a different cluster than the store, or another broker has this id.
         """
         found = found or FoundFolder()
         self._store.watch_session(self._session_changed)
         await self._store.open()
         adopted = await self._found_cluster(found)
         self._me = replace(broker, supported_features=SUPPORTED_FEATURES)
-        await self._register()
-        if not await self.controller.stand():
+        await self._register_at_start()
+        if not await self._stand_at_start():
             await self._cache.publish(await self._stored_without_leaders())
         for path in (paths.CONTROLLER, paths.CONFIG, paths.FEATURE, *NOTICED):
             self._store.watch(path, lambda _: self._changed.set())
@@ -155,6 +171,18 @@ class ClusterMembership:
         is_same = node is not None and node.created_zxid == self.fence.broker_epoch
         return is_same and not self._is_session_lost
 
+    async def settings_of(self, topics: Collection[str]) -> TopicSettings:
+        """The stored settings of new topics. Those that the store does not return in time are read
+        later."""
+        try:
+            async with asyncio.timeout(SETTINGS_WITHIN_S):
+                # Our ZooKeeper server may not have yet what the controller has written.
+                await self._store.synchronize()
+                return await settings_of_topics(self._store, topics)
+        except (StoreError, TimeoutError, ValueError) as problem:
+            logger.info("could not read the settings of new topics yet: %r", problem)
+            return {}
+
     async def write_token(self, operation: Operation, change: ImageChange) -> None:
         """Stores a delegation token and publishes it here.
 
@@ -167,6 +195,25 @@ class ClusterMembership:
             await self._take_tokens(change)
 
     # -- joining --------------------------------------------------------------------------------
+
+    async def _stand_at_start(self) -> bool:
+        """A broker that was elected but cannot take over is still a broker, and will stand
+        again."""
+        try:
+            return await self.controller.stand()
+        except ControllerUnavailable as problem:
+            logger.warning("elected, but could not become the controller yet: %s", problem)
+            return False
+
+    async def _register_at_start(self) -> None:
+        try:
+            await self._register()
+        except AlreadyRegistered as problem:
+            raise ConfigError(
+                str(problem),
+                name="node.id",
+                hint="Give each broker its own id: --broker-id, or node.id in the settings",
+            ) from problem
 
     async def _register(self) -> None:
         assert self._me is not None
@@ -215,7 +262,7 @@ class ClusterMembership:
                 if self._is_session_lost:
                     await self._rejoin()
                 await self._look()
-            except (StoreError, ControllerUnavailable) as problem:
+            except (StoreError, ControllerUnavailable, AlreadyRegistered) as problem:
                 times = self._failures.worth_telling(str(problem))
                 if times:
                     logger.warning("metadata store problem (%d times by now): %s", times, problem)
@@ -239,6 +286,9 @@ class ClusterMembership:
         if elected is not None and self._controller_watch is not None:
             listener = self._cache.config.inter_broker_listener_name
             await self._controller_watch.follow(paths.decode_controller(elected.data), listener)
+        if elected is not None and elected.created_zxid != self._reign:
+            await self._forget_deleted(self._topic_ids())
+            self._reign = elected.created_zxid
         await self._read_settings()
 
     async def _look_as_controller(self) -> None:
@@ -262,7 +312,8 @@ class ClusterMembership:
             await self.controller.refresh()
 
     def _image_changed(self, _: MetadataImage, delta: Delta) -> None:
-        """The controller announces new topics, but not their settings."""
+        """The controller announces new topics, but not their settings. Has those read that
+        `settings_of` could not read."""
         if delta.created_topics and not self.controller.is_active:
             self._new_topics.update(topic.name for topic in delta.created_topics)
             self._changed.set()
@@ -285,13 +336,16 @@ class ClusterMembership:
         """Settings, features and the controller come from the store, everything else from the
         controller."""
         async with self._reading:
-            new_topics = set(self._new_topics)
-            stored = await self._settings.read(self._cache.image, new_topics)
+            new_topics, before = set(self._new_topics), self._cache.image
+            if new_topics:
+                await self._store.synchronize()
+            stored = await self._settings.read(before, new_topics)
             self._new_topics -= new_topics
             known = self._cache.image
             await self._cache.publish(
                 replace(
                     stored,
+                    configs=_with_later(stored.configs, before.configs, known.configs),
                     brokers=known.brokers,
                     topics=known.topics,
                     topics_by_id=known.topics_by_id,
@@ -312,28 +366,55 @@ class ClusterMembership:
         if event is SessionEvent.LOST:
             logger.error("lost the session with the metadata store; registering again")
             self.controller.deposed()
+            self._registration.session_lost()
             self._is_session_lost = True
             self._changed.set()
 
     async def _rejoin(self) -> None:
         """Leads nothing until the controller has noticed us again: others lead meanwhile."""
         await self._cache.publish(_without_leader(self._cache.image, self._broker_id))
-        known = list(self._cache.image.topics)
+        known = self._topic_ids()
         await self._store.open()
         self._settings.forget()
         self._is_session_lost = False
-        await self._register()
+        try:
+            await self._register()
+        except (StoreError, AlreadyRegistered):
+            # Nothing else would make us try again.
+            self._is_session_lost = True
+            raise
         await self._forget_deleted(known)
 
-    async def _forget_deleted(self, known: Sequence[str]) -> None:
-        """Applies deletions that we missed while not registered.
+    def _topic_ids(self) -> dict[str, UUID]:
+        return {name: topic.topic_id for name, topic in self._cache.image.topics.items()}
 
-        The controller announces existing topics and future deletions, but not past ones.
+    async def _forget_deleted(self, known: Mapping[str, UUID]) -> None:
+        """Applies deletions that we missed, while not registered or because the controller died
+        before it told us.
+
+        A controller announces existing topics and future deletions, but not past ones. `known` was
+        known before: a topic that is announced while we read is not missing.
         """
+        await self._store.synchronize()
         stored = set(await self._store.children(paths.TOPICS))
-        gone = dict.fromkeys(name for name in known if name not in stored)
+        now = self._topic_ids()
+        missing = known.keys() - stored
+        gone = sorted(name for name in missing if now.get(name) == known[name])
         if gone:
-            await self._cache.publish(self._cache.image.apply(ImageChange(topics=gone)))
+            logger.info("forgetting topics that were deleted meanwhile: %s", ", ".join(gone))
+            change = ImageChange(topics=dict.fromkeys(gone))
+            await self._cache.publish(self._cache.image.apply(change))
+
+
+def _with_later(stored: Settings, before: Settings, now: Settings) -> Settings:
+    """The settings as read, except those of topics that changed meanwhile: these are newer."""
+    later = {
+        resource: now.get(resource)
+        for resource in {*before, *now}
+        if now.get(resource) is not before.get(resource)
+    }
+    merged = {**stored, **later}
+    return {resource: settings for resource, settings in merged.items() if settings is not None}
 
 
 def _token_notice(token_id: str) -> Operation:

@@ -1,7 +1,7 @@
 """This broker's own requests to the controller, local or remote.
 
-Used by the coordinators and by automatic topic creation. On the controller it is a call, elsewhere
-a network request.
+Used by the coordinators, automatic topic creation, forwarding (`apis/forwarding.py`) and the
+shutdown. On the controller it is a call, elsewhere a network request.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class ControllerClient:
         return response_of(answer)
 
     async def controlled_shutdown(self, timeout_ms: float) -> list[TopicPartition]:
-        """Hands the leaderships of this broker over; returns the partitions that it still leads."""
+        """Hands over the leaderships of this broker. Returns the partitions that it still leads."""
         epoch = self._fence.broker_epoch
         if self._controller.is_active:
             answer = await self._controller.controlled_shutdown(self._broker_id, epoch)

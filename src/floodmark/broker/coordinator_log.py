@@ -39,7 +39,11 @@ NOT_HERE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_
 
 
 class InternalTopicLog:
-    """`settings` are the topic's own settings, as Kafka sets them."""
+    """`settings` are the topic's own settings, as Kafka sets them.
+
+    For `patience_ms` after the first request, the topic waits for as many brokers as it has
+    replicas. Then it takes those there are.
+    """
 
     def __init__(
         self,
@@ -47,6 +51,7 @@ class InternalTopicLog:
         *,
         partition_count: int,
         replication_factor: int,
+        patience_ms: float,
         settings: Mapping[str, str],
         commit_timeout_ms: int,
         metadata: MetadataCache,
@@ -57,6 +62,8 @@ class InternalTopicLog:
         self.topic = topic
         self._configured_count = partition_count
         self._replication_factor = replication_factor
+        self._patience_ms = patience_ms
+        self._first_asked_ms: float | None = None
         self._settings = settings
         self._commit_timeout_ms = commit_timeout_ms
         self._metadata = metadata
@@ -74,12 +81,11 @@ class InternalTopicLog:
         if self.topic in self._metadata.image.topics:
             return
         live = len(self._metadata.image.live_brokers())
-        wanted = NewTopic(
-            self.topic,
-            self._configured_count,
-            min(self._replication_factor, live),
-            configs=dict(self._settings),
-        )
+        factor = self._replication_factor
+        if live < factor and not self._is_waiting():
+            logger.info("%s is created with replicas on %d brokers", self.topic, live)
+            factor = live
+        wanted = NewTopic(self.topic, self._configured_count, factor, configs=dict(self._settings))
         try:
             (created,) = await self._controller.create_topics([wanted])
         except ControllerUnavailable as problem:
@@ -91,6 +97,12 @@ class InternalTopicLog:
                 # Clients keep asking, and most of them do not show the reason.
                 logger.error("%s (%d times by now)", what, times)
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, what)
+
+    def _is_waiting(self) -> bool:
+        now_ms = self._clock.monotonic_ms()
+        if self._first_asked_ms is None:
+            self._first_asked_ms = now_ms
+        return now_ms - self._first_asked_ms < self._patience_ms
 
     def start_verification(
         self, partition: int, producer_id: int, producer_epoch: int, *, bumps_epoch: bool

@@ -8,8 +8,9 @@ starts without them.
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from floodmark.broker.controller_client import ControllerClient
 from floodmark.broker.internal_topics import internal_settings
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
     from floodmark.coordinators.groups.service import GroupService
     from floodmark.coordinators.transactions.ports import Marker
     from floodmark.coordinators.transactions.service import TransactionService
+
+TOGETHER_MS: Final = 5_000
+"""Brokers of a cluster that are started together are all there by then, and the first consumer may
+be faster: an internal topic with one replica would stay so."""
 
 
 class Coordination:
@@ -157,34 +162,43 @@ class Coordination:
         return self._internal_log(
             CONSUMER_OFFSETS_TOPIC,
             config.get_int("offsets.topic.num.partitions"),
-            config.get_int("offsets.topic.replication.factor"),
-            internal_settings(CONSUMER_OFFSETS_TOPIC, config),
+            "offsets.topic.replication.factor",
+            config,
         )
 
     def _transaction_log(self, config: BrokerConfig) -> InternalTopicLog:
         return self._internal_log(
             TRANSACTION_STATE_TOPIC,
             config.get_int("transaction.state.log.num.partitions"),
-            config.get_int("transaction.state.log.replication.factor"),
-            internal_settings(TRANSACTION_STATE_TOPIC, config),
+            "transaction.state.log.replication.factor",
+            config,
         )
 
     def _internal_log(
-        self, topic: str, partition_count: int, replication_factor: int, settings: dict[str, str]
+        self, topic: str, partition_count: int, factor_setting: str, config: BrokerConfig
     ) -> InternalTopicLog:
         from floodmark.broker.coordinator_log import InternalTopicLog
 
         return InternalTopicLog(
             topic,
             partition_count=partition_count,
-            replication_factor=replication_factor,
-            settings=settings,
+            replication_factor=config.get_int(factor_setting),
+            patience_ms=_patience_ms(config, factor_setting),
+            settings=internal_settings(topic, config),
             commit_timeout_ms=self._metadata.config.get_int("offsets.commit.timeout.ms"),
             metadata=self._metadata,
             controller=self._controller,
             replicas=self._replicas,
             clock=self._clock,
         )
+
+
+def _patience_ms(config: BrokerConfig, factor_setting: str) -> float:
+    """How long an internal topic waits for as many brokers as it should have replicas: for ever if
+    somebody has chosen their number, as in Kafka. One broker alone works without settings."""
+    if config.is_set(factor_setting):
+        return math.inf
+    return TOGETHER_MS if config.is_clustered else 0.0
 
 
 def _transaction_version(image: MetadataImage) -> int:

@@ -59,7 +59,7 @@ class DelegationTokens:
         key = (token.token_id, mechanism)
         if key not in self._credentials:
             hash_name = SCRAM_HASHES[mechanism]
-            # The same on all brokers, as that of an unknown token is.
+            # All brokers derive the same salt, as they do for an unknown token.
             salt = self._pretence.credential(hash_name, token.token_id).salt
             password = password_of(self.hmac_of(token))
             salted = salted_password(hash_name, password, salt, MIN_ITERATIONS)

@@ -1,7 +1,7 @@
-"""Leaves a note for the controller when partitions of this broker go offline, or come back.
+"""Leaves a note for the controller when partitions of this broker go offline or come back.
 
-Made by broker.py for a broker in a cluster. The note is Kafka's: a node below
-`/log_dir_event_notification`. It names nothing but the broker, which the controller then asks
+Created by broker.py in a cluster. The note is Kafka's: a node below `/log_dir_event_notification`.
+It names only the broker, which the controller then asks for details
 (`controller/lost_replica_watch.py`).
 """
 
@@ -28,7 +28,8 @@ class FailedFolders:
         self._failures = Occurrences()
 
     def changed(self) -> None:
-        """Other replicas are offline than before. What changes together is one note."""
+        """Call this when other replicas are offline than before. Simultaneous changes share one
+        note."""
         self._news.set()
 
     def start(self) -> None:
@@ -53,5 +54,5 @@ class FailedFolders:
     def _tell(self, problem: StoreError) -> None:
         times = self._failures.worth_telling(str(problem))
         if times:
-            text = "the controller cannot be told of replicas that are offline (%d times by now)"
+            text = "could not report offline replicas to the controller (%d times by now)"
             logger.warning(text + ": %s", times, problem)

@@ -6,6 +6,7 @@ config of `sasl.mechanism.inter.broker.protocol` holds the user name and passwor
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,12 @@ if TYPE_CHECKING:
     from floodmark.client.cluster.security import Security
 
 
-def inter_broker_security(config: BrokerConfig) -> Security | None:
-    """None for PLAINTEXT. Raises ConfigError if a setting is missing."""
+def inter_broker_security(read_config: Callable[[], BrokerConfig]) -> Security | None:
+    """Returns None for PLAINTEXT. Raises ConfigError if a setting is missing.
+
+    `read_config` returns the newest settings: the key store may change while the broker runs.
+    """
+    config = read_config()
     protocol = config.inter_broker_protocol
     if protocol == "PLAINTEXT":
         return None
@@ -46,4 +51,4 @@ def inter_broker_security(config: BrokerConfig) -> Security | None:
             hint="Set it, and listener.name.NAME.MECHANISM.sasl.jaas.config with username and "
             "password",
         ) from problem
-    return Security(settings, tls=listener_settings(config, listener))
+    return Security(settings, tls=lambda: listener_settings(read_config(), listener))

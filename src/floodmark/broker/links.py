@@ -37,7 +37,7 @@ class BrokerLinks:
         options = ConnectionOptions(
             client_id=self._client_id,
             request_timeout_ms=timeout_ms,
-            security=inter_broker_security(self._metadata.config),
+            security=inter_broker_security(lambda: self._metadata.config),
         )
         return ConnectionPool(options, max_idle_ms=MAX_IDLE_MS)
 
@@ -50,7 +50,8 @@ class BrokerLinks:
         timeout_ms: float | None = None,
         max_version: int | None = None,
     ) -> Any:
-        """The response, in the highest common version. Raises ConnectionError if there is none."""
+        """Returns the response, in the highest common version. Raises ConnectionError if there is
+        none."""
         from floodmark.client.errors import KafkaError
 
         address = self._address(broker_id)

@@ -1,6 +1,6 @@
 """Creates the network server from the broker's settings, and applies changes to them.
 
-For broker.py and dynamic_settings.py.
+Called by broker.py and dynamic_settings.py.
 """
 
 from __future__ import annotations

@@ -61,7 +61,8 @@ class Partitions:
         # Held while a thread opens partitions: nothing else may open or remove them then.
         self._applying = asyncio.Lock()
         self._closed = False
-        # With whether they were new: those may be made while a log folder is offline.
+        # Maps each unopened partition to whether it is new: new ones may be created while a log
+        # folder is offline.
         self._unopened: dict[TopicPartition, bool] = {}
         # Topics that are gone from the image and not yet from the disk.
         self._deleted: set[UUID] = set()
@@ -260,13 +261,13 @@ class Partitions:
             logger.error("%s-%d is offline, leaving its files alone: %s", *key, problem)
 
     def disk_failed(self, replica: Replica, problem: StorageError | OSError) -> None:
-        """Takes the partition offline, or the folder that it lies in."""
+        """Takes the partition offline, or its whole log folder."""
         if isinstance(problem, OSError):
             problem = LogDirFailure(replica.log.directory.parent, str(problem))
         if isinstance(problem, LogDirFailure):
             self.fail_folder_of(problem)
         elif replica.is_here:
-            # A sync may tell of it late, when its topic has been deleted and made again.
+            # A sync may fail after its topic was deleted and created again.
             self.fail_one(replica.key)
 
     def fail_folder_of(self, problem: LogDirFailure) -> None:
@@ -277,7 +278,7 @@ class Partitions:
             self._no_folder_left()
 
     def fail_one(self, key: TopicPartition) -> None:
-        """Something is wrong with the files of one partition, and not with the disk."""
+        """Takes one partition offline whose files are damaged, on a healthy disk."""
         self._logs.fail_log(*key)
         self._replicas.take_offline([key])
 

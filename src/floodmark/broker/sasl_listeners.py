@@ -51,9 +51,8 @@ class SaslListeners:
                 ),
             )
 
-    def _find_keys(self, url: str) -> object | None:
-        keys = self._keys.get(url)
-        return None if keys is None else keys.key_set
+    def _find_keys(self, url: str) -> TokenKeys | None:
+        return self._keys.get(url)
 
 
 def _check(config: BrokerConfig, listener: str, mechanism: str) -> None:

@@ -1,14 +1,16 @@
-"""Settings, features, ACLs, tokens and who is the controller, as the store has them now.
+"""Reads settings, features, ACLs, tokens and the current controller from the store.
 
-Used by cluster_membership.py for a broker that is not the controller. On ZooKeeper, where every
-node is a request, only those settings are read that a notice below `/config/changes` names, and
-those of new topics; all of them at first, and when notices may have been missed.
+Used by cluster_membership.py on brokers that are not the controller. On ZooKeeper, every node costs
+a request. So this reads only new topics' settings and those named by notices below
+`/config/changes`; everything at first, and when notices may have been missed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
 from floodmark.metadata import acl_nodes, paths, token_nodes
 from floodmark.metadata.image import ConfigResource, MetadataImage
@@ -17,6 +19,19 @@ from floodmark.metadata.store import Store
 
 _FOLDERS = (paths.CONFIG_CHANGES, *acl_nodes.CHANGE_FOLDERS, token_nodes.CHANGES)
 _Notices = Mapping[str, list[str]]
+
+TopicSettings: TypeAlias = Mapping[ConfigResource, Mapping[str, str] | None]
+"""Settings by topic; None for a topic without its own."""
+
+
+async def settings_of_topics(store: Store, topics: Iterable[str]) -> TopicSettings:
+    """Reads the settings of these topics in parallel."""
+    resources = [ConfigResource("topic", name) for name in topics]
+    nodes = await asyncio.gather(*(store.get(paths.config_path(one)) for one in resources))
+    return {
+        resource: None if node is None else paths.decode_config(node.data)
+        for resource, node in zip(resources, nodes, strict=True)
+    }
 
 
 class SettingsReader:
@@ -30,10 +45,11 @@ class SettingsReader:
         self._seen = None
 
     async def read(self, known: MetadataImage, new_topics: Collection[str]) -> MetadataImage:
-        """The image but for brokers and topics; `known` is what it was, with all topics."""
+        """Returns the image without brokers and topics. `known` is the previous image, with all
+        topics."""
         if self._store.watches_below:
             return await load_settings(self._store)
-        # First: what changes while the rest is read, is read again the next time.
+        # Read the notices first, so that later changes are read again the next time.
         notices = {folder: await self._store.children(folder) for folder in _FOLDERS}
         changed = None if self._seen is None else await self._changed(self._seen, notices)
         if changed is None:
@@ -47,7 +63,7 @@ class SettingsReader:
     async def _changed(
         self, seen: Mapping[str, str], notices: _Notices
     ) -> set[ConfigResource] | None:
-        """Whose settings the new notices name; None when that is not certain."""
+        """The resources that the new notices name; None if notices may be missing."""
         if any(_may_be_missing(seen[folder], names) for folder, names in notices.items()):
             return None
         changed: set[ConfigResource] = set()
@@ -82,7 +98,7 @@ class SettingsReader:
 
 
 def _may_be_missing(seen: str, names: list[str]) -> bool:
-    """Old notices are removed. As long as the last one that was read is there, the new ones are."""
+    """Old notices are removed. If the last one we read is still there, so are all newer ones."""
     return seen not in names if seen else len(names) >= paths.NOTICES_KEPT
 
 

@@ -31,7 +31,7 @@ def tell_of_start(
     _tell_of_strays(report.stray_partitions, found)
     for name in report.ignored_settings:
         logger.warning("the stored setting %s is invalid and has no effect: delete it", name)
-    if not _is_in_cluster(metadata.config):
+    if not metadata.config.is_clustered:
         _tell_of_others(metadata.image, metadata.config.node_id)
 
 
@@ -78,12 +78,6 @@ def _tell_of_strays(strays: list[TopicPartition], found: Iterable[FoundPartition
                 topic,
                 partition,
             )
-
-
-def _is_in_cluster(config: BrokerConfig) -> bool:
-    return bool(
-        config.get_str("floodmark.cluster.dir") or config.get_optional_str("zookeeper.connect")
-    )
 
 
 def _tell_of_others(image: MetadataImage, broker_id: int) -> None:

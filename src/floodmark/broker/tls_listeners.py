@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import ssl
-from pathlib import Path
 
 from floodmark.clock import Clock
 from floodmark.config.broker_config import BrokerConfig
@@ -21,7 +20,7 @@ from floodmark.patient_timer import PatientTimer
 from floodmark.security.certificate import read_certificate
 from floodmark.security.errors import AuthenticationFailed, SecurityError
 from floodmark.security.principal_rules import Rule, parse_rules, principal_name
-from floodmark.security.tls_context import ServerTls, server_tls
+from floodmark.security.tls_context import ServerTls, file_marks, server_tls
 from floodmark.security.tls_settings import TlsSettings, tls_settings
 
 logger = logging.getLogger(__name__)
@@ -32,8 +31,6 @@ LOOK_INTERVAL_MS = 10_000
 EXPIRY_WARNING_DAYS = 30
 DAY_MS = 24 * 3600 * 1000
 
-FileMarks = tuple[tuple[int, int] | None, ...]
-
 
 class TlsListener:
     """`network.tls_port.Encryption` of one listener."""
@@ -42,7 +39,7 @@ class TlsListener:
         self.name = name
         self.settings = settings
         self._rules = rules
-        self._marks = _marks(settings)
+        self._marks = file_marks(settings)
         self._tls = server_tls(settings)
         self._failures = Occurrences()
         self.failed_handshakes = 0
@@ -78,7 +75,7 @@ class TlsListener:
             )
 
     def has_changed_files(self) -> bool:
-        return _marks(self.settings) != self._marks
+        return file_marks(self.settings) != self._marks
 
     def check(self, settings: TlsSettings, config: BrokerConfig) -> None:
         """Raises SecurityError if `replace` could not use these."""
@@ -90,7 +87,7 @@ class TlsListener:
 
         Raises SecurityError and keeps the old ones if they are unusable.
         """
-        marks = _marks(settings)
+        marks = file_marks(settings)
         try:
             tls = server_tls(settings)
             _check_replacement(config, self._tls, tls)
@@ -208,15 +205,3 @@ def _check_replacement(config: BrokerConfig, old: ServerTls, new: ServerTls) -> 
             "it lacks some of the old certificate's subject alternative names",
             "Set ssl.allow.san.changes=true if that is intended",
         )
-
-
-def _marks(settings: TlsSettings) -> FileMarks:
-    marks: list[tuple[int, int] | None] = []
-    for location in settings.files:
-        try:
-            status = Path(location).stat()
-        except OSError:
-            marks.append(None)
-        else:
-            marks.append((status.st_mtime_ns, status.st_size))
-    return tuple(marks)

@@ -1,16 +1,18 @@
 """The public keys (JSON web key set) that verify OAUTHBEARER tokens, from a file or over HTTP.
 
-Created by `broker.sasl_listeners`, one per URL. Reads the keys at the start and then periodically.
-On failure it keeps the known keys and retries with increasing delays.
+Created by `broker.sasl_listeners`, one per URL. Reads the keys at the start and then periodically,
+and when a token names a key that is not among them. On failure it keeps the known keys and retries
+with increasing delays.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
+import math
 from typing import Any
-from urllib.request import urlopen
 
 from floodmark.occurrences import Occurrences
 
@@ -18,6 +20,7 @@ logger = logging.getLogger(__name__)
 
 FETCH_TIMEOUT_S = 10
 MAX_DOCUMENT_BYTES = 1 << 20
+EXPEDITED_INTERVAL_S = 10.0
 SCHEMES = ("file:", "https:", "http:")
 
 
@@ -29,6 +32,8 @@ class TokenKeys:
         self._max_backoff_ms = max_backoff_ms
         self._failures = Occurrences()
         self._task: asyncio.Task[None] | None = None
+        self._wanted = asyncio.Event()
+        self._read_at_s = -math.inf
         # joserfc's KeySet, or None before the first success.
         self.key_set: Any = None
 
@@ -40,9 +45,19 @@ class TokenKeys:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
+    def refresh_soon(self) -> None:
+        """A token names a key that we do not know: its issuer may have a new one.
+
+        Anybody can name a key, so this happens only every EXPEDITED_INTERVAL_S.
+        """
+        if asyncio.get_running_loop().time() - self._read_at_s >= EXPEDITED_INTERVAL_S:
+            self._wanted.set()
+
     async def _follow(self) -> None:
         backoff_ms = self._backoff_ms
         while True:
+            self._wanted.clear()
+            self._read_at_s = asyncio.get_running_loop().time()
             try:
                 self.key_set = await asyncio.to_thread(read_keys, self._url)
             except (OSError, ValueError) as problem:
@@ -58,11 +73,15 @@ class TokenKeys:
                 backoff_ms = min(backoff_ms * 2, self._max_backoff_ms)
             else:
                 backoff_ms = self._backoff_ms
-                await asyncio.sleep(self._refresh_ms / 1000)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wanted.wait(), self._refresh_ms / 1000)
 
 
 def read_keys(url: str) -> Any:
     """Raises OSError if there is no response, ValueError if it is not a key set."""
+    # Both imports are slow, and few brokers verify tokens.
+    from urllib.request import urlopen
+
     from joserfc.jwk import KeySet
 
     if not url.lower().startswith(SCHEMES):

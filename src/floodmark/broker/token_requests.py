@@ -32,6 +32,12 @@ from floodmark.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 
+MOST_TOKENS_OF_REQUESTER = 10_000
+"""Every client that has logged in may create tokens, and all brokers keep them in memory."""
+
+MOST_PRINCIPAL_LETTERS = 8_192
+"""Of the principals of one token, together. A request could name megabytes of renewers."""
+
 
 class TokenRequests:
     def __init__(
@@ -59,6 +65,7 @@ class TokenRequests:
         return self._tokens.hmac_of(token)
 
     async def create(self, wish: TokenWish) -> DelegationToken:
+        self._check_size(wish)
         token = issue(
             paths.encode_id(paths.random_id(self._chance.getrandbits)),
             wish.owner,
@@ -126,6 +133,12 @@ class TokenRequests:
             logger.warning("an expired token of %s is not removed yet: %s", token.owner, problem)
         else:
             logger.info("a delegation token of %s has expired", token.owner)
+
+    def _check_size(self, wish: TokenWish) -> None:
+        letters = sum(map(len, (wish.owner, wish.requester, *wish.renewers)))
+        count = sum(token.requester == wish.requester for token in self.all())
+        if letters > MOST_PRINCIPAL_LETTERS or count >= MOST_TOKENS_OF_REQUESTER:
+            raise TokenRefused(ErrorCode.POLICY_VIOLATION)
 
     # -- writing --------------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
-"""Steps of a ZooKeeper cluster's broker before it knows its identity. For broker.py.
+"""What a broker does in a ZooKeeper cluster before it knows its identity. Called by
+metadata_homes.py.
 
 The cluster id is in ZooKeeper, and a broker without a node id gets one from there.
 """

@@ -1,4 +1,4 @@
-"""TLS and credentials for ZooKeeper, from the settings of the broker. For zookeeper_member.py."""
+"""TLS and credentials for ZooKeeper, from the broker's settings. Used by zookeeper_member.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TYPES = {".pem": PEM, ".p12": PKCS12, ".pfx": PKCS12}
 
 
 def zookeeper_security(config: BrokerConfig) -> ZooKeeperSecurity:
-    """ConfigError when keys or certificates cannot be used."""
+    """Raises ConfigError if keys or certificates are unusable."""
     username = config.get_optional_str("floodmark.zookeeper.digest.username")
     password = config.get_optional_str("floodmark.zookeeper.digest.password")
     tls = None
@@ -35,7 +35,7 @@ def zookeeper_security(config: BrokerConfig) -> ZooKeeperSecurity:
 
 def _tls_settings(config: BrokerConfig) -> TlsSettings:
     protocol = config.static.get("zookeeper.ssl.protocol")
-    # ZooKeeper takes 1.2 or 1.3 alone by default, as its version has it.
+    # A ZooKeeper server accepts only TLS 1.2 or only 1.3 by default, depending on its release.
     offered = (protocol,) if protocol else ("TLSv1.2", "TLSv1.3")
     algorithm = config.get_str("zookeeper.ssl.endpoint.identification.algorithm")
     return TlsSettings(
@@ -48,7 +48,7 @@ def _tls_settings(config: BrokerConfig) -> TlsSettings:
 
 
 def _store(config: BrokerConfig, prefix: str) -> StoreSettings:
-    """Without a type the name of the file decides, as ZooKeeper's client has it. A key has the
+    """Without a type, the file name's ending decides, as in ZooKeeper's client. A key has the
     password of its store."""
     location = config.get_optional_str(f"{prefix}.location")
     password = config.get_optional_str(f"{prefix}.password")

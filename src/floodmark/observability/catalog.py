@@ -1,10 +1,10 @@
-"""Every metric of `/metrics`: name, kind, labels, and what it says.
+"""Every metric of `/metrics`: name, kind, labels and description.
 
-`metrics` renders by this table and docs/metrics.md is made from it (`tools/metrics_page.py`). Names
-that begin with `kafka_` are those under which dashboards know Kafka: from the JMX exporter with its
+`metrics` renders from this table, and `tools/metrics_page.py` generates docs/metrics.md from it.
+Names that start with `kafka_` are those that Kafka dashboards use: from the JMX exporter with its
 usual rules (`kafka.server:type=ReplicaManager,name=LeaderCount` is
 `kafka_server_replicamanager_leadercount`), or from kafka_exporter (topics and consumer groups).
-What neither has begins with `floodmark_`.
+All others start with `floodmark_`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Literal, NamedTuple, TypeAlias
 Kind: TypeAlias = Literal["counter", "gauge", "summary", "histogram"]
 
 OTHER_TOPICS = "(other)"
-"""Stands for the topics beyond `floodmark.metrics.max.topics`; no topic can have this name."""
+"""The label for all topics beyond `floodmark.metrics.max.topics`. No topic can have this name."""
 
 
 class Described(NamedTuple):
-    """A counter's name ends in `_total` at `/metrics`, and not here."""
+    """At `/metrics`, `_total` is added to a counter's name."""
 
     name: str
     kind: Kind
@@ -306,7 +306,7 @@ PROCESS = (
     _gauge("process_open_fds", "Open file descriptors: files and connections."),
     _gauge("process_max_fds", "How many it may open (ulimit -n)."),
 )
-"""Of prometheus_client, which reads them from the system."""
+"""Provided by prometheus_client, which reads them from the system."""
 
 SECTIONS: dict[str, tuple[Described, ...]] = {
     "Traffic": _TRAFFIC,

@@ -1,6 +1,6 @@
 """Copies the broker's numbers for one scrape. Called by `http`, on the broker's loop.
 
-Only numbers are copied here, in turns of a few milliseconds; `metrics` makes the text of them.
+Only copies numbers, a few milliseconds at a time. `metrics` renders them.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.errors import ErrorCode
 
 MAX_PARTITION_SERIES = 1_000
-"""Partitions with series of their own, however few topics they are of: a scrape must stay short."""
+"""The most partitions with their own series, in all topics together: a scrape must stay short."""
 
 MAX_QUOTA_SERIES = 1_000
-"""Users and client ids with series of their own; clients choose their ids."""
+"""The most users and client ids with their own series, because clients choose their ids."""
 
 RESOURCES = {
     PRODUCER_BYTE_RATE: ("Produce", "kafka_server_quota_byte_rate"),
@@ -33,15 +33,15 @@ RESOURCES = {
     REQUEST_PERCENTAGE: ("Request", "kafka_server_quota_request_time"),
     CONTROLLER_MUTATION_RATE: ("ControllerMutation", None),
 }
-"""How Kafka names them, and the metric that has the rate."""
+"""Kafka's names for them, and the metric of the rate."""
 
 RUNNING = 3
-"""Kafka's BrokerState of a broker that serves."""
+"""Kafka's BrokerState of a running broker."""
 
 
 async def collect(sources: Sources) -> Readings:
-    """The broker's numbers as they are now. Those of a topic or a group belong together, those of
-    different ones may be some milliseconds apart."""
+    """The broker's current numbers. Those of one topic or group are consistent; different topics
+    may be some milliseconds apart."""
     readings, turns = Readings(), Turns(sources.broker.clock)
     _requests(sources, readings)
     _network(sources, readings)

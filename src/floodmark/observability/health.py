@@ -1,4 +1,4 @@
-"""Whether a broker serves, and whether something is wrong with it. Asked by `http`."""
+"""Whether a broker serves clients, and whether it has a problem. Called by `http`."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ FULL_BELOW_BYTES = 1024 * 1024
 """A disk with less room than a batch of the largest default size counts as full."""
 
 FULL_FOR_MS = 60_000
-"""So long after a write that found the disk full it still counts as full. A quota shows in no other
-way, and whoever could write again says nothing."""
+"""How long a disk counts as full after a write failed for lack of space. Exceeding a disk quota has
+no other sign, and successful writes are not reported."""
 
 
 def is_serving(sources: Sources) -> bool:
-    """Sockets are open and the cluster counts this broker as alive."""
+    """Whether sockets are open and the cluster considers this broker alive."""
     broker = sources.broker
     return broker.is_serving and sources.image.is_live(broker.broker_id)
 
 
 async def disk_space(sources: Sources) -> Mapping[Path, tuple[int, int]]:
-    """Size and room of the disk of each log folder that is online. In a thread: disks can hang."""
+    """Total and free bytes of each online log folder's disk. In a thread: disks can hang."""
     logs = sources.broker.logs
     folders = list(logs.dirs)
     return await asyncio.to_thread(lambda: {folder: logs.space(folder) for folder in folders})
 
 
 async def problems(sources: Sources) -> list[str]:
-    """Why somebody should look after this broker."""
+    """The problems that need an operator's attention."""
     broker = sources.broker
-    found = [] if is_serving(sources) else ["the broker does not serve"]
+    found = [] if is_serving(sources) else ["the broker does not serve clients"]
     found += [
         f"log folder {folder} is offline: {why}" for folder, why in broker.logs.offline_dirs.items()
     ]

@@ -1,10 +1,10 @@
-"""`/metrics` for Prometheus, `/healthz` and `/readyz` for those who look after brokers, on a port
-of their own.
+"""Serves `/metrics` for Prometheus, and `/healthz` and `/readyz` for supervisors, on a separate
+port.
 
-Called by `broker.main` when a metrics port is given. It is a few lines of HTTP/1.1 on the broker's
-own loop: one request per connection, a small bound on everything a peer can send or keep open, and
-whatever is not a GET of a known path gets a short refusal. Our own lines, because a web framework
-would cost more memory than the rest of the broker.
+Called by `broker.main` if a metrics port is configured. A minimal HTTP/1.1 server on the broker's
+loop: one request per connection, with tight limits on what a peer can send or keep open. Refuses
+everything but a GET of a known path. Written by hand, because a web framework would use more memory
+than the rest of the broker.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from floodmark.observability.sources import ObservedBroker, Sources
 logger = logging.getLogger(__name__)
 
 MAX_HEAD_BYTES = 8 * 1024
-"""No scraper sends more; a peer that does is not one."""
+"""No scraper sends more."""
 
 MAX_CONNECTIONS = 32
-"""Beyond this a new peer is turned away: a scrape is short, so more means misuse."""
+"""Further connections are refused: scrapes are short, so more indicates misuse."""
 
 REQUEST_TIMEOUT_S = 10.0
-"""A peer that has not sent its request, or not taken its answer, by then is cut off."""
+"""Connections close if the peer has not sent its request or read the response by then."""
 
 HEAD_END = b"\r\n\r\n"
 
@@ -48,7 +48,7 @@ Page = Callable[[], Awaitable[Answer]]
 async def serve_metrics(
     broker: ObservedBroker, port: int, host: str | None = None
 ) -> MetricsServer:
-    """Starts answering on this host, by default the one that the broker itself is bound to."""
+    """Starts serving on this host, by default the host of the broker's own listener."""
     pages = BrokerPages(Sources(broker))
     server = MetricsServer(
         {"/metrics": pages.metrics, "/healthz": pages.health, "/readyz": pages.readiness}
@@ -68,17 +68,17 @@ class BrokerPages:
         metrics = await asyncio.to_thread(import_module, "floodmark.observability.metrics")
         async with self._scraping:
             readings = await collect(self._sources)
-            # Most of the time goes into the text, which must not keep the broker's loop.
+            # Rendering takes longest, and must not block the broker's loop.
             body = await asyncio.to_thread(metrics.render, readings)
         return Answer(HTTPStatus.OK, metrics.CONTENT_TYPE, body)
 
     async def health(self) -> Answer:
-        """Whether all is well. Also says no while clients are served but records are not taken."""
+        """Whether the broker is healthy. Fails also if it serves clients but accepts no records."""
         body = await health(self._sources)
         return _json(body, is_well="reasons" not in body)
 
     async def readiness(self) -> Answer:
-        """Whether clients are served, full disk or not."""
+        """Whether clients are served, even if the disk is full."""
         serving = is_serving(self._sources)
         return _json({"status": "serving" if serving else "not serving"}, is_well=serving)
 
@@ -99,7 +99,7 @@ class MetricsServer:
                 self._accept, host or None, port, limit=MAX_HEAD_BYTES
             )
         except OSError as error:
-            # asyncio puts a text of its own before the system's.
+            # asyncio prepends its own text to the system's.
             number = error.errno or 0
             reason = os.strerror(number) if number > 0 else error.strerror
             text = f"cannot serve metrics on {host}:{port}: {reason}"
@@ -153,7 +153,7 @@ class MetricsServer:
 
 
 async def _read_head(reader: asyncio.StreamReader) -> bytes | None:
-    """The request up to its empty line; what stands in the header fields does not matter to us."""
+    """Reads the request up to the empty line. The header fields are ignored."""
     try:
         return await reader.readuntil(HEAD_END)
     except asyncio.IncompleteReadError:

@@ -1,6 +1,6 @@
-"""How far consumer groups are behind, under kafka_exporter's names. Asked for by `collecting`.
+"""Consumer lag by group, under kafka_exporter's names. Called by `collecting`.
 
-Groups without members are in it as well: those are the ones nobody else watches.
+Includes groups without members, because nobody else reports those.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from floodmark.replication.replica import Replica
 
 MAX_GROUP_TOPICS = 2_000
-"""Pairs of a group and a topic with series of their own: a scrape must stay short."""
+"""The most pairs of group and topic with their own series: a scrape must stay short."""
 
 MAX_GROUP_PARTITIONS = 5_000
-"""The same for single partitions; their sums are there for all pairs above."""
+"""The same for single partitions. All pairs above have at least a sum."""
 
 
 class LagReader:
     def __init__(self, replicas: list[Replica], readings: Readings, turns: Turns) -> None:
-        # By topic and partition, once: many groups may have committed the same partitions.
+        # Looked up once per partition, because many groups may have committed it.
         self._ends: dict[str, dict[int, int]] = {}
         for replica in replicas:
             topic, partition = replica.key
@@ -34,7 +34,7 @@ class LagReader:
         self._topics_left_out = self._partitions_left_out = 0
 
     async def read(self, service: ObservedGroups | None, max_groups: int) -> None:
-        """Copies one group after the other, and lets the loop have its turns between topics."""
+        """Copies one group after the other, and pauses between topics."""
         groups = [] if service is None else service.committed()
         for group_id, members, topics in groups[:max_groups]:
             self._readings.add("kafka_consumergroup_members", members, group_id)
@@ -59,7 +59,7 @@ class LagReader:
             self._partitions_left_out += len(partitions)
         ends = self._ends.get(topic, {})
         add, of_topic = self._readings.add, (group_id, topic)
-        # Without the partition, whose folder may be offline, nobody knows its end.
+        # If its folder is offline, the partition's end is unknown.
         lags = {
             partition: max(0, ends[partition] - committed.offset)
             for partition, committed in partitions.items()

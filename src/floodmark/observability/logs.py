@@ -1,8 +1,7 @@
-"""Log lines for people or for machines. Called once by `broker.main`, before anything else runs.
+"""Formats log lines for people or machines. Called once by `broker.main`, before anything else.
 
-One record is one line, whatever a client put into the names that we log: line breaks in a message
-are escaped, so that nobody can forge a line. Only a traceback of our own takes several lines, and
-in JSON not even that.
+Each record is one line: line breaks in messages are escaped, so that a client cannot forge lines
+with the names it sends. Only our own tracebacks take several lines, and not in JSON.
 """
 
 from __future__ import annotations
@@ -17,30 +16,30 @@ from typing import TextIO
 FORMATS = ("plain", "json")
 LEVELS = ("debug", "info", "warning", "error")
 PATIENCE_MS = 100
-"""So long a line waits for its reader; those after it do not, until there is room again."""
+"""How long a line waits for its reader. Later lines do not wait until there is room again."""
 
-# What a pipe takes without a wait once it says that it has room (PIPE_BUF, in the longest UTF-8).
+# A pipe with room takes this much without blocking (PIPE_BUF, in the longest UTF-8).
 _PIECE_LETTERS = 1024
 
 
 def configure_logging(log_format: str, log_level: str, stream: TextIO | None = None) -> None:
     """Sends all records of this process to `stream` (standard error by default)."""
     if log_format not in FORMATS:
-        raise ValueError(f"log format {log_format!r} is not known: use {' or '.join(FORMATS)}")
+        raise ValueError(f"unknown log format {log_format!r}: use {' or '.join(FORMATS)}")
     if log_level.lower() not in LEVELS:
-        raise ValueError(f"log level {log_level!r} is not known: use one of {', '.join(LEVELS)}")
+        raise ValueError(f"unknown log level {log_level!r}: use one of {', '.join(LEVELS)}")
     handler = LossyHandler(stream if stream is not None else sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else PlainFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(log_level.upper())
-    # asyncio says at debug level which selector it took; nobody who debugs a broker wants that.
+    # At debug level asyncio logs its selector, which is of no use here.
     logging.getLogger("asyncio").setLevel(logging.WARNING)
 
 
 class LossyHandler(logging.StreamHandler[TextIO]):
-    """Gives up lines that nobody reads. Behind a pipe whose reader stands still, or on a terminal
-    that was stopped with Ctrl-S, a write would wait, and all clients of the broker with it."""
+    """Drops lines that nobody reads. If a pipe's reader stalls, or a terminal is stopped with
+    Ctrl-S, a write would block, and with it all clients of the broker."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
@@ -49,7 +48,7 @@ class LossyHandler(logging.StreamHandler[TextIO]):
         try:
             number = stream.fileno()
         except (OSError, ValueError):
-            return  # A stream in memory.
+            return  # An in-memory stream.
         self._room = select.poll()
         self._room.register(number, select.POLLOUT)
 
@@ -68,7 +67,7 @@ class LossyHandler(logging.StreamHandler[TextIO]):
                     break
                 self.stream.write(text[start : start + _PIECE_LETTERS])
                 self.stream.flush()
-        except Exception:  # noqa: BLE001 - as every handler of logging
+        except Exception:  # noqa: BLE001 - like every logging handler
             self.handleError(record)
 
     def _has_room(self, patience_ms: int) -> bool:
@@ -89,7 +88,7 @@ class PlainFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One object per line: time, level, logger, message, and exception where there is one."""
+    """One object per line: time, level, logger, message, and exception if any."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -104,7 +103,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def _about_lost(lines: int) -> logging.LogRecord:
-    told = {"msg": "%d lines are lost here: nobody read them in time", "args": (lines,)}
+    told = {"msg": "%d lines are missing here: nobody read them in time", "args": (lines,)}
     return logging.makeLogRecord(
         {"name": __name__, "levelno": logging.WARNING, "levelname": "WARNING", **told}
     )

@@ -1,8 +1,9 @@
-"""The broker's numbers in Prometheus' text form. Called by `http` for each scrape, in a thread.
+"""Renders the broker's numbers in Prometheus' text format. Called by `http` for each scrape, in a
+thread.
 
-Written line by line: with the objects of prometheus_client 20,000 series take half a second, in
-which the loop waits for the interpreter again and again. It still says what the system knows of the
-process.
+Renders line by line: with prometheus_client's objects 20,000 series take half a second, in which
+the loop waits for the interpreter lock again and again. prometheus_client only provides the process
+metrics.
 """
 
 from __future__ import annotations
@@ -26,20 +27,20 @@ _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 def render(readings: Readings) -> bytes:
-    """The text of a scrape, with what the system knows of the process."""
+    """The text of a scrape, including the process metrics."""
     lines = [line for name, values in readings.values.items() for line in _plain(name, values)]
     for part, suffix in enumerate(PARTS):
         lines += _summary(CATALOG[f"kafka_network_requestmetrics_{suffix}"], part, readings)
     lines += _histogram(CATALOG["floodmark_request_duration_seconds"], readings)
     registry = CollectorRegistry(auto_describe=False)
     ProcessCollector(registry=registry)
-    # The name of a folder need not be UTF-8.
+    # A folder's name may not be valid UTF-8.
     return "".join(lines).encode(errors="replace") + generate_latest(registry)
 
 
 def _head(described: Described, sample: str) -> str:
     name, kind, _, text = described
-    # In this format a counter goes by the name of its samples.
+    # In this format a counter has the name of its samples.
     shown = sample if kind == "counter" else name
     return f"# HELP {shown} {text}\n# TYPE {shown} {kind}\n"
 

@@ -1,4 +1,4 @@
-"""What a scrape copies from the broker: plain numbers, taken on its loop in short turns.
+"""The numbers that a scrape copies from the broker, on its loop, a few at a time.
 
 Filled by `collecting` and its helpers, rendered by `metrics` in a thread.
 """
@@ -13,7 +13,7 @@ from floodmark.clock import Clock
 from floodmark.observability.timings import ApiNumbers
 
 SLICE_MS = 2.0
-"""So long a scrape keeps the loop in one turn; clients are served in between."""
+"""How long a scrape may keep the loop busy before clients get a turn."""
 
 
 class Readings:
@@ -24,12 +24,12 @@ class Readings:
         self.times: Mapping[int, ApiNumbers] = {}
 
     def add(self, name: str, value: float, *labels: str) -> None:
-        """Fewer labels than the catalog names stand for a total over the rest."""
+        """A value with fewer labels than in the catalog is a total over the others."""
         self.values[name].append((labels, value))
 
 
 class Turns:
-    """Shares the loop: whoever copies many numbers asks for a `pause` between them."""
+    """Shares the loop: code that copies many numbers calls `pause` between them."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

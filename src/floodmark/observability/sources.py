@@ -1,7 +1,7 @@
-"""The parts of the broker that are looked at here, and what is kept between two looks.
+"""The parts of the broker that metrics read, and the state between two scrapes.
 
-The hot path pays next to nothing for metrics: what is shown is what the parts of the broker know
-anyway. How many records came in, for example, is how far the logs have grown.
+Metrics cost the hot path almost nothing: they show what the broker's parts know anyway. For
+example, the number of received records is how far the logs have grown.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ObservedDispatch(Protocol):
 
 class ObservedGroups(Protocol):
     def committed(self) -> list[tuple[str, int, Topics]]:
-        """Each group with the number of its members and its offsets, which are not copied."""
+        """Yields each group with its number of members and its offsets, which are not copied."""
 
 
 class ObservedCoordination(Protocol):
@@ -66,7 +66,7 @@ class ObservedQuotas(Protocol):
 
 
 class ObservedBroker(Protocol):
-    """The parts of `broker.broker.Broker` that are looked at here."""
+    """The parts of `broker.broker.Broker` that metrics read."""
 
     @property
     def broker_id(self) -> int: ...
@@ -95,7 +95,7 @@ class ObservedBroker(Protocol):
 
 
 class Sources:
-    """A broker that is watched: its requests are timed and its traffic is counted from now on."""
+    """A monitored broker. From now on its requests are timed and its traffic is counted."""
 
     def __init__(self, broker: ObservedBroker) -> None:
         self.broker = broker

@@ -1,16 +1,15 @@
-"""How long requests take and where the time goes: Kafka's `TotalTimeMs` and its parts.
+"""Measures how long requests take, and in which part: Kafka's `TotalTimeMs` and its parts.
 
-`http.serve_metrics` plugs a `RequestTimings` into the dispatcher; without a metrics port requests
-are not timed at all. A request's time has up to four parts:
+`http.serve_metrics` plugs a `RequestTimings` into the dispatcher. Without a metrics port, requests
+are not timed. A request's time has up to four parts:
 
-- queue: until one of the handlers' slots is free; only requests that go on after their first step
-  need one
-- local: the work itself, with decoding and encoding
-- remote: parked, until data, followers, a flush or other group members have come
-- send: from the answer until the peer's socket has taken it
+- queue: until a handler slot is free; only requests that continue after their first step need one
+- local: the work itself, including decoding and encoding
+- remote: waiting for data, followers, a flush or other group members
+- send: from the response until the peer's socket has accepted it
 
-The total is the first three. One produce or fetch in `SAMPLE_EVERY` is timed, and counts as that
-many, so that rates and averages are right; of all other requests each one is.
+The total is the sum of the first three. One produce or fetch in `SAMPLE_EVERY` is timed and counts
+as that many, so that rates and averages are right. All other requests are timed.
 """
 
 from __future__ import annotations
@@ -29,23 +28,23 @@ BUCKETS_MS = (
     *(0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0),
     *(1000.0, 2500.0, 5000.0, 10000.0),
 )
-"""Upper bounds of the histogram of total times: from an append to the longest polls."""
+"""The upper bounds of the histogram of total times: from an append to the longest polls."""
 
 KEPT_SAMPLES = 512
 QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
-"""Those that Kafka's histograms report."""
+"""The quantiles that Kafka's histograms report."""
 
 PARTS = ("totaltimems", "requestqueuetimems", "localtimems", "remotetimems", "responsesendtimems")
 
 
 class Sender(Protocol):
-    """A connection, as far as its answers are watched."""
+    """A connection, as needed to time its responses."""
 
     when_sent: Callable[[], None] | None
 
 
 class ApiNumbers(NamedTuple):
-    """A copy of what is known of one API."""
+    """A copy of one API's measurements."""
 
     buckets: Sequence[int]
     counts: Sequence[int]
@@ -75,13 +74,13 @@ class RequestTimings:
     """A `RequestTimer` of `apis.dispatch`."""
 
     def __init__(self, clock: Clock, weights: Mapping[int, int] | None = None) -> None:
-        """`weights` says as how many requests a timed one counts, by API key, if not as one."""
+        """`weights` maps an API key to how many requests each timed one counts as; default 1."""
         self._weights = weights or {}
         self._apis: dict[int, _ApiTimes] = {}
         self.now_ms = clock.monotonic_ms
 
     def timed(self, api_key: int, begin_ms: float, outcome: Outcome, connection: Sender) -> Outcome:
-        """Notes the time of an answer that is there; watches for the end of one that is not."""
+        """Records the time of a completed request, or waits for the end of a pending one."""
         now_ms = self.now_ms()
         local_ms = now_ms - begin_ms
         if outcome is None or isinstance(outcome, (bytes, list, Throttled)):
@@ -141,7 +140,7 @@ class RequestTimings:
         for part, elapsed_ms in enumerate((total_ms, queue_ms, local_ms, remote_ms)):
             times.note(part, elapsed_ms)
         if answer is not None and connection.when_sent is None:
-            # Of answers that are sent together, the first stands for all.
+            # Responses sent together are measured by the first.
             connection.when_sent = partial(self._sent, times, self.now_ms())
         return answer
 
@@ -150,7 +149,7 @@ class RequestTimings:
 
 
 def quantiles(samples: Sequence[float]) -> list[float]:
-    """The values at `QUANTILES`; none without samples."""
+    """The values at `QUANTILES`. Empty without samples."""
     ordered = sorted(samples)
     last = len(ordered) - 1
     return [ordered[round(quantile * last)] for quantile in QUANTILES] if ordered else []

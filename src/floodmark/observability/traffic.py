@@ -1,7 +1,7 @@
-"""Records and bytes in and out, by topic and in all. Counters: they never go back.
+"""Counts records and bytes in and out, by topic and in total. Counters never decrease.
 
-`collecting` asks for them with each scrape. What a deleted topic did stays in the totals: the
-replica manager calls `removed` with each partition that goes.
+`collecting` reads them with each scrape. The totals include deleted topics: the replica manager
+calls `removed` with each removed partition.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Traffic(NamedTuple):
 
 
 class TrafficMeter:
-    """Counts from its making on.
+    """Counts from its creation on.
 
-    At most `max_topics` topics have a label of their own at a time. Which ones is decided when a
-    topic is first seen, and stays: moving between a label and `(other)` would turn both back.
+    At most `max_topics` topics have their own label at a time. That is decided when a topic is
+    first seen, and never changes: moving between a label and `(other)` would decrease one of them.
     """
 
     def __init__(self, replicas: ReplicaManager, max_topics: int) -> None:
@@ -53,7 +53,7 @@ class TrafficMeter:
             self._gone_others = self._gone_others.plus(traffic)
 
     def name_topics(self, topic_ids: Iterable[UUID]) -> tuple[frozenset[UUID], int]:
-        """Which of all topics have labels of their own, and how many have not."""
+        """The topics with their own label, and the number of the others."""
         known = dict.fromkeys(topic_ids)
         self._labelled &= known.keys()
         self._others &= known.keys()
@@ -65,8 +65,8 @@ class TrafficMeter:
         return frozenset(self._labelled), len(self._others)
 
     async def read(self, replicas: list[Replica], readings: Readings, turns: Turns) -> None:
-        """Of these, which must be those of this moment: what goes from now on is in the list, and
-        not yet among those that are gone."""
+        """Counts the given partitions, which must be the current ones: a partition removed from now
+        on is still in this list, and not yet among the removed ones."""
         total, others = [self._gone], [self._gone_others]
         by_topic: dict[UUID, tuple[str, list[Traffic]]] = {}
         for replica in replicas:
