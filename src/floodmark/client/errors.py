@@ -36,6 +36,7 @@ class KafkaError(Exception):
 
     @property
     def retriable(self) -> bool:
+        """Whether repeating the request may help."""
         return self.code.retriable
 
     @property
@@ -64,6 +65,11 @@ class RequestTimedOut(KafkaError):
 
     def __init__(self, text: str) -> None:
         super().__init__(ErrorCode.REQUEST_TIMED_OUT, text)
+
+    @property
+    def stale_metadata(self) -> bool:
+        """A broker that stands still may have lost its partitions to another."""
+        return True
 
     @property
     def reason(self) -> KafkaError:

@@ -184,6 +184,7 @@ class ConsumerSettings(ClientSettings):
 
     @property
     def read_committed(self) -> bool:
+        """Whether records of open and aborted transactions are skipped."""
         return self.isolation_level == "read_committed"
 
 

@@ -70,6 +70,7 @@ class Admin:
         await self.close()
 
     async def close(self) -> None:
+        """Closes the connections, unless they belong to a `Cluster` that was passed in."""
         if self._owns_cluster:
             await self.cluster.close()
 
@@ -80,6 +81,7 @@ class Admin:
         return await acls.create(self.cluster, wanted)
 
     async def describe_acls(self, wanted: AclFilter | None = None) -> list[Acl]:
+        """The ACLs that match a filter. By default all."""
         return await acls.describe(self.cluster, wanted or AclFilter())
 
     async def delete_acls(self, filters: Sequence[AclFilter]) -> list[list[Acl]]:
@@ -110,15 +112,18 @@ class Admin:
     async def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> list[CreatedTopic]:
+        """Creates topics. Returns the outcome of each, in the order given."""
         return await topic_admin.create(self.cluster, topics, validate_only=validate_only)
 
     async def create_topic(self, topic: NewTopic) -> CreatedTopic:
+        """Creates a topic. Raises KafkaError if the broker refuses it."""
         (created,) = await self.create_topics([topic])
         if created.error is not None:
             raise created.error
         return created
 
     async def list_topics(self, *, include_internal: bool = False) -> list[TopicView]:
+        """The topics of the cluster, by name."""
         view = await self.cluster.retry(self.cluster.refresh_all_topics)
         topics = (view.topics[name] for name in sorted(view.topics))
         return [topic for topic in topics if include_internal or not topic.is_internal]
@@ -134,6 +139,7 @@ class Admin:
         return described
 
     async def delete_topics(self, names: Iterable[str]) -> list[TopicOutcome]:
+        """Deletes topics. Returns the outcome of each, in the order given."""
         return await topic_admin.delete(self.cluster, names)
 
     async def add_partitions(
@@ -163,6 +169,7 @@ class Admin:
         )
 
     async def delete_scram_credentials(self, name: str, mechanisms: Sequence[str]) -> None:
+        """Deletes a user's SCRAM credentials. Raises KafkaError if the broker refuses it."""
         await users.alter(self.cluster, [], [users.deletion(name, m) for m in mechanisms])
 
     # --- delegation tokens ---
@@ -202,6 +209,7 @@ class Admin:
         include_synonyms: bool = False,
         include_documentation: bool = False,
     ) -> list[ResourceConfig]:
+        """The settings of resources, with their sources and defaults."""
         return await configs.describe(
             self.cluster,
             resources,
@@ -216,6 +224,7 @@ class Admin:
         *,
         validate_only: bool = False,
     ) -> list[ResourceOutcome]:
+        """Changes single settings and leaves the others as they are."""
         return await configs.incremental_alter(self.cluster, changes, validate_only=validate_only)
 
     async def alter_configs(
@@ -238,8 +247,9 @@ class Admin:
     async def delete_records(
         self, before: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | KafkaError]:
-        """Drop what lies below each offset (-1: below the high watermark); gives the new start
-        offset.
+        """Deletes the records below each offset (-1: below the high watermark).
+
+        Returns the new start offset of each partition.
         """
         return await partition_admin.delete_records(self.cluster, before)
 
@@ -252,6 +262,7 @@ class Admin:
     async def describe_producers(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, list[ActiveProducer] | KafkaError]:
+        """The active producers of partitions."""
         return await partition_admin.describe_producers(self.cluster, partitions)
 
     # --- groups ---
@@ -265,6 +276,7 @@ class Admin:
     async def describe_groups(
         self, group_ids: Iterable[str]
     ) -> dict[str, group_admin.GroupDescription | KafkaError]:
+        """State, members and assignments of consumer groups."""
         return await group_admin.describe(self.cluster, group_ids)
 
     async def delete_groups(self, group_ids: Iterable[str]) -> dict[str, KafkaError | None]:
@@ -286,6 +298,7 @@ class Admin:
     async def delete_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, KafkaError | None]:
+        """Deletes a group's committed offsets of these partitions."""
         return await group_admin.delete_offsets(self.cluster, group_id, partitions)
 
     # --- transactions ---
@@ -298,6 +311,7 @@ class Admin:
         longer_than_ms: int = -1,
         pattern: str | None = None,
     ) -> list[transaction_admin.TransactionListing]:
+        """Transactions of all coordinators, optionally filtered."""
         return await transaction_admin.list_transactions(
             self.cluster,
             states=states,
@@ -309,6 +323,7 @@ class Admin:
     async def describe_transactions(
         self, transactional_ids: Iterable[str]
     ) -> dict[str, transaction_admin.TransactionDescription | KafkaError]:
+        """State, producer and partitions of transactions."""
         return await transaction_admin.describe(self.cluster, transactional_ids)
 
     async def fence_producer(self, transactional_id: str) -> None:
@@ -331,6 +346,7 @@ class Admin:
     # --- the cluster ---
 
     async def describe_features(self) -> features.Features:
+        """The feature levels that brokers support and that are finalized."""
         return await features.describe(self.cluster)
 
     async def update_features(
@@ -373,9 +389,11 @@ class Admin:
         return await reassignments.under_way(self.cluster, partitions)
 
     async def describe_cluster(self) -> ClusterDescription:
+        """The cluster id, the controller and the brokers."""
         return await brokers.describe_cluster(self.cluster)
 
     async def describe_log_dirs(
         self, node_ids: Iterable[int] | None = None
     ) -> dict[int, list[LogDir]]:
+        """The log folders of these brokers (by default all), with sizes and partitions."""
         return await brokers.describe_log_dirs(self.cluster, node_ids)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 from floodmark.client.cluster.backoff import Backoff
 from floodmark.client.cluster.connection import Address, Connection, ConnectionOptions
 from floodmark.client.cluster.pool import ConnectionPool
-from floodmark.client.cluster.view import NO_LEADER, Broker, ClusterView, TopicPartition
+from floodmark.client.cluster.view import Broker, ClusterView, TopicPartition
 from floodmark.client.errors import (
     AuthenticationError,
     ClientClosed,
@@ -29,6 +29,7 @@ from floodmark.client.errors import (
 from floodmark.client.settings import ClientSettings
 from floodmark.client.unsupported_settings import PLAINTEXT, UnsupportedSetting
 from floodmark.clock import Clock, SystemClock
+from floodmark.vocabulary import NO_LEADER
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from floodmark.wire.messages.metadata import (
@@ -169,6 +170,7 @@ class Cluster:
             await self.refresh()
 
     async def close(self) -> None:
+        """Closes all connections."""
         self._closed = True
         await self._pool.close()
 
@@ -266,6 +268,7 @@ class Cluster:
         return await connection.request(message, timeout_ms=timeout_ms, max_version=max_version)
 
     async def connection_to(self, node_id: int, purpose: str = "") -> Connection:
+        """A connection to a broker, opened if necessary. `purpose` separates connections."""
         if node_id not in self.view.brokers:
             await self.refresh()
         broker = self.view.brokers.get(node_id)
@@ -284,6 +287,7 @@ class Cluster:
         return None if broker is None else self._pool.find(broker.address, purpose)
 
     async def controller_connection(self) -> Connection:
+        """A connection to the controller, opened if necessary."""
         if self.view.controller_id == NO_LEADER:
             await self.refresh()
         if self.view.controller_id == NO_LEADER:
@@ -293,6 +297,7 @@ class Cluster:
     async def coordinator_connection(
         self, kind: CoordinatorType, key: str, purpose: str = ""
     ) -> Connection:
+        """A connection to the coordinator of a group or transactional id."""
         node_id = self._coordinators.get((kind, key))
         if node_id is None:
             node_id = await self._find_coordinator(kind, key)
@@ -304,17 +309,22 @@ class Cluster:
         self._coordinators.pop((kind, key), None)
 
     def broker_at(self, address: Address) -> Broker | None:
+        """The broker with this address, if it is known."""
         return next((b for b in self.view.brokers.values() if b.address == address), None)
 
     async def any_connection(self) -> Connection:
-        """A live connection if possible, else one to a known broker or a bootstrap server."""
-        live = self._pool.live()
+        """A live connection if possible, else one to a known broker or a bootstrap server.
+
+        Brokers that did not respond in time come last: one that stands still knows nothing new.
+        """
+        is_silent = self._pool.is_silent
+        live = [one for one in self._pool.live() if not is_silent(one.address)]
         if live:
             return min(live, key=lambda connection: connection.in_flight)
         known = [broker.address for broker in self.view.brokers.values()]
         random.shuffle(known)
         failures: list[str] = []
-        for address in dict.fromkeys([*known, *self._bootstrap]):
+        for address in sorted(dict.fromkeys([*known, *self._bootstrap]), key=is_silent):
             try:
                 return await self._pool.get(address)
             except AuthenticationError:

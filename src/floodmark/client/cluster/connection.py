@@ -80,6 +80,8 @@ class Connection:
         loop = asyncio.get_running_loop()
         self._loop = loop
         self.last_used = loop.time()
+        # When the broker last failed to respond in time, which ends the connection.
+        self.timed_out_at: float | None = None
         # When to renew the SASL session, and the task that does it.
         self._renew_at: float | None = None
         self._renewing: asyncio.Task[None] | None = None
@@ -310,6 +312,7 @@ class Connection:
 
     def _time_out(self, api_key: ApiKey, timeout_ms: float) -> None:
         # Responses come in order, so all later requests would hang too: drop the connection.
+        self.timed_out_at = self._loop.time()
         self._receiver.transport.abort()
         self._fail(
             RequestTimedOut(

@@ -9,7 +9,11 @@ from __future__ import annotations
 import asyncio
 
 from floodmark.client.cluster.connection import Address, Connection, ConnectionOptions
-from floodmark.client.errors import ClientClosed
+from floodmark.client.errors import ClientClosed, RequestTimedOut
+
+SILENT_S = 60.0
+"""How long a broker that did not respond in time is asked last. It may stand still, with a port
+that accepts connections."""
 
 
 class ConnectionPool:
@@ -19,6 +23,7 @@ class ConnectionPool:
         self._open: dict[tuple[Address, str], Connection] = {}
         self._locks: dict[tuple[Address, str], asyncio.Lock] = {}
         self._closed = False
+        self._timed_out_at: dict[Address, float] = {}
 
     async def get(self, address: Address, purpose: str = "") -> Connection:
         """The open connection to this address, or a new one.
@@ -35,9 +40,16 @@ class ConnectionPool:
         async with lock:
             connection = self.find(address, purpose)
             if connection is None:
-                connection = await Connection.open(address.host, address.port, self._options)
+                connection = await self._opened(address)
                 await self._keep(key, connection)
             return connection
+
+    async def _opened(self, address: Address) -> Connection:
+        try:
+            return await Connection.open(address.host, address.port, self._options)
+        except RequestTimedOut:
+            self._timed_out_at[address] = asyncio.get_running_loop().time()
+            raise
 
     def find(self, address: Address, purpose: str = "") -> Connection | None:
         """The open connection to this address, if any."""
@@ -46,6 +58,17 @@ class ConnectionPool:
 
     def live(self) -> list[Connection]:
         return [connection for connection in self._open.values() if connection.is_open]
+
+    def is_silent(self, address: Address) -> bool:
+        """Whether this broker did not respond in time, not long ago."""
+        self._note_silent()
+        recent = asyncio.get_running_loop().time() - SILENT_S
+        return self._timed_out_at.get(address, recent) > recent
+
+    def _note_silent(self) -> None:
+        for (address, _), connection in self._open.items():
+            if connection.timed_out_at is not None:
+                self._timed_out_at[address] = connection.timed_out_at
 
     async def close(self) -> None:
         self._closed = True
@@ -65,6 +88,7 @@ class ConnectionPool:
 
         Runs whenever a connection is added, which bounds their number.
         """
+        self._note_silent()
         oldest = asyncio.get_running_loop().time() - self._max_idle_ms / 1000
         for key, connection in list(self._open.items()):
             idle = connection.in_flight == 0 and connection.last_used < oldest

@@ -1,7 +1,7 @@
 """A connection's security: the TLS context and the SASL mechanism with its secrets.
 
 Built by `cluster.py` from client settings and by `broker.links` from broker settings. Reads the
-TLS files when the first connection needs them.
+TLS files when a connection needs them, for the first time or after they have changed.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import inspect
 import json
 import secrets
 import ssl
+from collections.abc import Callable
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
@@ -24,7 +25,7 @@ from floodmark.security.oauthbearer import OAuthBearerClient
 from floodmark.security.plain import PlainClient
 from floodmark.security.sasl import OAUTHBEARER, PLAIN, SCRAM_HASHES, ClientMechanism
 from floodmark.security.scram import ScramClient
-from floodmark.security.tls_context import client_context
+from floodmark.security.tls_context import FileMarks, client_context, file_marks
 from floodmark.security.tls_settings import TlsSettings
 
 NONCE_BYTES = 24
@@ -39,24 +40,37 @@ class Security:
         self,
         settings: SecuritySettings,
         *,
-        tls: TlsSettings | None = None,
+        tls: Callable[[], TlsSettings] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`tls` replaces the TLS settings in `settings`."""
+        """`tls` returns what replaces the TLS settings in `settings`, and may change."""
         self._settings = settings
-        self._tls = tls or settings.tls
+        self._tls = tls
         self._clock = clock or SystemClock()
         self._context: ssl.SSLContext | None = None
+        # The settings and the state of the files that the context was made from.
+        self._made_from: tuple[TlsSettings, FileMarks] | None = None
         self.uses_sasl = settings.uses_sasl
         self.mechanism_name = settings.sasl_mechanism
 
     def context(self) -> ssl.SSLContext | None:
-        """None without TLS. Raises AuthenticationError if the TLS files are unusable."""
-        if self._context is None and self._settings.uses_tls:
+        """For a new connection; None without TLS.
+
+        Files that have been replaced are read again: a client may live longer than its certificate.
+        Raises AuthenticationError if the files are unusable and never were usable.
+        """
+        if not self._settings.uses_tls:
+            return None
+        tls = self._settings.tls if self._tls is None else self._tls()
+        made_from = (tls, file_marks(tls))
+        if made_from != self._made_from:
             try:
-                self._context = client_context(self._tls)
+                self._context = client_context(tls)
+                self._made_from = made_from
             except SecurityError as problem:
-                raise AuthenticationError(f"{problem}. {problem.hint}".rstrip(". ")) from problem
+                if self._context is None:
+                    text = f"{problem}. {problem.hint}".rstrip(". ")
+                    raise AuthenticationError(text) from problem
         return self._context
 
     async def mechanism(self) -> ClientMechanism:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from floodmark.client.cluster.connection import Address
+from floodmark.vocabulary import NO_LEADER
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.metadata import (
     MetadataResponse,
@@ -20,10 +21,10 @@ from floodmark.wire.messages.metadata import (
 )
 from floodmark.wire.schema import ZERO_UUID
 
-NO_LEADER = -1
-
 
 class TopicPartition(NamedTuple):
+    """The name of a partition."""
+
     topic: str
     partition: int
 

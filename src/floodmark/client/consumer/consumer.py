@@ -37,6 +37,8 @@ HURRIED_CLOSE_MS = 1_000
 
 
 class ConsumerRecord(NamedTuple):
+    """A record and where it was read. `timestamp` is in milliseconds since 1970."""
+
     topic: str
     partition: int
     offset: int
@@ -206,6 +208,7 @@ class Consumer:
 
     @property
     def assignment(self) -> list[TopicPartition]:
+        """The partitions currently assigned."""
         return list(self._fetcher.assigned)
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -225,19 +228,23 @@ class Consumer:
             self._required_committer()
 
     async def partitions_of(self, topic: str) -> list[TopicPartition]:
+        """A topic's partitions."""
         view = await self.cluster.topics_of([topic])
         return [TopicPartition(topic, index) for index in sorted(view.topics[topic].partitions)]
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Sets a partition's position. The next poll returns records from there."""
         if offset < 0:
             raise ValueError(f"offset must not be negative, got {offset}")
         self._go_to(partition, position=offset)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Moves partitions, by default all assigned ones, to their first offset."""
         for partition in partitions or self.assignment:
             self._go_to(partition, target=OffsetSpec.EARLIEST)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Moves partitions, by default all assigned ones, to their end."""
         for partition in partitions or self.assignment:
             self._go_to(partition, target=OffsetSpec.LATEST)
 
@@ -255,10 +262,12 @@ class Consumer:
         return state.position
 
     def pause(self, *partitions: TopicPartition) -> None:
+        """Stops returning records of these partitions until `resume`. They stay assigned."""
         for partition in partitions:
             self._state(partition).paused = True
 
     def resume(self, *partitions: TopicPartition) -> None:
+        """Returns records of paused partitions again."""
         for partition in partitions:
             self._state(partition).paused = False
 
@@ -277,9 +286,11 @@ class Consumer:
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int]:
+        """The first offset of each partition."""
         return await self._fetcher.offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The end of each partition: the offset that the next record will get."""
         return await self._fetcher.offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
 
     async def offsets_for_times(

@@ -16,6 +16,7 @@ from floodmark.client.cluster.coordinator_requests import ask_coordinator
 from floodmark.client.cluster.fan_out import group_by_topic
 from floodmark.client.cluster.view import TopicPartition
 from floodmark.client.errors import KafkaError, raise_for_code
+from floodmark.vocabulary import NO_OFFSET
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -39,7 +40,8 @@ T = TypeVar("T")
 LAST_VERSION_WITH_NAMES = 9
 FIRST_VERSION_OF_MANY_GROUPS = 8
 NO_GENERATION = -1
-NO_OFFSET = -1
+# The metadata of offsets that only show where a Spark query is: see docs/pipelines.md.
+SHOWN_BY_SPARK = "shown by Spark; the checkpoint counts"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,12 @@ from floodmark.client.cluster.view import TopicPartition
 from floodmark.client.errors import KafkaError
 from floodmark.records.batch import HEADER_BYTES, add_sequence
 from floodmark.records.record import Header, Record
+from floodmark.vocabulary import NO_OFFSET
 
 # Typical per-record overhead: length, attributes, time and offset deltas, lengths of key and
 # value, and the number of headers.
 RECORD_OVERHEAD_BYTES = 16
 HEADER_OVERHEAD_BYTES = 10
-UNKNOWN_OFFSET = -1
 
 
 class RecordMetadata(NamedTuple):
@@ -74,7 +74,7 @@ class ProducerBatch:
         self.error: KafkaError | None = None
         # The last failure, reported if the delivery times out.
         self.last_refusal: KafkaError | None = None
-        self.base_offset = UNKNOWN_OFFSET
+        self.base_offset = NO_OFFSET
         self._log_append_time_ms = -1
         self._callbacks: list[Callable[[], object]] = []
         self._halves: tuple[ProducerBatch, ProducerBatch] | None = None
@@ -106,11 +106,11 @@ class ProducerBatch:
             return first.metadata(index) if index < begin else second.metadata(index - begin)
         if self.error is not None:
             raise self.error
-        known = self.base_offset != UNKNOWN_OFFSET
+        known = self.base_offset != NO_OFFSET
         timestamp = self._log_append_time_ms
         if timestamp < 0:
             timestamp = self.records[index].timestamp
-        offset = self.base_offset + index if known else UNKNOWN_OFFSET
+        offset = self.base_offset + index if known else NO_OFFSET
         return RecordMetadata(*self.partition, offset, timestamp)
 
     def split(self) -> tuple[ProducerBatch, ProducerBatch]:

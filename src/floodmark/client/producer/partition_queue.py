@@ -121,7 +121,7 @@ class PartitionQueue:
     def _nothing_numbered(self) -> bool:
         return not self._in_flight and all(b.base_sequence is None for b in self._waiting)
 
-    def can_number_anew(self) -> bool:
+    def can_renumber(self) -> bool:
         """A new epoch can begin once the outcome of every batch of the old one is known."""
         return self.needs_new_epoch and not self._in_flight
 

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Self
 
 from floodmark.client.cluster.cluster import Cluster
-from floodmark.client.cluster.view import NO_LEADER, TopicPartition, TopicView
+from floodmark.client.cluster.view import TopicPartition, TopicView
 from floodmark.client.consumer.group_offsets import GroupMetadata, Offsets
 from floodmark.client.errors import ClientClosed, KafkaError, RequestTimedOut
 from floodmark.client.producer.batch import Delivery, RecordMetadata, record_size_bytes
@@ -31,6 +31,7 @@ from floodmark.client.producer.transactions import Transactions
 from floodmark.client.settings import ProducerSettings
 from floodmark.records.batch import HEADER_BYTES
 from floodmark.records.record import Header, Record
+from floodmark.vocabulary import NO_LEADER
 from floodmark.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -226,6 +227,7 @@ class Producer:
                 await self.cluster.close()
 
     async def partitions_for(self, topic: str) -> list[int]:
+        """A topic's partition numbers."""
         view = await self.cluster.topics_of([topic], timeout_ms=self.settings.max_block_ms)
         return sorted(view.topics[topic].partitions)
 

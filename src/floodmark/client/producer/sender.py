@@ -17,9 +17,9 @@ from functools import partial
 
 from floodmark.client.cluster.cluster import Cluster
 from floodmark.client.cluster.connection import Connection
-from floodmark.client.cluster.view import NO_LEADER, TopicPartition
+from floodmark.client.cluster.view import TopicPartition
 from floodmark.client.errors import ConnectionFailed, KafkaError, RequestTimedOut
-from floodmark.client.producer.batch import UNKNOWN_OFFSET, ProducerBatch
+from floodmark.client.producer.batch import ProducerBatch
 from floodmark.client.producer.partition_queue import PartitionQueue, ProducerIdentity
 from floodmark.client.producer.produce_requests import (
     encode_batch_of,
@@ -28,6 +28,7 @@ from floodmark.client.producer.produce_requests import (
 )
 from floodmark.client.producer.transactions import Transactions
 from floodmark.client.settings import ProducerSettings
+from floodmark.vocabulary import NO_LEADER, NO_OFFSET
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.init_producer_id import (
     InitProducerIdRequest,
@@ -190,7 +191,7 @@ class Sender:
         if self._settings.idempotent:
             if not self._identity.is_known:
                 return None
-            if queue.can_number_anew():
+            if queue.can_renumber():
                 self._bump_epoch(queue)
                 if not self._identity.is_known:
                     return None
@@ -338,7 +339,7 @@ class Sender:
         if self._settings.acks == 0:
             await connection.send(request, max_version=max_version)
             for batch in batches:
-                self._succeed(batch, UNKNOWN_OFFSET)
+                self._succeed(batch, NO_OFFSET)
             return
         response = await connection.request(request, max_version=max_version)
         answers = read_answers(self._cluster, response)
@@ -364,7 +365,7 @@ class Sender:
         self._stale = self._stale or error.stale_metadata
         if error.code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             # An earlier attempt appended it, too long ago for the broker to know the offset.
-            self._succeed(batch, UNKNOWN_OFFSET)
+            self._succeed(batch, NO_OFFSET)
         elif error.code == ErrorCode.MESSAGE_TOO_LARGE and len(batch.records) > 1:
             queue.replace_by_halves(batch)
         elif self._may_retry(batch, error, now_ms):
@@ -406,8 +407,10 @@ class Sender:
         """Includes the last failure, which says more than the timeout alone."""
         _, reason = self._unreachable.get(self._leader_of(queue), (0, batch.last_refusal))
         told = f", last error: {reason}" if reason is not None else ""
+        count = len(batch.records)
         error = RequestTimedOut(
-            f"{len(batch.records)} records for {batch.partition} could not be delivered "
+            f"{count} {'record' if count == 1 else 'records'} for {batch.partition} could not be "
+            f"delivered "
             f"in delivery.timeout.ms ({self._settings.delivery_timeout_ms}){told}"
         )
         error.__cause__ = reason
