@@ -48,7 +48,8 @@ class Registration:
         self._wanted = registered_url(effective, self._registry.url)
         self._invoker.reconfigure(effective)
         if self._registered is not None and self._registered != self._wanted:
-            logger.info("%s is reconfigured: %s", self._url.interface, self._wanted)
+            shown = self._wanted.without(["token"])
+            logger.info("%s is reconfigured: %s", self._url.interface, shown)
             self._change_soon()
 
     def _change_soon(self) -> None:

@@ -20,12 +20,13 @@ def generalized(value: Any, classes: JavaClasses) -> Any:
 
 
 class _Generalization:
-    """Visits every object once: what is shared or leads back to itself does so afterwards, too."""
+    """Visits every object once, so that shared objects and cycles are preserved."""
 
     def __init__(self, classes: JavaClasses) -> None:
         self._classes = classes
         self._made: dict[int, tuple[Any, Any]] = {}
-        """By the id of the object, which is kept because an id is only unique while it lives."""
+        """Results by the id of the object. The object is kept too, because ids are only unique
+        among living objects."""
 
     def of(self, value: Any, depth: int) -> Any:
         if isinstance(value, Enum):

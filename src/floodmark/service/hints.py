@@ -19,7 +19,7 @@ from uuid import UUID
 from floodmark.service.errors import InterfaceError
 from floodmark.service.hessian import Encoder, HessianError, JavaClasses, JavaObject
 from floodmark.service.hessian.classes import Convert, Field, java_name
-from floodmark.service.hessian.limits import MAX_WIDE_KEYS, is_wide
+from floodmark.service.hessian.limits import MAX_COLLISIONS, Collisions
 from floodmark.service.types import Java
 
 Writer = Callable[[Encoder, Any], None]
@@ -294,9 +294,10 @@ def _list(java: str, item: HintedType, build: type) -> HintedType:
     )
 
 
-def _refuse_wide_keys(keys: list[Any] | None) -> None:
-    if keys and len(keys) > MAX_WIDE_KEYS and sum(map(is_wide, keys)) > MAX_WIDE_KEYS:
-        raise HessianError(f"more than {MAX_WIDE_KEYS} large numbers as keys")
+def _refuse_collisions(keys: list[Any]) -> None:
+    """Raises TypeError for a key without a hash."""
+    if len(keys) > MAX_COLLISIONS and sum(map(Collisions().is_one, keys)) > MAX_COLLISIONS:
+        raise HessianError(f"more than {MAX_COLLISIONS} keys with the hash of another")
 
 
 def _set(item: HintedType, build: type) -> HintedType:
@@ -306,9 +307,11 @@ def _set(item: HintedType, build: type) -> HintedType:
 
     def convert(value: Any) -> Any:
         items = as_list.convert(value)
-        _refuse_wide_keys(items)
+        if items is None:
+            return None
         try:
-            return None if items is None else build(items)
+            _refuse_collisions(items)
+            return build(items)
         except TypeError as error:
             raise HessianError(f"a set cannot hold this: {error}") from error
 
@@ -335,7 +338,7 @@ def _map(key: HintedType, item: HintedType) -> HintedType:
         if to_key is _same and to_item is _same:
             return value
         keys = [to_key(key) for key in value]
-        _refuse_wide_keys(keys)
+        _refuse_collisions(keys)
         return dict(zip(keys, map(to_item, value.values()), strict=True))
 
     return HintedType(

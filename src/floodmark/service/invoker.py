@@ -107,7 +107,7 @@ class Handle:
 
 
 def _number(text: str) -> int:
-    """A rule of an operator may say anything: what is no number counts as not set."""
+    """Operators' rules may contain anything. A value that is not a number counts as not set."""
     try:
         return int(text)
     except ValueError:

@@ -19,11 +19,11 @@ MAX_CALLS = 20_000
 """Maximum calls in progress. Further ones are refused, as Dubbo does without free threads."""
 
 STOP_SECONDS = 10.0
+LAST_WORDS_SECONDS = 2.0
+"""How long a closing connection may take to accept its last responses."""
+
 UNTIL_QUIET_SECONDS = 20.0
 """Consumers of Dubbo 3 take up to ten seconds to see that a provider has left the registry."""
-
-QUIET_SECONDS = 0.5
-"""After leaving the registry, a service without calls for this long counts as unused."""
 
 HEARTBEAT_SECONDS = 60.0
 """Dubbo's default: a connection that is silent for so long is asked whether it lives."""
@@ -31,7 +31,11 @@ HEARTBEAT_SECONDS = 60.0
 MISSED_HEARTBEATS = 3
 
 MAX_BUFFERED_BYTES = 256 * 1024 * 1024
-"""Of all requests whose rest has not come yet. One may have 8 MB, and there are many consumers."""
+"""The limit for all incomplete requests together. Each may have 8 MB, and there are many
+consumers."""
+
+MAX_WARNING_LETTERS = 500
+"""A warning may quote a name that a consumer has sent, which may be megabytes long."""
 
 DEFAULT_THREADS = 200
 """Dubbo's default pool size. Threads start on demand."""
@@ -67,6 +71,11 @@ class ServedConnection(asyncio.Protocol):
         """Closes after everything already written is sent."""
         raise NotImplementedError
 
+    def abort(self) -> None:
+        """Closes at once: the consumer may never read what is written."""
+        if self._transport is not None:
+            self._transport.abort()
+
 
 class ServiceServer:
     """Finds the service for a request, and counts calls."""
@@ -74,6 +83,9 @@ class ServiceServer:
     tells_first = True
     """Whether consumers take a goodbye well while they still call. If not, they hear it when they
     have left by themselves."""
+
+    quiet_seconds = 0.5
+    """After leaving the registry, a service without calls for this long counts as unused."""
 
     def __init__(
         self,
@@ -94,11 +106,13 @@ class ServiceServer:
         self.calls = 0
         self._connections: set[ServedConnection] = set()
         self._invokers: dict[str, Invoker] = {}
-        self._classes: dict[str, JavaClasses | None] = {}
+        self._classes: dict[str, JavaClasses] = {}
         self._threads: ThreadPoolExecutor | None = None
         self._server: asyncio.Server | None = None
         self._idle = asyncio.Event()
         self._idle.set()
+        self._is_empty = asyncio.Event()
+        self._is_empty.set()
 
     async def start(self) -> None:
         """Starts listening. Port 0 picks a free port, which `port` then returns."""
@@ -131,10 +145,13 @@ class ServiceServer:
         if len(self._connections) >= MAX_CONNECTIONS:
             return False
         self._connections.add(connection)
+        self._is_empty.clear()
         return True
 
     def closed(self, connection: ServedConnection) -> None:
         self._connections.discard(connection)
+        if not self._connections:
+            self._is_empty.set()
 
     def add(self, invoker: Invoker) -> None:
         """Serves it from now on. Replaces another one with the same key."""
@@ -143,7 +160,7 @@ class ServiceServer:
 
     async def remove(self, invoker: Invoker) -> None:
         """Stops serving it, once consumers have seen that it left the registry."""
-        await _until_quiet([invoker])
+        await self._until_quiet([invoker])
         key = invoker.url.service_key
         if self._invokers.get(key) is invoker:
             del self._invokers[key]
@@ -157,12 +174,13 @@ class ServiceServer:
 
         Services with the same path share their interface, and thus the class names.
         """
-        if path not in self._classes:
+        known = self._classes.get(path)
+        if known is None:
             found = (i.classes for i in self._invokers.values() if i.url.path == path)
-            if len(self._classes) > len(self._invokers):
-                return None  # an unknown path: do not cache it
-            self._classes[path] = next(found, None)
-        return self._classes[path]
+            known = next(found, None)
+            if known is not None:  # consumers invent paths, which are not cached
+                self._classes[path] = known
+        return known
 
     @property
     def threads(self) -> ThreadPoolExecutor:
@@ -193,7 +211,9 @@ class ServiceServer:
     def warn(self, kind: str, text: str) -> None:
         times = self.occurrences.worth_telling(kind)
         if times:
-            logger.warning("%s (%d times)", text, times)
+            # Consumers choose names, also with line ends: nobody may forge a line of the log.
+            line = text[:MAX_WARNING_LETTERS].replace("\r", "\\r").replace("\n", "\\n")
+            logger.warning("%s (%d times)", line, times)
 
     def _say_goodbye(self) -> None:
         for connection in self.connections:
@@ -208,7 +228,7 @@ class ServiceServer:
         self._server.close()
         if self.tells_first:
             self._say_goodbye()
-        await _until_quiet(list(self._invokers.values()))
+        await self._until_quiet(list(self._invokers.values()))
         if not self.tells_first:
             self._say_goodbye()
         try:
@@ -217,20 +237,29 @@ class ServiceServer:
             logger.warning("%d calls did not finish within %s s", self.calls, timeout_seconds)
         for connection in self.connections:
             connection.close()
-        await self._server.wait_closed()
+        await self._until_closed()
         self._server = None
         if self._threads is not None:
             self._threads.shutdown(wait=False)
 
+    async def _until_quiet(self, invokers: list[Invoker]) -> None:
+        """Waits until nobody has called for a while."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + UNTIL_QUIET_SECONDS
+        while True:
+            last_call = max((invoker.last_call for invoker in invokers), default=0.0)
+            quiet_at = last_call + self.quiet_seconds if last_call else 0.0
+            left = min(quiet_at, deadline) - loop.time()
+            if left <= 0:
+                return
+            await asyncio.sleep(left)
 
-async def _until_quiet(invokers: list[Invoker]) -> None:
-    """Wait until nobody has called for a while."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + UNTIL_QUIET_SECONDS
-    while True:
-        last_call = max((invoker.last_call for invoker in invokers), default=0.0)
-        quiet_at = last_call + QUIET_SECONDS if last_call else 0.0
-        left = min(quiet_at, deadline) - loop.time()
-        if left <= 0:
-            return
-        await asyncio.sleep(left)
+    async def _until_closed(self) -> None:
+        """Waits for the last responses; not for consumers that do not read them."""
+        assert self._server is not None
+        try:
+            await asyncio.wait_for(self._is_empty.wait(), LAST_WORDS_SECONDS)
+        except TimeoutError:
+            for connection in self.connections:
+                connection.abort()
+        await self._server.wait_closed()

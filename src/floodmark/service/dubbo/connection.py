@@ -60,6 +60,7 @@ class Connection(ServedConnection):
         self._calls = 0
         self._is_paused = False
         self._is_full = False
+        self._full_since = 0.0
         self._last_read = self._last_written = self._loop.time()
         self._event_id = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -78,6 +79,7 @@ class Connection(ServedConnection):
     def pause_writing(self) -> None:
         """The consumer does not read its responses, so it gets no more."""
         self._is_full = True
+        self._full_since = self._loop.time()
         self._pace()
 
     def resume_writing(self) -> None:
@@ -87,11 +89,14 @@ class Connection(ServedConnection):
     def data_received(self, data: bytes) -> None:
         self._last_read = self._loop.time()
         try:
-            self._waiting.extend(self._frames.feed(data))
+            complete = self._frames.feed(data)
         except FrameError as error:
             self._server.warn("frame", f"closed {self.remote_address}: {error}")
             self.close()
             return
+        if complete:
+            self._waiting.extend(complete)
+            self._frame_began = None  # what is left belongs to the next request
         self._note_buffered(self._frames.unfinished_bytes)
         if self._server.is_overfull():
             text = "too many bytes of unfinished requests"
@@ -306,15 +311,18 @@ class Connection(ServedConnection):
         """Sends a heartbeat to a silent consumer.
 
         Closes it after `missed` heartbeats without a response, or as long without the rest of a
-        request.
+        request, or without room for our responses.
         """
         patience = heartbeat_seconds * missed
-        if self._frame_began is not None and now - self._frame_began > patience:
+        if self._is_full and now - self._full_since > patience:
+            self._server.warn("unread", f"closed {self.remote_address}: it reads no responses")
+            self.abort()
+        elif self._frame_began is not None and now - self._frame_began > patience:
             self._server.warn("slow", f"closed {self.remote_address}: a request takes too long")
             self.close()
         elif now - self._last_read > patience and not self._is_paused:
             self._server.warn("silent", f"closed {self.remote_address}: silent for too long")
-            self.close()
+            self.abort()
         elif max(now - self._last_read, now - self._last_written) > heartbeat_seconds:
             self._event_id += 1
             self.send(heartbeat(self._event_id))

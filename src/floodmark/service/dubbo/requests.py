@@ -13,6 +13,8 @@ from floodmark.service.hessian import Decoder, HessianError, JavaClasses
 from floodmark.service.interface import count_of
 
 MAX_PREFIXES = 16
+MAX_PREFIX_BYTES = 4096
+"""Longer ones are not cached: names and types of a real interface are shorter."""
 MAX_ATTACHMENTS = 64
 MAX_ATTACHMENT_BYTES = 4096
 MAX_ARGUMENTS = 255
@@ -79,9 +81,10 @@ class Requests:
             if body.startswith(known.data):
                 return known
         prefix = read_prefix(body)
-        if len(self._prefixes) >= MAX_PREFIXES:
-            self._prefixes.pop()
-        self._prefixes.insert(0, prefix)
+        if len(prefix.data) <= MAX_PREFIX_BYTES:
+            if len(self._prefixes) >= MAX_PREFIXES:
+                self._prefixes.pop()
+            self._prefixes.insert(0, prefix)
         return prefix
 
     def _read_attachments(self, decoder: Decoder, data: bytes) -> Mapping[str, Any]:

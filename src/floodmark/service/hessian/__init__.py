@@ -6,12 +6,24 @@ bytes. A message can never make it instantiate arbitrary classes: a reader gets 
 build.
 """
 
+from collections.abc import Iterable
+from typing import Any
+
 from floodmark.service.hessian.classes import JavaClasses, JavaObject
 from floodmark.service.hessian.decode import Decoder
 from floodmark.service.hessian.encode import Encoder
 from floodmark.service.hessian.errors import HessianError
 
-__all__ = ["Decoder", "Encoder", "HessianError", "JavaClasses", "JavaObject", "dumps", "loads"]
+__all__ = [
+    "Decoder",
+    "Encoder",
+    "HessianError",
+    "JavaClasses",
+    "JavaObject",
+    "dumps",
+    "loads",
+    "read_all",
+]
 
 
 def dumps(value: object, classes: JavaClasses | None = None) -> bytes:
@@ -27,3 +39,13 @@ def loads(data: bytes, classes: JavaClasses | None = None) -> object:
     value = decoder.read()
     decoder.expect_end()
     return value
+
+
+def read_all(messages: Iterable[bytes], classes: JavaClasses | None = None) -> list[Any]:
+    """Decodes the value of each message, within the limits of a single one."""
+    decoder = Decoder(b"", classes)
+    values = []
+    for message in messages:
+        decoder.begin(message)
+        values.append(decoder.read())
+    return values

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
 from floodmark.service.hessian.errors import HessianError
-from floodmark.service.hessian.limits import MAX_KNOWN_SHAPES
+from floodmark.service.hessian.limits import MAX_KNOWN_SHAPES, MAX_SHAPE_LETTERS
 
 T = TypeVar("T", bound=type)
 Convert = Callable[[Any], Any]
@@ -119,7 +119,9 @@ class JavaClasses:
         shape = self._shapes.get(key)
         if shape is None:
             shape = self._new_shape(cls, field_names)
-            if len(self._shapes) < MAX_KNOWN_SHAPES:
+            if sum(map(len, field_names)) <= MAX_SHAPE_LETTERS:
+                if len(self._shapes) >= MAX_KNOWN_SHAPES:
+                    self._shapes.clear()
                 self._shapes[key] = shape
         return shape
 

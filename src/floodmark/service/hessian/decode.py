@@ -18,11 +18,11 @@ from floodmark.service.hessian.errors import HessianError
 from floodmark.service.hessian.java_values import BUILD_ERRORS, BUILDERS, moment_of
 from floodmark.service.hessian.limits import (
     MAX_CLASSES,
+    MAX_COLLISIONS,
     MAX_CONTAINERS,
     MAX_DEPTH,
     MAX_ITEMS,
-    MAX_WIDE_KEYS,
-    is_wide,
+    Collisions,
 )
 from floodmark.service.hessian.text import joined, read_units
 
@@ -56,10 +56,11 @@ def _enum_builder(cls: type | None) -> Callable[[Any], Any] | None:
 
 
 class Decoder:
-    """Reads the values of one message in sequence."""
+    """Reads the values of a message in sequence."""
 
     __slots__ = (
         "_classes",
+        "_collisions_left",
         "_containers",
         "_data",
         "_definitions",
@@ -72,25 +73,29 @@ class Decoder:
         "_sizes",
         "_types",
         "_walked",
-        "_wide_keys_left",
     )
 
     def __init__(self, data: bytes, classes: JavaClasses | None = None, position: int = 0) -> None:
+        self._classes = classes or _NO_CLASSES
+        self._containers = 0
+        self._items_left = MAX_ITEMS
+        self._referred_left = MAX_ITEMS
+        self._collisions_left = MAX_COLLISIONS
+        self.begin(data, position)
+
+    def begin(self, data: bytes, position: int = 0) -> None:
+        """Turns to another message. The limits hold for all of them together."""
         self._data = data
         self._pos = position
-        self._classes = classes or _NO_CLASSES
         self._refs: list[Any] = []
         self._types: list[str] = []
         self._definitions: list[_Definition] = []
         self._depth = 0
-        self._containers = 0
-        self._items_left = MAX_ITEMS
-        self._referred_left = MAX_ITEMS
-        self._wide_keys_left = MAX_WIDE_KEYS
         self._walked = 0
         """Containers, items and fields so far, including those behind references."""
         self._sizes: list[int] = []
-        """For each of `_refs`, how much was walked inside. Until it ends, ~ of where it started."""
+        """How much was walked inside each of `_refs`. While one is being read: ~ of the count at
+        its start."""
         self._open_object = -1
         """The object being read, by its index in `_refs`."""
 
@@ -367,12 +372,15 @@ class Decoder:
         items: dict[Any, Any] = {}
         index = self._open(items)
         read = self._read
+        collisions: Collisions | None = None
         while self._data[self._pos] != _END:
             self._count(1)
             key = read()
-            if type(key) is not str and is_wide(key):
-                self._count_wide_key()
             try:
+                if type(key) is not str:
+                    collisions = collisions or Collisions()
+                    if collisions.is_one(key):
+                        self._count_collision()
                 items[key] = read()
             except TypeError:
                 raise HessianError(f"a map has a {type(key).__name__} as key") from None
@@ -380,10 +388,10 @@ class Decoder:
         self._close(index)
         return items
 
-    def _count_wide_key(self) -> None:
-        self._wide_keys_left -= 1
-        if self._wide_keys_left < 0:
-            raise HessianError(f"more than {MAX_WIDE_KEYS} large numbers as keys")
+    def _count_collision(self) -> None:
+        self._collisions_left -= 1
+        if self._collisions_left < 0:
+            raise HessianError(f"more than {MAX_COLLISIONS} keys with the hash of another")
 
     def _definition(self, _code: int) -> Any:
         while True:

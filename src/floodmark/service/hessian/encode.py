@@ -210,11 +210,6 @@ class Encoder:
         for number in (value.hour, value.minute, value.second, value.microsecond * 1000):
             self.write_int(number)
 
-    def write_local_date_time(self, value: datetime) -> None:
-        self._begin_object(java.LOCAL_DATE_TIME, ("date", "time"))
-        self.write_local_date(value)
-        self.write_local_time(value.time())
-
     def write_duration(self, value: timedelta) -> None:
         self._begin_object(java.DURATION, ("seconds", "nanos"))
         self.write_long(value.days * 86400 + value.seconds)

@@ -17,7 +17,7 @@ from floodmark.service.call import Call, enter_call
 from floodmark.service.dispatch import Prepared, java_exception, prepare
 from floodmark.service.dubbo.frames import MAX_PAYLOAD_BYTES
 from floodmark.service.errors import RpcError
-from floodmark.service.hessian import Decoder, Encoder, HessianError
+from floodmark.service.hessian import Encoder, HessianError, read_all
 from floodmark.service.invoker import Invoker, NoSuchMethod, Runs
 from floodmark.service.server import ServedConnection
 from floodmark.service.triple.messages import (
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MAX_STREAMS = 1_000
 MAX_WAITING_BYTES = 32 * 1024 * 1024
-"""The limit for unanswered request and response bodies of one connection."""
+"""The limit for unfinished requests, with their headers, and unread responses of a connection."""
 
 _WINDOW = 1024 * 1024
 _HEADERS = [(":status", "200"), ("content-type", "application/grpc+proto")]
@@ -49,10 +49,11 @@ EXCEPTION_OF_THE_METHOD = "3"
 class _Stream:
     """The received part of a request, and the unsent part of its response."""
 
-    __slots__ = ("body", "headers", "rest", "trailers")
+    __slots__ = ("body", "header_bytes", "headers", "rest", "trailers")
 
     def __init__(self, headers: dict[str, str]) -> None:
         self.headers = headers
+        self.header_bytes = sum(len(name) + len(value) for name, value in headers.items())
         self.body = bytearray()
         self.rest = memoryview(b"")
         self.trailers: list[tuple[str, str]] | None = None
@@ -69,10 +70,12 @@ class TripleConnection(ServedConnection):
         self._h2 = h2.connection.H2Connection(config)
         self._streams: dict[int, _Stream] = {}
         self._waiting_bytes = 0
+        self._calls = 0
+        self._has_new_window = False
         self._last_read = self._last_asked = self._loop.time()
         self._began: dict[int, float] = {}
-        """Since when a stream waits for its consumer: for the rest of a request, or to be allowed
-        to send the rest of an answer."""
+        """Since when each stream has been waiting for its consumer: for the rest of a request, or
+        for room to send the rest of an answer."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     # asyncio's side
@@ -111,8 +114,15 @@ class TripleConnection(ServedConnection):
     def data_received(self, data: bytes) -> None:
         self._last_read = self._loop.time()
         try:
-            for event in self._h2.receive_data(data):
-                self._event(event)
+            events = self._h2.receive_data(data)
+            # h2 has processed all of them and knows nothing more of a stream that was reset.
+            over = {e.stream_id for e in events if isinstance(e, h2.events.StreamReset)}
+            for event in events:
+                if getattr(event, "stream_id", None) not in over:
+                    self._event(event)
+            for stream_id in over:
+                self._forget(stream_id or 0)
+            self._send_all_rests()
         except (h2.exceptions.ProtocolError, UnicodeDecodeError) as error:
             self._server.warn("http2", f"closed {self.remote_address}: {error}")
             self._write()
@@ -124,19 +134,29 @@ class TripleConnection(ServedConnection):
         match event:
             case h2.events.RequestReceived():
                 headers = {str(name): str(value) for name, value in event.headers or []}
-                self._streams[event.stream_id or 0] = _Stream(headers)
-                self._began[event.stream_id or 0] = self._last_read
+                self._begin(event.stream_id or 0, _Stream(headers))
             case h2.events.DataReceived():
                 self._data(event)
             case h2.events.StreamEnded():
                 self._request(event.stream_id or 0)
-            case h2.events.StreamReset():
-                self._forget(event.stream_id or 0)
-            case h2.events.WindowUpdated():
-                for stream_id in [event.stream_id] if event.stream_id else list(self._streams):
-                    self._send_rest(stream_id)
+            case h2.events.WindowUpdated() | h2.events.RemoteSettingsChanged():
+                self._has_new_window = True
             case h2.events.ConnectionTerminated():
                 self.close()
+
+    def _begin(self, stream_id: int, stream: _Stream) -> None:
+        self._streams[stream_id] = stream
+        self._began[stream_id] = self._last_read
+        self._note_waiting(stream.header_bytes)
+        if self._is_overfull():
+            self._reset(stream_id)
+
+    def _is_overfull(self) -> bool:
+        return self._waiting_bytes > MAX_WAITING_BYTES or self._server.is_overfull()
+
+    def _reset(self, stream_id: int) -> None:
+        self._h2.reset_stream(stream_id, error_code=11)  # ENHANCE_YOUR_CALM
+        self._forget(stream_id)
 
     def _data(self, event: h2.events.DataReceived) -> None:
         stream_id = event.stream_id or 0
@@ -147,13 +167,8 @@ class TripleConnection(ServedConnection):
         data = event.data or b""
         stream.body += data
         self._note_waiting(len(data))
-        if (
-            len(stream.body) > MAX_PAYLOAD_BYTES + PREFIX_BYTES
-            or self._waiting_bytes > MAX_WAITING_BYTES
-            or self._server.is_overfull()
-        ):
-            self._h2.reset_stream(stream_id, error_code=11)  # ENHANCE_YOUR_CALM
-            self._forget(stream_id)
+        if len(stream.body) > MAX_PAYLOAD_BYTES + PREFIX_BYTES or self._is_overfull():
+            self._reset(stream_id)
 
     def _note_waiting(self, size: int) -> None:
         self._waiting_bytes += size
@@ -163,7 +178,7 @@ class TripleConnection(ServedConnection):
         self._began.pop(stream_id, None)
         stream = self._streams.pop(stream_id, None)
         if stream is not None:
-            self._note_waiting(-len(stream.body) - len(stream.rest))
+            self._note_waiting(-stream.header_bytes - len(stream.body) - len(stream.rest))
 
     # Calls
 
@@ -189,13 +204,14 @@ class TripleConnection(ServedConnection):
         attachments = {
             name: value
             for name, value in stream.headers.items()
-            if name[0] != ":" and name not in _OWN_HEADERS
+            if not name.startswith(":") and name not in _OWN_HEADERS
         }
         try:
             encoded, _types = read_request(read_grpc_frame(body))
-            arguments = [Decoder(item, invoker.classes).read() for item in encoded]
+            arguments = read_all(encoded, invoker.classes)
             prepared = prepare(invoker, method, arguments, attachments)
-            if not self._server.may_begin():
+            # A stream that its consumer resets is gone, but its call goes on.
+            if self._calls >= MAX_STREAMS or not self._server.may_begin():
                 self._fail(stream_id, RESOURCE_EXHAUSTED, "too many calls in progress")
                 return
             if prepared.handle is not None:
@@ -210,6 +226,7 @@ class TripleConnection(ServedConnection):
             self._fail(stream_id, INTERNAL, str(error))
             return
         call = Call(method, attachments, self.remote_address)
+        self._calls += 1
         self._server.begun()
         task = self._loop.create_task(self._run(stream_id, invoker, prepared, call))
         self._tasks.add(task)
@@ -233,6 +250,7 @@ class TripleConnection(ServedConnection):
             if prepared.handle is not None:
                 prepared.handle.end()
                 self._server.note_duration(prepared.handle, self._loop.time() - began)
+            self._calls -= 1
             self._server.ended()
 
     async def _outcome(self, prepared: Prepared) -> Any:
@@ -325,8 +343,15 @@ class TripleConnection(ServedConnection):
             self._note_waiting(-size)
             stream.rest = stream.rest[size:]
         self._h2.send_headers(stream_id, stream.trailers, end_stream=True)
-        self._streams.pop(stream_id, None)
-        self._began.pop(stream_id, None)
+        self._forget(stream_id)
+
+    def _send_all_rests(self) -> None:
+        """Once for all window updates of a turn: a consumer may send thousands of them, and have a
+        thousand streams that wait."""
+        if self._has_new_window:
+            self._has_new_window = False
+            for stream_id in list(self._streams):
+                self._send_rest(stream_id)
 
     def _write(self) -> None:
         data = self._h2.data_to_send()
@@ -334,19 +359,19 @@ class TripleConnection(ServedConnection):
             self._transport.write(data)
 
     def keep_alive(self, now: float, heartbeat_seconds: float, missed: int) -> None:
-        """With HTTP/2's pings; a stream that its consumer leaves unfinished for as long ends."""
+        """Sends HTTP/2 pings, and ends streams that their consumers have left unfinished for as
+        long as missing pings are tolerated."""
         if self._transport is None or self._transport.is_closing():
             return
         patience = heartbeat_seconds * missed
         for stream_id in [key for key, began in self._began.items() if now - began > patience]:
             self._server.warn("slow", f"ended a call that waits for {self.remote_address}")
-            self._h2.reset_stream(stream_id, error_code=11)  # ENHANCE_YOUR_CALM
-            self._forget(stream_id)
+            self._reset(stream_id)
         self._write()
         # One who was never asked is asked first: it may be the loop that was late.
         if now - self._last_read > patience and self._last_asked > self._last_read:
             self._server.warn("silent", f"closed {self.remote_address}: silent for too long")
-            self.close()
+            self.abort()
         elif now - max(self._last_read, self._last_asked) > heartbeat_seconds:
             self._last_asked = now
             self._h2.ping(_PING)

@@ -12,6 +12,8 @@ HESSIAN = "hessian4"
 """The wrappers' name for Hessian2."""
 
 PREFIX_BYTES = 5
+MAX_FIELDS = 1_000
+"""A method has at most 255 parameters in Java, and a wrapper two fields for each."""
 
 
 def grpc_frame(message: bytes) -> bytes:
@@ -48,8 +50,11 @@ def write_response(value: bytes, java: str) -> bytes:
 
 
 def _fields(message: bytes) -> list[tuple[int, bytes]]:
-    found, position = [], 0
+    found: list[tuple[int, bytes]] = []
+    position = 0
     while position < len(message):
+        if len(found) >= MAX_FIELDS:
+            raise HessianError(f"more than {MAX_FIELDS} fields in a wrapper")
         tag, position = _varint(message, position)
         if tag & 7 != 2:
             raise HessianError(f"a field of wire type {tag & 7} in a wrapper")

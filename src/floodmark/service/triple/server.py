@@ -12,5 +12,8 @@ class TripleServer(ServiceServer):
     # Java's consumers close their connection when they hear it, with calls under way.
     tells_first = False
 
+    # So a goodbye that comes too early costs calls, and a busy consumer may pause for a while.
+    quiet_seconds = 2.0
+
     def new_connection(self) -> TripleConnection:
         return TripleConnection(self)
