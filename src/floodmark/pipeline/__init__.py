@@ -11,9 +11,9 @@ from floodmark.pipeline.authoring.declarations import Pipeline
 from floodmark.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["Pipeline", "PipelineError", "register"]
+__all__ = ["Pipeline", "PipelineError", "register", "where"]
 
 
 def register(spark: SparkSession) -> None:
@@ -21,3 +21,13 @@ def register(spark: SparkSession) -> None:
     from floodmark.pipeline.spark.registration import register_source
 
     register_source(spark)
+
+
+def where(frame: DataFrame, condition: str | Column) -> DataFrame:
+    """Like `frame.where(condition)` for a topic as `load()` returned it, but fetches less.
+
+    Comparisons of topic, partition, offset and timestamp with constants narrow the read.
+    """
+    from floodmark.pipeline.spark.conditions import where as narrowed
+
+    return narrowed(frame, condition)

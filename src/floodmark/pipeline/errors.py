@@ -52,11 +52,14 @@ def root_cause(text: str) -> str | None:
 _TRACE = re.compile(
     r"Traceback \(most recent call last\):\n(?P<frames>(?:[ ]+.*\n)+)(?P<error>\S.*)"
 )
+# How Java's exception follows py4j's own, which says nothing.
+_JAVA_CALL = re.compile(r"(?:py4j\.protocol\.)?Py4JJavaError: An error occurred while calling")
+_JAVA_ERROR = re.compile(r"(?m)^: (?P<error>\S.*(?:\n(?!\s+at |Caused by).*)*)")
 _FRAME = re.compile(r'  File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>\S+)')
 
 
 # Frames that do not help an author.
-_MACHINERY = ("/pyspark/", "/pyspark.zip/", "/py4j/", "/floodmark/pipeline/")
+_MACHINERY = ("/pyspark/", "/pyspark.zip/", "/py4j/", "/floodmark/pipeline/", "/contextlib.py")
 
 
 def python_cause(text: str) -> str | None:
@@ -66,6 +69,8 @@ def python_cause(text: str) -> str | None:
         return None
     last = traces[-1]
     cause = last["error"].removeprefix("pyspark.errors.exceptions.captured.")
+    if _JAVA_CALL.match(cause) and (java := _JAVA_ERROR.search(text, last.end())):
+        cause = java_cause(java["error"] + text[java.end() :])
     cause = cause.partition(" SQLSTATE:")[0]
     for frame in reversed(list(_FRAME.finditer(last["frames"]))):
         if not any(part in frame["file"] for part in _MACHINERY):
@@ -74,8 +79,35 @@ def python_cause(text: str) -> str | None:
     return cause
 
 
+_CAUSED_BY = re.compile(r"(?m)^Caused by: (?P<error>.*(?:\n(?!\s+at |Caused by|\s*\.\.\.).*)*)")
+# What Spark puts before the exception of a task or of a query.
+_AROUND = re.compile(
+    r"^(?:\[STREAM_FAILED\] Query \[.*?\] terminated with exception: )?"
+    r"(?:(?:org\.apache\.spark\.SparkException: )?Job aborted due to stage failure: .*?"
+    r"most recent failure: Lost task .*?\): )?",
+    re.DOTALL,
+)
+_PACKAGE = re.compile(r"^(?:[a-z_][\w$]*\.)+(?=[A-Z][\w$]*(?:Exception|Error)\b)")
+
+
+def java_cause(text: str) -> str:
+    """The innermost Java exception of a trace, without its stack and package."""
+    causes = list(_CAUSED_BY.finditer(text))
+    found = causes[-1]["error"] if causes else _AROUND.sub("", text)
+    lines = [line for line in found.splitlines() if line.strip()]
+    kept: list[str] = []
+    for line in lines:
+        if kept and line.startswith(_APPENDIX):
+            break
+        kept.append(line.strip())
+    return _PACKAGE.sub("", "\n".join(kept))
+
+
 # How Spark's additions to messages start: plans, traces, the state of the query.
-_APPENDIX = ("JVM stacktrace", "=== Streaming Query", "'", "+-", "\tat ", "  at ")
+_APPENDIX = (
+    *("JVM stacktrace", "Driver stacktrace", "=== Streaming Query", "== DataFrame", "Caused by:"),
+    *("'", "+-", "\tat ", "  at ", "\t... "),
+)
 
 
 def short_text(error: BaseException) -> str:

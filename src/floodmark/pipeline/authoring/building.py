@@ -11,13 +11,15 @@ from __future__ import annotations
 import inspect
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from floodmark.pipeline.authoring.batch_functions import batch_input
+from floodmark.pipeline.authoring.dead_rows import dead_letters
 from floodmark.pipeline.authoring.declarations import (
     DeclarationError,
     Output,
@@ -25,13 +27,17 @@ from floodmark.pipeline.authoring.declarations import (
     Place,
     Source,
 )
-from floodmark.pipeline.authoring.parsing import dead_letters, parse, schema_of
+from floodmark.pipeline.authoring.jdbc_sink import JDBC, set_driver
+from floodmark.pipeline.authoring.parsing import parse, schema_of
+from floodmark.pipeline.authoring.replays import declared_start, start_replay
 from floodmark.pipeline.authoring.tables import location
-from floodmark.pipeline.datasource.options import Options, parse_read_options
+from floodmark.pipeline.authoring.topic_rows import topic_rows
+from floodmark.pipeline.datasource.batch_marks import SEVERAL_TOPICS
+from floodmark.pipeline.datasource.options import Options, ReadOptions, parse_read_options
 from floodmark.pipeline.errors import OptionError, PipelineError, short_text
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import SparkSession
 
     from floodmark.pipeline.authoring.checkpoints import Checkpoint
 
@@ -49,10 +55,25 @@ class Built:
     table: str | None
     trigger: str
     options: Mapping[str, str]
+    # How it reads its streams of topics, and for people, what else it reads.
+    streams: tuple[ReadOptions, ...] = ()
+    others: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    # Where each source starts, as declared.
+    starts: Mapping[str, str] = field(default_factory=dict)
+    # A table of Spark's catalog.
+    catalog_table: str | None = None
 
     @property
     def target(self) -> str:
-        return self.topic or self.table or self.output.spark_format
+        known = self.topic or self.table or self.catalog_table
+        if known is None and self.output.spark_format == JDBC:
+            known = f"jdbc {Options(self.options).text('dbtable')}"
+        return known or self.output.spark_format
+
+    @property
+    def inputs(self) -> str:
+        return ", ".join([*self.topics, *self.others])
 
 
 class Builder:
@@ -84,20 +105,23 @@ class Builder:
 
     def build(self, output: Output) -> Built:
         step = _Step(self, output.name)
-        rows = step.call(output.function, output.place)
+        if output.writes_batches:
+            rows = step.get(batch_input(self._pipeline, output), output.place)
+        else:
+            rows = step.call(output.function, output.place)
         if not rows.isStreaming:
             raise DeclarationError(
                 output.place,
                 f"{output.name} makes a table, not a stream: start from a source of the pipeline",
             )
         if output.topic is not None:
-            rows = _at(output.place, lambda: _topic_rows(output, rows))
+            rows = _at(output.place, lambda: topic_rows(output, rows))
         return self._built(output, rows, step)
 
     def _build_dead_letters(self, source: Source) -> Built:
         name = source.dead_letters_name
         step = _Step(self, name)
-        rows = dead_letters(source, step.read(source))
+        rows = _at(source.place, lambda: dead_letters(source, step.read_all(source)))
         output = Output(
             name=name,
             function=_no_function,
@@ -115,7 +139,10 @@ class Builder:
         topic = None if output.topic is None else fill(output.topic)
         if topic is not None:
             _set_default(options, "kafka.bootstrap.servers", self._bootstrap_server)
-            _set_default(options, "topic", topic)
+            if topic != SEVERAL_TOPICS:
+                _set_default(options, "topic", topic)
+        if output.spark_format == JDBC:
+            set_driver(options)
         # Options are already filled in, and a setting's value stays as it is.
         path = fill(output.path) if output.path else Options(options).text("path")
         return Built(
@@ -126,31 +153,67 @@ class Builder:
             table=None if path is None else location(path),
             trigger=fill(output.trigger),
             options=options,
+            streams=tuple(step.streams),
+            others=tuple(step.others),
+            folders=tuple(step.folders),
+            starts=dict(step.starts),
+            catalog_table=None if output.catalog_table is None else fill(output.catalog_table),
         )
 
     def group_of(self, output_name: str) -> str:
         return f"{self._pipeline.name}.{output_name}"
 
-    def read(self, source: Source, output_name: str) -> DataFrame:
+    def read(self, source: Source, output_name: str) -> tuple[DataFrame, ReadOptions]:
         """A topic's raw rows. A lookup table reads up to the current end for every batch."""
-        topic = self._pipeline.text(source.topic, source.place)
-        options = self._pipeline.texts(source.options, source.place)
-        _set_default(options, "kafka.bootstrap.servers", self._bootstrap_server)
-        _set_default(options, "subscribe", topic)
-        if not source.is_table:
+        options = self._topic_options(source)
+        if source.is_table:
+            _set_default(options, "latestByKey", "true")
+        else:
             _set_default(options, "kafka.group.id", self.group_of(output_name))
             _set_default(options, "startingOffsets", str(source.starting_offsets))
-            if self._checkpoint is not None:
-                ids_file = self._checkpoint.topic_ids_of(output_name, source.name)
-                _set_default(options, "topicIdsFile", ids_file)
         try:
+            if not source.is_table:
+                self._continue(options, source, output_name)
             # Spark asks the data source for them only when a query starts. A check should know
             # earlier.
-            parse_read_options(options, streaming=not source.is_table)
+            parsed = parse_read_options(options, streaming=not source.is_table)
         except OptionError as error:
             raise DeclarationError(source.place, str(error)) from error
         reader = self._spark.read if source.is_table else self._spark.readStream
-        return reader.format("floodmark").options(**options).load()
+        return reader.format("floodmark").options(**options).load(), parsed
+
+    def _topic_options(self, source: Source) -> dict[str, str]:
+        options = self._pipeline.texts(source.options, source.place)
+        _set_default(options, "kafka.bootstrap.servers", self._bootstrap_server)
+        if source.pattern is not None:
+            _set_default(
+                options, "subscribePattern", self._pipeline.text(source.pattern, source.place)
+            )
+        elif source.topic:
+            _set_default(options, "subscribe", self._pipeline.text(source.topic, source.place))
+        if source.headers:
+            _set_default(options, "includeHeaders", "true")
+        return options
+
+    def _continue(self, options: dict[str, str], source: Source, output_name: str) -> None:
+        """What a checkpoint adds: the ids of the topics, and where a replay starts."""
+        if self._checkpoint is None:
+            return
+        ids_file = self._checkpoint.topic_ids_of(output_name, source.name)
+        _set_default(options, "topicIdsFile", ids_file)
+        start_replay(options, self._checkpoint.replayed_from(output_name))
+
+    def read_spark(self, source: Source) -> DataFrame:
+        """What one of Spark's own sources reads."""
+        reader: Any = self._spark.read if source.is_table else self._spark.readStream
+        reader = reader.format(source.format)
+        if source.schema is not None:
+            reader = reader.schema(source.schema)
+        options = self._pipeline.texts(source.options, source.place)
+        if source.format == JDBC:
+            set_driver(options)
+        rows: DataFrame = _at(source.place, reader.options(**options).load)
+        return rows
 
     @property
     def pipeline(self) -> Pipeline:
@@ -176,6 +239,10 @@ class _Step:
         self._made: dict[str, DataFrame] = {}
         self._calling: list[str] = []
         self.topics: list[str] = []
+        self.streams: list[ReadOptions] = []
+        self.others: list[str] = []
+        self.folders: list[str] = []
+        self.starts: dict[str, str] = {}
 
     def call(self, function: Callable[..., DataFrame], place: Place) -> DataFrame:
         pipeline = self._builder.pipeline
@@ -190,7 +257,7 @@ class _Step:
                     f"{function.__name__} asks for {name}, which is not a source or view "
                     f"(known: {known})",
                 )
-            arguments[name] = self._get(name, place)
+            arguments[name] = self.get(name, place)
         rows = _call_of_author(function, arguments, place)
         if not isinstance(rows, DataFrame):
             raise DeclarationError(
@@ -198,7 +265,7 @@ class _Step:
             )
         return rows
 
-    def _get(self, name: str, place: Place) -> DataFrame:
+    def get(self, name: str, place: Place) -> DataFrame:
         if name in self._made:
             return self._made[name]
         pipeline = self._builder.pipeline
@@ -218,19 +285,37 @@ class _Step:
 
     def read(self, source: Source) -> DataFrame:
         schema_of(source)
-        self.topics.append(self._builder.pipeline.text(source.topic, source.place))
-        return self._builder.read(source, self._output_name)
+        rows, options = self._builder.read(source, self._output_name)
+        self.topics.append(str(options.subscription))
+        if not source.is_table:
+            self.streams.append(options)
+            given = self._builder.pipeline.texts(source.options, source.place)
+            self.starts[source.name] = declared_start(str(source.starting_offsets), given)
+        return rows
+
+    def read_all(self, source: Source) -> DataFrame:
+        """All records as a stream, with headers, whatever the source is otherwise."""
+        return self.read(replace(source, is_table=False, headers=True))
 
     def _source(self, source: Source) -> DataFrame:
+        if not source.reads_topics:
+            options = self._builder.pipeline.texts(source.options, source.place)
+            path = Options(options).text("path")
+            self.others.append(source.format if path is None else f"{source.format} {path}")
+            if path is not None and not source.is_table:
+                self.folders.append(location(path))
+            return self._with_watermark(source, self._builder.read_spark(source))
         raw = self.read(source)
         if source.is_table:
             return _latest_by_key(source, raw)
-        rows = _at(source.place, lambda: parse(source, raw))
-        if source.watermark is not None:
-            column, delay = source.watermark
-            delay = self._builder.pipeline.text(delay, source.place)
-            rows = _at(source.place, lambda: rows.withWatermark(column, delay))
-        return rows
+        return self._with_watermark(source, _at(source.place, lambda: parse(source, raw)))
+
+    def _with_watermark(self, source: Source, rows: DataFrame) -> DataFrame:
+        if source.watermark is None:
+            return rows
+        column, delay = source.watermark
+        delay = self._builder.pipeline.text(delay, source.place)
+        return _at(source.place, lambda: rows.withWatermark(column, delay))
 
 
 def _latest_by_key(source: Source, raw: DataFrame) -> DataFrame:
@@ -251,35 +336,6 @@ def _latest_by_key(source: Source, raw: DataFrame) -> DataFrame:
             f"the table {source.name} has no column {source.key}: it has {', '.join(rows.columns)}",
         )
     return rows
-
-
-def _topic_rows(output: Output, rows: DataFrame) -> DataFrame:
-    """Builds the key and value of a topic's records from the author's columns."""
-    if output.key is not None and output.key not in rows.columns:
-        raise DeclarationError(
-            output.place,
-            f"the key {output.key} of {output.name} is not a column; the columns are "
-            f"{', '.join(rows.columns)}",
-        )
-    if output.value_format == "raw":
-        if "value" not in rows.columns:
-            raise DeclarationError(
-                output.place,
-                f"{output.name} writes raw rows but has no column value; the columns are "
-                f"{', '.join(rows.columns)}. Add one, or use format json",
-            )
-        return rows
-    names = [name for name in rows.columns if name != output.key] or list(rows.columns)
-    value = F.to_json(F.struct(*map(_column, names))).alias("value")
-    if output.key is None:
-        return rows.select(value)
-    return rows.select(_column(output.key).cast("string").alias("key"), value)
-
-
-def _column(name: str) -> Column:
-    """A column whose name may contain dots, which would otherwise mean a struct field."""
-    quoted = name.replace("`", "``")
-    return F.col(f"`{quoted}`")
 
 
 def _call_of_author(

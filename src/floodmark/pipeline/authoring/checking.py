@@ -15,7 +15,8 @@ from pyspark.errors import PySparkException
 from floodmark.client.cluster.cluster import Cluster
 from floodmark.pipeline.authoring.building import Built
 from floodmark.pipeline.authoring.declarations import DeclarationError, Output, Pipeline
-from floodmark.pipeline.authoring.tables import check_batches
+from floodmark.pipeline.authoring.replays import changed_starts
+from floodmark.pipeline.authoring.tables import catalog_location, check_batches
 from floodmark.pipeline.datasource.options import parse_write_options
 from floodmark.pipeline.datasource.sink import check_columns, check_no_other_columns
 from floodmark.pipeline.errors import PipelineError, short_text
@@ -54,41 +55,59 @@ def check_folders(built: Sequence[Built]) -> None:
     """Every table needs its own folder."""
     owners: dict[str, Output] = {}
     for item in built:
-        if item.table is None:
+        table = item.table or item.catalog_table
+        if table is None:
             continue
-        output, other = item.output, owners.setdefault(item.table, item.output)
+        output, other = item.output, owners.setdefault(table, item.output)
         if other is not output:
             raise DeclarationError(
                 output.place,
                 f"{output.name} and {other.name} ({other.place}) write to the same folder, "
-                f"{item.table}, where the batches of one would be mistaken for those of the other: "
+                f"{table}, where the batches of one would be mistaken for those of the other: "
                 "use two folders",
             )
 
 
 def check_known_batches(spark: SparkSession, item: Built, checkpoint: Checkpoint) -> None:
-    if item.table is None:
-        return
+    table = item.table
     try:
-        check_batches(spark, item.table, checkpoint.last_planned(item.output.name))
+        if item.catalog_table is not None:
+            table = catalog_location(spark, item.catalog_table)
+        if table is not None:
+            check_batches(spark, table, checkpoint.last_planned(item.output.name))
     except PipelineError as error:
         raise DeclarationError(item.output.place, str(error)) from error
     except (PySparkException, Py4JJavaError) as error:
         raise DeclarationError(
             item.output.place,
-            f"Spark cannot reach the table {item.table}: {short_text(error)}. Correct the path; "
+            f"Spark cannot reach the table {item.target}: {short_text(error)}. Correct the path; "
             "a file system that Spark lacks needs its jar, with --conf spark.jars.packages",
         ) from error
 
 
+def ineffective_starts(item: Built, checkpoint: Checkpoint) -> list[str]:
+    """Words about changed options that do nothing, because the output has a position."""
+    name = item.output.name
+    if checkpoint.last_planned(name) is None:
+        return []
+    return [
+        f"{name} continues from its checkpoint, so the new start of source {source} has no "
+        f"effect: `floodmark pipeline replay {name} --from earliest` moves it"
+        for source in changed_starts(checkpoint.folder, name, item.starts)
+    ]
+
+
 def check_sources(pipeline: Pipeline, bootstrap_server: str) -> None:
     """Source topics must exist. The broker creates topics that are written."""
-    topics = asyncio.run(_topics_of(bootstrap_server))
-    for source in pipeline.sources.values():
+    sources = [source for source in pipeline.sources.values() if source.reads_topics]
+    topics = asyncio.run(_topics_of(bootstrap_server)) if sources else set()
+    for source in sources:
         # A missing topic on another broker is found when its query starts.
         is_elsewhere = "kafka.bootstrap.servers" in map(str.lower, source.options)
-        topic = pipeline.text(source.topic, source.place)
-        if topic not in topics and not is_elsewhere:
+        names = pipeline.text(source.topic, source.place).split(",")
+        for topic in [name.strip() for name in names if name.strip() and not is_elsewhere]:
+            if topic in topics:
+                continue
             raise DeclarationError(
                 source.place,
                 f"topic {topic} of source {source.name} does not exist: create it with "

@@ -11,96 +11,21 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from floodmark.pipeline.errors import PipelineError
+from floodmark.pipeline.authoring.declared import DeclarationError, Output, Place, Source, View
+from floodmark.pipeline.authoring.problems import problem_of_output, problem_of_source
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-Function = Callable[..., "DataFrame"]
+__all__ = ["DeclarationError", "Output", "Pipeline", "Place", "Source", "View"]
+
 F = TypeVar("F", bound=Callable[..., Any])
 
-FORMATS = ("json", "csv", "raw", "avro", "protobuf")
-OUTPUT_MODES = ("append", "update", "complete")
-DELIVERIES = ("exactly_once", "at_least_once")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PIPELINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # Other braces stay, because options may be JSON.
 _SETTING = re.compile(r"\{([A-Za-z_][\w-]*)\}")
-
-
-class Place(NamedTuple):
-    """A line in the author's file, for messages."""
-
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{Path(self.file).name}:{self.line}"
-
-
-class DeclarationError(PipelineError):
-    """An invalid declaration. Says where it is."""
-
-    def __init__(self, place: Place, text: str) -> None:
-        super().__init__(f"{place}: {text}")
-        self.place = place
-
-
-@dataclass(frozen=True)
-class Source:
-    """A topic as a stream of rows, or with `is_table` as the latest row of each key."""
-
-    name: str
-    topic: str
-    place: Place
-    format: str = "json"
-    schema: str | StructType | None = None
-    key: str | None = None
-    is_table: bool = False
-    watermark: tuple[str, str] | None = None
-    starting_offsets: str = "earliest"
-    dead_letters: str | None = None
-    metadata: bool = False
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def dead_letters_name(self) -> str:
-        """The name of the output for its dead letters."""
-        return f"{self.name}_dead_letters"
-
-
-@dataclass(frozen=True)
-class View:
-    """An intermediate step that other functions build on."""
-
-    name: str
-    function: Function
-    place: Place
-
-
-@dataclass(frozen=True)
-class Output:
-    """The target of a function's rows: a topic, a table (files), or any Spark format."""
-
-    name: str
-    function: Function
-    place: Place
-    topic: str | None = None
-    key: str | None = None
-    value_format: str = "json"
-    path: str | None = None
-    spark_format: str = "floodmark"
-    output_mode: str = "append"
-    delivery: str = "exactly_once"
-    partition_cols: tuple[str, ...] = ()
-    trigger: str = "1 second"
-    first_exact_batch: int = 0
-    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Pipeline:
@@ -122,29 +47,35 @@ class Pipeline:
         self.outputs: dict[str, Output] = {}
         # The runner fills these from pipeline.toml, --env and --set before it calls any function.
         self.settings: dict[str, Any] = {}
+        # Set by `loading.py` if the file can only be loaded while Spark runs.
+        self.unfinished: Callable[[], Pipeline] | None = None
 
     def source(
         self,
         name: str,
         *,
-        topic: str,
+        topic: str | Sequence[str] | None = None,
+        pattern: str | None = None,
         format: str = "json",
         schema: str | StructType | None = None,
         watermark: tuple[str, str] | None = None,
         starting_offsets: str = "earliest",
         dead_letters: str | None = None,
         metadata: bool = False,
+        headers: bool = False,
         options: Mapping[str, Any] | None = None,
     ) -> Source:
-        """Declares a topic as a stream.
+        """Declares topics as a stream, or with a Spark format and no topic, any source of Spark.
 
-        Rows that do not parse go to the topic `dead_letters`, or stop the pipeline if there is
-        none. `metadata` adds _key, _topic, _partition, _offset, _timestamp.
+        `topic` is a name or a list of names, `pattern` a regular expression. Rows that do not
+        parse go to the topic `dead_letters`, or stop the pipeline if there is none. `metadata`
+        adds _key, _topic, _partition, _offset, _timestamp; `headers` adds _headers.
         """
         return self._add_source(
             Source(
                 name=name,
-                topic=topic,
+                topic=_joined(topic),
+                pattern=pattern,
                 place=_caller(),
                 format=format,
                 schema=schema,
@@ -152,6 +83,7 @@ class Pipeline:
                 starting_offsets=starting_offsets,
                 dead_letters=dead_letters,
                 metadata=metadata,
+                headers=headers,
                 options=options or {},
             )
         )
@@ -160,22 +92,27 @@ class Pipeline:
         self,
         name: str,
         *,
-        topic: str,
-        key: str,
+        topic: str | None = None,
+        key: str | None = None,
         format: str = "json",
         schema: str | StructType | None = None,
+        dead_letters: str | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Source:
-        """Declares a topic as a table to join with: each key's last row, read again every batch."""
+        """Declares a topic as a table to join with: each key's last row, read again every batch.
+
+        With a Spark format and no topic, the table is what that format reads, such as jdbc.
+        """
         return self._add_source(
             Source(
                 name=name,
-                topic=topic,
+                topic=topic or "",
                 place=_caller(),
                 format=format,
                 schema=schema,
                 key=key,
                 is_table=True,
+                dead_letters=dead_letters,
                 options=options or {},
             )
         )
@@ -191,22 +128,27 @@ class Pipeline:
         self,
         path: str | None = None,
         *,
+        name: str | None = None,
         format: str = "parquet",
         partition_cols: Sequence[str] = (),
         trigger: str = "1 second",
         options: Mapping[str, Any] | None = None,
     ) -> Callable[[F], F]:
-        """Writes rows into files, exactly once. The default path is tables/NAME."""
+        """Writes rows into files, exactly once. The default path is tables/NAME.
+
+        With `name`, they go to this table of Spark's catalog, which is created if needed.
+        """
         _refuse_function(path, "table()")
 
         def declare(function: F) -> F:
-            name = function.__name__
+            own_path = path if name is not None else path or f"tables/{function.__name__}"
             return self._add_output(
                 Output(
-                    name=name,
+                    name=function.__name__,
                     function=function,
                     place=_place_of(function),
-                    path=str(path or f"tables/{name}"),
+                    path=None if own_path is None else str(own_path),
+                    catalog_table=name,
                     spark_format=format,
                     partition_cols=tuple(partition_cols),
                     trigger=trigger,
@@ -222,7 +164,8 @@ class Pipeline:
         topic: str | None = None,
         *,
         format: str = "json",
-        key: str | None = None,
+        key: str | Sequence[str] | None = None,
+        latest_by: str | None = None,
         output_mode: str = "append",
         delivery: str = "exactly_once",
         trigger: str = "1 second",
@@ -232,8 +175,11 @@ class Pipeline:
         """Writes rows to a topic or, with a Spark format and no topic, wherever that writes.
 
         For a topic, the format is json (all columns except the key) or raw (a column `value`).
+        For jdbc, rows replace those with the same `key`, which may be several columns. If a batch
+        may hold several rows of a key, the one with the highest `latest_by` counts.
         """
         _refuse_function(topic, 'sink(topic="...")')
+        key_columns = (key,) if isinstance(key, str) else tuple(key or ())
 
         def declare(function: F) -> F:
             to_topic = topic is not None
@@ -243,7 +189,9 @@ class Pipeline:
                     function=function,
                     place=_place_of(function),
                     topic=topic,
-                    key=key,
+                    key=key_columns[0] if key_columns else None,
+                    key_columns=key_columns,
+                    latest_by=latest_by,
                     value_format=format if to_topic else "",
                     spark_format="floodmark" if to_topic else format,
                     output_mode=output_mode,
@@ -251,6 +199,36 @@ class Pipeline:
                     trigger=trigger,
                     first_exact_batch=first_exact_batch,
                     options=options or {},
+                ),
+                function,
+            )
+
+        return declare
+
+    def batch_sink(
+        self,
+        function: None = None,
+        *,
+        output_mode: str = "append",
+        trigger: str = "1 second",
+    ) -> Callable[[F], F]:
+        """Calls the function with every batch of the source or view that its parameter names.
+
+        It gets a plain DataFrame and writes it. A batch may come again after a crash: parameters
+        `batch_id` and `query_id` tell whether it was written before.
+        """
+        _refuse_function(function, "batch_sink()")
+
+        def declare(function: F) -> F:
+            return self._add_output(
+                Output(
+                    name=function.__name__,
+                    function=function,
+                    place=_place_of(function),
+                    writes_batches=True,
+                    spark_format="a function of batches",
+                    output_mode=output_mode,
+                    trigger=trigger,
                 ),
                 function,
             )
@@ -281,14 +259,14 @@ class Pipeline:
         self._claim(source.name, source.place)
         if source.dead_letters is not None:
             self._claim(source.dead_letters_name, source.place)
-        if problem := _problem_of_source(source):
+        if problem := problem_of_source(source):
             raise DeclarationError(source.place, problem)
         self.sources[source.name] = source
         return source
 
     def _add_output(self, output: Output, function: F) -> F:
         self._claim(output.name, output.place)
-        if problem := _problem_of_output(output):
+        if problem := problem_of_output(output):
             raise DeclarationError(output.place, problem)
         self.outputs[output.name] = output
         return function
@@ -309,47 +287,8 @@ class Pipeline:
             raise DeclarationError(place, f"the name {name} is already used, see {taken[name]}")
 
 
-def _problem_of_source(source: Source) -> str | None:
-    name = source.name
-    if not _NAME.fullmatch(name):
-        return f"{name!r} is not a valid parameter name"
-    if source.format not in FORMATS:
-        return f"format {source.format!r} is unknown: use one of {', '.join(FORMATS)}"
-    if source.schema is None and source.format != "raw":
-        example = 'schema="id STRING, amount DOUBLE"'
-        return f"source {name} needs a schema to read {source.format}, such as {example}"
-    if source.watermark is not None and not _is_pair_of_texts(source.watermark):
-        return (
-            f"the watermark of {name} is {source.watermark!r}: give the column and how late its "
-            'rows may be, such as watermark=("ordered_at", "10 seconds")'
-        )
-    if source.dead_letters is not None and source.format == "raw":
-        return (
-            f"raw rows are not parsed, so {name} has no dead letters: remove dead_letters, or "
-            "choose another format"
-        )
-    if source.dead_letters == source.topic:
-        return (
-            f"the dead letters of {name} would go back to {source.topic} in an endless "
-            "loop: name another topic"
-        )
-    return None
-
-
-def _problem_of_output(output: Output) -> str | None:
-    if output.spark_format in ("json", "raw") and not (output.path or "path" in output.options):
-        return (
-            f"{output.name} does not say where its rows go: name a topic, or a Spark format "
-            'such as format="console"'
-        )
-    for value, allowed in (
-        (output.output_mode, OUTPUT_MODES),
-        (output.delivery, DELIVERIES),
-        (output.value_format or "json", ("json", "raw")),
-    ):
-        if value not in allowed:
-            return f"{value!r} is invalid: use one of {', '.join(allowed)}"
-    return None
+def _joined(topic: str | Sequence[str] | None) -> str:
+    return topic if isinstance(topic, str) else ",".join(topic or ())
 
 
 def _caller() -> Place:
@@ -369,11 +308,3 @@ def _refuse_function(first: object, wanted: str) -> None:
     """Without parentheses, a decorator would get the function and declare nothing."""
     if inspect.isfunction(first):
         raise DeclarationError(_place_of(first), f"write @pipeline.{wanted}, with the parentheses")
-
-
-def _is_pair_of_texts(value: object) -> bool:
-    return (
-        isinstance(value, (tuple, list))
-        and len(value) == 2
-        and all(isinstance(part, str) for part in value)
-    )

@@ -1,7 +1,7 @@
-"""Parses topic rows into typed columns, and the rest into dead letters.
+"""Parses topic rows into typed columns, and separates those that cannot be read.
 
-Called by `building.py`. Spark parses values in its permissive mode. A row it cannot read keeps its
-bytes and goes to the dead-letter topic, or stops the query if there is none.
+Called by `building.py` and `dead_rows.py`. Spark parses values in its permissive mode. A row it
+cannot read keeps its bytes and goes to the dead-letter topic, or stops the query if there is none.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _PARSED = "_parsed"
-_CORRUPT = "_corrupt_record"
+CORRUPT = "_corrupt_record"
 # Spark reads one JSON document from a text and silently drops what follows. So it gets every value
 # inside a document of ours, whose end it finds only after one document, or after one followed by
-# more names and documents, which are not a valid list (see `_is_one_document`).
+# more names and documents, which are not a valid list (see `is_one_document`).
 _FRAMED = "value"
 _END = "end"
 _LISTED = "ARRAY<STRUCT<`_`: STRING>>"
-_PERMISSIVE = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+PERMISSIVE = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
 _METADATA = ("key", "topic", "partition", "offset", "timestamp")
 
 
@@ -50,40 +50,20 @@ def parse(source: Source, rows: DataFrame) -> DataFrame:
     """The good rows, as the author wants them."""
     if source.format == "raw":
         return rows
-    parsed = _with_parsed(source, rows)
-    bad = _is_bad(source)
+    parsed = parsed_rows(source, rows)
+    bad = is_bad(source)
     if source.dead_letters is not None:
         parsed = parsed.where(~bad)
     else:
         failure = F.raise_error(_complaint(source))
         parsed = parsed.withColumn(_PARSED, F.when(bad, failure).otherwise(F.col(_PARSED)))
-    metadata = [F.col(name).alias(f"_{name}") for name in _METADATA] if source.metadata else []
+    extra = [*(_METADATA if source.metadata else ()), *(("headers",) if source.headers else ())]
+    metadata = [F.col(name).alias(f"_{name}") for name in extra]
     result = parsed.select(f"{_fields(source)}.*", *metadata)
-    return result.drop(_CORRUPT, PARSED_MARK)
+    return result.drop(CORRUPT, PARSED_MARK)
 
 
-def dead_letters(source: Source, rows: DataFrame) -> DataFrame:
-    """The bad rows: the original key and value, with the reason and origin in headers."""
-    headers = {
-        "floodmark.error": F.concat(
-            F.lit("the value does not parse as "),
-            F.lit(f"{source.format} with the schema of {source.name}"),
-        ),
-        "floodmark.source": F.lit(source.name),
-        "floodmark.topic": F.col("topic"),
-        "floodmark.partition": F.col("partition").cast("string"),
-        "floodmark.offset": F.col("offset").cast("string"),
-        "floodmark.timestamp": F.unix_millis("timestamp").cast("string"),
-    }
-    entries = [
-        F.struct(F.lit(name).alias("key"), value.cast("binary").alias("value"))
-        for name, value in headers.items()
-    ]
-    bad = _with_parsed(source, rows).where(_is_bad(source))
-    return bad.select("key", "value", F.array(*entries).alias("headers"))
-
-
-def _with_parsed(source: Source, rows: DataFrame) -> DataFrame:
+def parsed_rows(source: Source, rows: DataFrame) -> DataFrame:
     """Adds a column: a struct with the value's fields and a marker for bad ones."""
     if source.format in BINARY_FORMATS:
         return with_parsed(source, rows, _PARSED)
@@ -91,11 +71,11 @@ def _with_parsed(source: Source, rows: DataFrame) -> DataFrame:
     assert schema is not None
     text = F.col("value").cast("string")
     if source.format == "csv":
-        with_corrupt = StructType([*schema.fields]).add(_CORRUPT, StringType())
-        return rows.withColumn(_PARSED, F.from_csv(text, _ddl(with_corrupt), _PERMISSIVE))
+        with_corrupt = StructType([*schema.fields]).add(CORRUPT, StringType())
+        return rows.withColumn(_PARSED, F.from_csv(text, ddl_of(with_corrupt), PERMISSIVE))
     framed = F.concat(F.lit('{"' + _FRAMED + '":'), text, F.lit(',"' + _END + '":true}'))
-    frame = StructType().add(_FRAMED, schema).add(_END, BooleanType()).add(_CORRUPT, StringType())
-    return rows.withColumn(_PARSED, F.from_json(framed, frame, _PERMISSIVE))
+    frame = StructType().add(_FRAMED, schema).add(_END, BooleanType()).add(CORRUPT, StringType())
+    return rows.withColumn(_PARSED, F.from_json(framed, frame, PERMISSIVE))
 
 
 def _fields(source: Source) -> str:
@@ -103,7 +83,7 @@ def _fields(source: Source) -> str:
     return f"{_PARSED}.{_FRAMED}" if source.format == "json" else _PARSED
 
 
-def _is_bad(source: Source) -> Column:
+def is_bad(source: Source) -> Column:
     nothing = F.col(_fields(source)).isNull()
     if source.format == "protobuf":
         return nothing
@@ -111,16 +91,16 @@ def _is_bad(source: Source) -> Column:
         return nothing | F.col(f"{_PARSED}.{PARSED_MARK}").isNull()
     # Spark replaces bytes that are not text with a special character.
     broken = F.col("value").isNull() | ~F.is_valid_utf8(F.col("value").cast("string"))
-    bad = nothing | broken | F.col(f"{_PARSED}.{_CORRUPT}").isNotNull()
-    for name in _required(source):
+    bad = nothing | broken | F.col(f"{_PARSED}.{CORRUPT}").isNotNull()
+    for name in required_columns(source):
         bad |= F.col(_fields(source)).getField(name).isNull()
     if source.format == "json":
-        return bad | F.col(f"{_PARSED}.{_END}").isNull() | ~_is_one_document()
+        return bad | F.col(f"{_PARSED}.{_END}").isNull() | ~is_one_document()
     # Spark turns an empty value into a row of nulls, though it refuses rows that lack a column.
     return bad | (F.length("value") == 0)
 
 
-def _is_one_document() -> Column:
+def is_one_document() -> Column:
     """Whether nothing follows the document of a value that was read inside its frame.
 
     In the frame, a comma is followed by a name and a colon; in a list, by a value. Text that is
@@ -133,7 +113,7 @@ def _is_one_document() -> Column:
     return is_closed_once | F.size(listed).eqNullSafe(1)
 
 
-def _required(source: Source) -> list[str]:
+def required_columns(source: Source) -> list[str]:
     """The NOT NULL columns, which Spark's parsers ignore."""
     schema = schema_of(source)
     return [] if schema is None else [field.name for field in schema.fields if not field.nullable]
@@ -157,7 +137,13 @@ def _complaint(source: Source) -> Column:
     )
 
 
-def _ddl(schema: StructType) -> str:
+def exact_column(name: str) -> Column:
+    """A column whose name may contain dots, which would otherwise mean a struct field."""
+    quoted = name.replace("`", "``")
+    return F.col(f"`{quoted}`")
+
+
+def ddl_of(schema: StructType) -> str:
     quoted = [(field.name.replace("`", "``"), field.dataType) for field in schema.fields]
     return ", ".join(f"`{name}` {kind.simpleString()}" for name, kind in quoted)
 

@@ -32,7 +32,11 @@ class OutputProgress:
     state_rows: int = 0
     # Behind the watermark, so Spark dropped them.
     late_rows: int = 0
+    # Over all batches of this run.
     late_rows_so_far: int = 0
+    rows_in_so_far: int = 0
+    rows_out_so_far: int = 0
+    batches_so_far: int = 0
     batch_ms: int = 0
     # The sum of the offsets after the last batch, over all sources and partitions.
     position: int = 0
@@ -83,6 +87,9 @@ class Follower:
         self._name = name
         self._seen: tuple[int, str] | None = None
         self._late_rows = 0
+        self._rows_in = 0
+        self._rows_out = 0
+        self._batches = 0
 
     def follow(self, reports: Sequence[Mapping[str, Any]], is_active: bool) -> list[OutputProgress]:
         """The batches since the last call. Without news, the last one again with the current lag.
@@ -98,11 +105,23 @@ class Follower:
         news = [report for report in reports[first_new:] if _has_worked(report)]
         found = []
         for report in news or ([r for r in reports if _has_worked(r)] or reports)[-1:]:
-            if news:
-                self._late_rows += _late_rows(report)
             item = OutputProgress.from_report(self._name, is_active, report, reports[-1])
-            found.append(replace(item, late_rows_so_far=self._late_rows))
+            found.append(self._with_sums(item, is_new=bool(news)))
         return found
+
+    def _with_sums(self, item: OutputProgress, *, is_new: bool) -> OutputProgress:
+        if is_new:
+            self._late_rows += item.late_rows
+            self._rows_in += item.rows_in
+            self._rows_out += item.rows_out
+            self._batches += 1
+        return replace(
+            item,
+            late_rows_so_far=self._late_rows,
+            rows_in_so_far=self._rows_in,
+            rows_out_so_far=self._rows_out,
+            batches_so_far=self._batches,
+        )
 
 
 def table_of(outputs: list[OutputProgress]) -> Table:
@@ -129,7 +148,8 @@ def table_of(outputs: list[OutputProgress]) -> Table:
 
 
 def _has_worked(report: Mapping[str, Any]) -> bool:
-    return bool(report["numInputRows"] or _late_rows(report))
+    """A batch without input may still write: a watermark that advanced completes windows."""
+    return bool(report["numInputRows"] or _late_rows(report) or _observed(report))
 
 
 def _late_rows(report: Mapping[str, Any]) -> int:

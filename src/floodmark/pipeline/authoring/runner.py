@@ -7,17 +7,15 @@ root cause is reported.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from floodmark.client.cluster.cluster import Cluster
-from floodmark.client.consumer.group_offsets import GroupMetadata, commit_offsets
-from floodmark.client.errors import KafkaError
 from floodmark.pipeline.authoring.building import Builder, Built
 from floodmark.pipeline.authoring.checking import (
     check_folders,
@@ -25,18 +23,25 @@ from floodmark.pipeline.authoring.checking import (
     check_sources,
     check_streaming,
     check_topic_columns,
+    ineffective_starts,
 )
+from floodmark.pipeline.authoring.checking_state import check_state
+from floodmark.pipeline.authoring.checking_targets import check_loops, check_target
 from floodmark.pipeline.authoring.checkpoints import Checkpoint
 from floodmark.pipeline.authoring.declarations import DeclarationError, Pipeline
+from floodmark.pipeline.authoring.loading import finished
 from floodmark.pipeline.authoring.progress import OBSERVED, Follower, OutputProgress, offsets_in
-from floodmark.pipeline.datasource.batch_writers import WriteBatch, at_least_once, exactly_once
+from floodmark.pipeline.authoring.replays import remember_start
+from floodmark.pipeline.authoring.run_records import RunRecorder
+from floodmark.pipeline.authoring.source_clusters import keep_clusters, show_positions
+from floodmark.pipeline.authoring.targets import start_query
 from floodmark.pipeline.datasource.offsets import from_document
 from floodmark.pipeline.errors import PipelineError, short_text
+from floodmark.pipeline.spark.worker_errors import worker_advice
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 POLL_SECONDS = 0.5
 # How long a stop waits for the current batch. Repeating it after a restart is harmless.
@@ -55,6 +60,8 @@ _OTHER_CODE = (
 
 Show = Callable[[list[OutputProgress]], None]
 
+logger = logging.getLogger(__name__)
+
 
 class Runner:
     def __init__(
@@ -66,6 +73,7 @@ class Runner:
         checkpoint: Checkpoint | None = None,
     ) -> None:
         """Without a checkpoint it can only check. The caller holds the checkpoint's lock."""
+        pipeline = finished(pipeline)
         self._spark = spark
         self._pipeline = pipeline
         self._bootstrap_server = bootstrap_server
@@ -74,6 +82,7 @@ class Runner:
         self._queries: dict[str, StreamingQuery] = {}
         self._followers: dict[str, Follower] = {}
         self._stopping = threading.Event()
+        self._saved_ids: dict[str, str] = {}
 
     def check(self) -> list[Built]:
         """Builds every plan and asks Spark whether it can run as a stream. Starts nothing."""
@@ -81,25 +90,56 @@ class Runner:
         for item in built:
             check_topic_columns(item)
             check_streaming(self._spark, item)
+            check_target(self._spark, item)
             if self._checkpoint is not None:
                 check_known_batches(self._spark, item, self._checkpoint)
+                check_state(self._spark, item, self._checkpoint)
+                for text in ineffective_starts(item, self._checkpoint):
+                    logger.warning(text)
         check_folders(built)
+        check_loops(built)
         check_sources(self._pipeline, self._bootstrap_server)
         return built
 
     def run(self, *, once: bool = False, show: Show | None = None) -> None:
         """Runs until every query has ended (`once`), one has failed, or `stop` was called."""
         assert self._checkpoint is not None
-        built = self.check()
+        recorder = RunRecorder(self._checkpoint.folder)
         try:
-            for item in built:
+            self._run(self._checkpoint, recorder, once, show)
+        except KeyboardInterrupt:
+            recorder.ended(None)
+            raise
+        except BaseException as error:
+            recorder.ended(short_text(error))
+            raise
+        recorder.ended(None)
+
+    def _run(
+        self, checkpoint: Checkpoint, recorder: RunRecorder, once: bool, show: Show | None
+    ) -> None:
+        built = {item.output.name: item for item in self.check()}
+        recorder.started(built)
+
+        def report() -> None:
+            progress = self._progress()
+            recorder.progressed(progress)
+            if show is not None:
+                show(progress)
+
+        try:
+            for item in built.values():
+                name = item.output.name
+                if checkpoint.last_planned(name) is None:
+                    remember_start(checkpoint.folder, name, item.starts, item.table)
+                keep_clusters(checkpoint, name, item.streams)
                 self._begin(item, once)
-            self._watch(show, {item.output.name: item for item in built}, once)
+            self._watch(checkpoint, report, built, once)
         finally:
             self._stop_queries()
-        if show is not None:
-            show(self._progress())
-        asyncio.run(self._show_positions())
+            checkpoint.save_topic_ids(self._saved_ids)
+        report()
+        asyncio.run(self._show_positions(list(built.values())))
 
     def stop(self) -> None:
         """Stops a running pipeline cleanly. May be called from a signal handler."""
@@ -120,36 +160,15 @@ class Runner:
         rows = item.rows.observe(OBSERVED, F.count(F.lit(1)).alias("rows"))
         writer = rows.writeStream.queryName(f"{self._pipeline.name}.{output.name}")
         writer = writer.outputMode(output.output_mode)
-        writer = writer.option("checkpointLocation", self._checkpoint.of_output(output.name))
+        writer = writer.option("checkpointLocation", self._checkpoint.spark_location(output.name))
         if once:
             writer = writer.trigger(availableNow=True)
         else:
             writer = writer.trigger(processingTime=item.trigger)
         try:
-            return self._to_target(item, writer).start()
+            return start_query(item, writer, self._checkpoint)
         except (PySparkException, Py4JJavaError) as error:
             raise DeclarationError(output.place, short_text(error)) from error
-
-    def _to_target(self, item: Built, writer: DataStreamWriter) -> DataStreamWriter:
-        output = item.output
-        if item.topic is not None:
-            return writer.foreachBatch(self._write_batch(item))
-        writer = writer.format(output.spark_format).options(**item.options)
-        if item.table is not None:
-            writer = writer.option("path", item.table)
-        if output.partition_cols:
-            writer = writer.partitionBy(*output.partition_cols)
-        return writer
-
-    def _write_batch(self, item: Built) -> WriteBatch:
-        assert self._checkpoint is not None
-        if item.output.delivery == "at_least_once":
-            return at_least_once(options=item.options)
-        return exactly_once(
-            query=self._checkpoint.query_name(item.output.name),
-            options=item.options,
-            first_exact_batch=item.output.first_exact_batch,
-        )
 
     def _begin(self, item: Built, once: bool) -> None:
         """Starts a query and waits until its source responds.
@@ -160,17 +179,26 @@ class Runner:
         while query.isActive and query.status["message"] == "Initializing sources":
             if self._stopping.wait(0.05):
                 return
+        assert self._checkpoint is not None
+        self._checkpoint.save_topic_ids(self._saved_ids)
 
-    def _watch(self, show: Show | None, built: Mapping[str, Built], once: bool) -> None:
+    def _watch(
+        self,
+        checkpoint: Checkpoint,
+        report: Callable[[], None],
+        built: Mapping[str, Built],
+        once: bool,
+    ) -> None:
         restarts = dict.fromkeys(built, 0)
         while not self._stopping.wait(POLL_SECONDS):
+            checkpoint.check_held()
+            checkpoint.save_topic_ids(self._saved_ids)
             for name, item in built.items():
                 if self._is_starved(name) and restarts[name] < MOST_RESTARTS:
                     restarts[name] += 1
                     self._begin(item, once)
             self._raise_failures()
-            if show is not None:
-                show(self._progress())
+            report()
             if not any(query.isActive for query in self._queries.values()):
                 self._raise_failures()
                 return
@@ -187,8 +215,9 @@ class Runner:
                 raise PipelineError(f"{name} has failed: {short_text(error)}{self._advice(error)}")
 
     def _advice(self, error: PySparkException) -> str:
-        if not any(sign in str(error) for sign in _OTHER_CODE):
-            return ""
+        text = str(error)
+        if not any(sign in text for sign in _OTHER_CODE):
+            return worker_advice(text)
         return (
             "\nThe checkpoint belongs to a different version of this pipeline: undo the change, or "
             f"start over with `floodmark pipeline reset {self._pipeline.name}`"
@@ -204,18 +233,11 @@ class Runner:
                 patience -= 0.1
             query.stop()
 
-    async def _show_positions(self) -> None:
+    async def _show_positions(self, built: Sequence[Built]) -> None:
         """Spark reports the last batch to a source only when the next one starts. Show it now."""
-        try:
-            async with Cluster(self._bootstrap_server) as cluster:
-                for name, query in self._queries.items():
-                    offsets = from_document(_end_offsets(query))
-                    if offsets:
-                        group = GroupMetadata(self._builder.group_of(name))
-                        await commit_offsets(cluster, group, offsets)
-        except KafkaError:
-            # The positions are informational; only the checkpoint counts.
-            return
+        for item in built:
+            query = self._queries[item.output.name]
+            await show_positions(item.streams, from_document(_end_offsets(query)))
 
 
 def _end_offsets(query: StreamingQuery) -> dict[str, dict[str, int]]:

@@ -25,6 +25,19 @@ def location(path: str) -> str:
     return path if _ADDRESS.match(path) else str(Path(path).resolve())
 
 
+def may_keep_batches(table: str) -> bool:
+    """Whether the folder may have Spark's log of batches, which Delta's tables lack."""
+    return bool(_ADDRESS.match(table)) or Path(table, _LOG_FOLDER).exists()
+
+
+def catalog_location(spark: SparkSession, name: str) -> str | None:
+    """The folder of a table in Spark's catalog; None if it does not exist or has none."""
+    if not spark.catalog.tableExists(name):
+        return None
+    described = spark.sql(f"DESCRIBE TABLE EXTENDED {name}").where("col_name = 'Location'")
+    return next((str(row["data_type"]) for row in described.collect()), None)
+
+
 def check_batches(spark: SparkSession, table: str, last_batch: int | None) -> None:
     """`last_batch` is the last one in the query's checkpoint."""
     written = _last_batch_in(spark, table)

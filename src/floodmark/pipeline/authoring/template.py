@@ -39,6 +39,23 @@ def counts(words: DataFrame) -> DataFrame:
     return words.groupBy("word").count()
 '''
 
+_TEST = '''"""Runs the pipeline on a few rows, with a broker and a Spark of its own.
+
+    pytest {folder}
+"""
+
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def test_words_are_counted(floodmark_pipeline):
+    pipeline = floodmark_pipeline(HERE)
+    pipeline.feed("lines", ["the river rises", "The bank"])
+    pipeline.run()
+    assert pipeline.latest("counts")["the"] == {{"word": "the", "count": 2}}
+'''
+
 _SETTINGS = """# Settings fill the {{names}} in the texts of pipeline.py.
 [settings]
 words_topic = "{name}-words"
@@ -50,7 +67,7 @@ counts_topic = "{name}-counts"
 
 
 def write_template(folder: Path) -> Path:
-    """Creates the folder with pipeline.py and pipeline.toml. Never overwrites anything."""
+    """Creates the folder with a pipeline, its settings and a test. Never overwrites anything."""
     name = folder.name
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise PipelineError(
@@ -62,4 +79,6 @@ def write_template(folder: Path) -> Path:
     text = _PIPELINE.format(name=name, folder=folder)
     (folder / "pipeline.py").write_text(text, encoding="utf-8")
     (folder / "pipeline.toml").write_text(_SETTINGS.format(name=name), encoding="utf-8")
+    test = f"test_{re.sub(r'[^A-Za-z0-9_]', '_', name)}.py"
+    (folder / test).write_text(_TEST.format(folder=folder), encoding="utf-8")
     return folder

@@ -1,9 +1,8 @@
-"""Marks that make a repeated batch harmless: the batch each task has written, stored as offsets.
+"""Marks that make a repeated batch harmless: what each task has written of which batch. PURE.
 
-Called by `task_writes.py` and `batch_writers.py`. A task commits its mark in the same transaction
-as its rows, so either both or neither exist. The driver records a batch's number of tasks before
-any of them runs. Marks are offsets of special groups on partition 0 of the written topic. The
-offset is the batch number.
+Called by `mark_store.py`, which stores them, and `task_writes.py`. A task commits its mark in the
+same transaction as its rows, so either both or neither exist. The driver records a batch's number
+of tasks before any of them runs.
 """
 
 from __future__ import annotations
@@ -11,32 +10,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from floodmark.client.cluster.cluster import Cluster
-from floodmark.client.cluster.view import TopicPartition
-from floodmark.client.consumer.group_offsets import (
-    GroupMetadata,
-    OffsetAndMetadata,
-    commit_offsets,
-    committed_offsets,
-)
 from floodmark.pipeline.errors import ExactlyOnceError
 
-
-@dataclass(frozen=True)
-class Repeatable:
-    """Identifies one task's share of one batch. Created on the driver, pickled to the workers."""
-
-    query: str
-    batch: int
-    tasks: int
-
-    @property
-    def plan_group(self) -> str:
-        return f"floodmark-sink-{self.query}"
-
-    def task_group(self, task: int) -> str:
-        """The group of a task's mark, which is also its transactional id."""
-        return f"{self.plan_group}-{task}"
+# Instead of a topic, where each row names its own. No topic can have this name.
+SEVERAL_TOPICS = "*"
+_TEXT = re.compile(r"batch=(\d+) tasks=(\d+) rows=(\d+) topic=(\S+)")
+_OLD_TEXT = re.compile(r"tasks=(\d+) rows=(\d+)")
 
 
 @dataclass(frozen=True)
@@ -46,42 +25,56 @@ class Mark:
     batch: int
     tasks: int
     rows: int = 0
+    topic: str = SEVERAL_TOPICS
 
-    def to_offset(self) -> OffsetAndMetadata:
-        return OffsetAndMetadata(self.batch, f"tasks={self.tasks} rows={self.rows}")
+    def to_text(self) -> str:
+        return f"batch={self.batch} tasks={self.tasks} rows={self.rows} topic={self.topic}"
 
     @classmethod
-    def of(cls, offset: OffsetAndMetadata) -> Mark:
-        numbers = [int(number) for number in re.findall(r"=(\d+)", offset.metadata)]
-        if len(numbers) != 2:
-            raise ExactlyOnceError(
-                f"the mark of batch {offset.offset} reads {offset.metadata!r}: someone else has "
-                "committed to this group. Rename the pipeline's sink"
-            )
-        return cls(offset.offset, *numbers)
+    def of_text(cls, text: str) -> Mark:
+        found = _TEXT.fullmatch(text)
+        if found is None:
+            raise _foreign(text)
+        batch, tasks, rows, topic = found.groups()
+        return cls(int(batch), int(tasks), int(rows), topic)
+
+    @classmethod
+    def of_old(cls, topic: str, batch: int, text: str) -> Mark:
+        """Reads a mark of version 0.1.0, stored on the written topic with the batch as its
+        offset."""
+        found = _OLD_TEXT.fullmatch(text)
+        if found is None:
+            raise _foreign(text)
+        return cls(batch, int(found[1]), int(found[2]), topic)
 
 
-def mark_partition(topic: str) -> TopicPartition:
-    return TopicPartition(topic, 0)
-
-
-async def read_mark(cluster: Cluster, group: str, topic: str) -> Mark | None:
-    partition = mark_partition(topic)
-    found = await committed_offsets(cluster, group, [partition], require_stable=True)
-    return Mark.of(found[partition]) if partition in found else None
-
-
-async def plan_batch(cluster: Cluster, topic: str, repeatable: Repeatable, first: int) -> None:
-    """Checks that this batch may be written now, and records its number of tasks.
-
-    `first` is the first batch that has marks: 0, unless the author set it.
-    """
-    known = await read_mark(cluster, repeatable.plan_group, topic)
-    check_plan(known, repeatable, first)
-    mark = Mark(repeatable.batch, repeatable.tasks).to_offset()
-    await commit_offsets(
-        cluster, GroupMetadata(repeatable.plan_group), {mark_partition(topic): mark}
+def _foreign(text: str) -> ExactlyOnceError:
+    return ExactlyOnceError(
+        f"a mark reads {text!r}: someone else has committed to its group. Rename the pipeline's "
+        "sink"
     )
+
+
+@dataclass(frozen=True)
+class Repeatable:
+    """Identifies one task's share of one batch. Created on the driver, pickled to the workers."""
+
+    query: str
+    batch: int
+    tasks: int
+    # None if the rows name their topics.
+    topic: str | None = None
+
+    @property
+    def plan_group(self) -> str:
+        return f"floodmark-sink-{self.query}"
+
+    def task_group(self, task: int) -> str:
+        """The group of a task's mark, which is also its transactional id."""
+        return f"{self.plan_group}-{task}"
+
+    def mark(self, *, rows: int) -> Mark:
+        return Mark(self.batch, self.tasks, rows, self.topic or SEVERAL_TOPICS)
 
 
 def check_plan(known: Mark | None, wanted: Repeatable, first: int) -> None:
@@ -92,9 +85,8 @@ def check_plan(known: Mark | None, wanted: Repeatable, first: int) -> None:
         seen = "no mark is left" if known is None else f"the last mark is of batch {known.batch}"
         raise ExactlyOnceError(
             f"batch {wanted.batch} cannot be written exactly once: {seen}, so it is unknown what "
-            "was written since (marks expire after offsets.retention.minutes, and another topic "
-            "has none). Compare the output with the input, then continue with "
-            f"first_exact_batch={wanted.batch}"
+            "was written since (marks expire after offsets.retention.minutes). Compare the output "
+            f"with the input, then continue with first_exact_batch={wanted.batch}"
         )
     if known.batch > wanted.batch:
         raise ExactlyOnceError(
@@ -108,6 +100,21 @@ def check_plan(known: Mark | None, wanted: Repeatable, first: int) -> None:
             f"{wanted.tasks}: the rows would be split differently and some written twice. Run it "
             "once with the old number (minPartitions, tasks), then change it"
         )
+    _check_topic(known, wanted)
+
+
+def _check_topic(known: Mark, wanted: Repeatable) -> None:
+    topic = wanted.mark(rows=0).topic
+    if known.batch == wanted.batch and known.topic != topic:
+        raise ExactlyOnceError(
+            f"batch {wanted.batch} was started for {_shown(known.topic)} and would be repeated for "
+            f"{_shown(topic)}: its rows would be spread over both. Run it once as before, then "
+            "change the topic"
+        )
+
+
+def _shown(topic: str) -> str:
+    return "the topics in its rows" if topic == SEVERAL_TOPICS else f"the topic {topic}"
 
 
 def is_written(mark: Mark, wanted: Repeatable, task: int) -> bool:
@@ -120,6 +127,7 @@ def is_written(mark: Mark, wanted: Repeatable, task: int) -> bool:
         raise ExactlyOnceError(
             f"task {task} of batch {wanted.batch} comes too late: batch {mark.batch} is written"
         )
+    _check_topic(mark, wanted)
     return mark.batch == wanted.batch
 
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from floodmark.client.cluster.view import TopicPartition
 from floodmark.client.offsets import OffsetSpec
 from floodmark.pipeline.errors import OptionError
+
+if TYPE_CHECKING:
+    from floodmark.client.consumer.group_offsets import OffsetAndMetadata
 
 Positions = dict[TopicPartition, int]
 Read = Callable[[str], str | None]
@@ -30,6 +33,13 @@ class OffsetRule:
     # What to do if no record is that recent: fail, or start at the end.
     late_is_error: bool = False
     option: str = "startingOffsets"
+
+    @property
+    def is_latest(self) -> bool:
+        """Whether it only names the last offset, whatever that is."""
+        return self.default is OffsetSpec.LATEST and not (
+            self.offsets or self.timestamps_ms or self.timestamp_ms is not None
+        )
 
     def is_exact(self, partition: TopicPartition) -> bool:
         """Whether a position was named there, rather than the first or last one."""
@@ -120,6 +130,14 @@ def from_document(document: Mapping[str, Mapping[str, int]]) -> Positions:
         for topic, partitions in document.items()
         for partition, offset in partitions.items()
     }
+
+
+def for_display(positions: Positions) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Positions as a group's offsets, marked so that `group reset` knows it would move nothing."""
+    # Imported late, as by callers: a query waits for its driver process to be ready.
+    from floodmark.client.consumer.group_offsets import SHOWN_BY_SPARK, OffsetAndMetadata
+
+    return {p: OffsetAndMetadata(offset, SHOWN_BY_SPARK) for p, offset in positions.items()}
 
 
 def topics_in(document: Any) -> dict[str, dict[str, int]]:

@@ -20,7 +20,10 @@ from floodmark.client.settings import (
     SettingsError,
 )
 from floodmark.client.unsupported_settings import PLAINTEXT
+from floodmark.pipeline.datasource.connecting import BROKER_ABSENCE_MS
 from floodmark.pipeline.datasource.offsets import OffsetRule, ending_rule, starting_rule
+from floodmark.pipeline.datasource.read_limits import Limits
+from floodmark.pipeline.datasource.topic_patterns import compile_pattern
 from floodmark.pipeline.errors import OptionError
 
 MIB = 1024 * 1024
@@ -30,18 +33,18 @@ DEFAULT_GROUP_PREFIX = "floodmark-spark"
 Settings = TypeVar("Settings", bound=ClientSettings)
 
 # Larger than the client's own defaults: a task reads only one partition, and large responses keep
-# columns long. The timeout covers a broker that is away for a minute.
+# columns long. All waits for brokers have the same limit.
 _READ_DEFAULTS = {
     "max.partition.fetch.bytes": str(4 * MIB),
     "isolation.level": "read_committed",
-    "default.api.timeout.ms": "120000",
+    "default.api.timeout.ms": str(BROKER_ABSENCE_MS),
     "client.id": "floodmark-spark",
 }
 _WRITE_DEFAULTS = {
     "batch.size": str(256 * 1024),
-    "delivery.timeout.ms": "180000",
-    "default.api.timeout.ms": "120000",
-    "max.block.ms": "120000",
+    "delivery.timeout.ms": str(BROKER_ABSENCE_MS),
+    "default.api.timeout.ms": str(BROKER_ABSENCE_MS),
+    "max.block.ms": str(BROKER_ABSENCE_MS),
     "client.id": "floodmark-spark",
 }
 # What the connector refuses, because the query itself determines it.
@@ -52,7 +55,13 @@ _REFUSED_FOR_READS = {
     "value.deserializer": "values arrive as bytes, cast them in the query",
     "interceptor.classes": "there are no Java classes here",
 }
-_REFUSED_FOR_STREAMS = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
+_REFUSED_FOR_STREAMS = (
+    "endingOffsets",
+    "endingOffsetsByTimestamp",
+    "endingTimestamp",
+    "latestByKey",
+    "readLimits",
+)
 _REFUSED_FOR_WRITES = {
     "key.serializer": "keys are written as they are, cast them in the query",
     "value.serializer": "values are written as they are, cast them in the query",
@@ -146,6 +155,11 @@ class Subscription:
     pattern: str | None = None
     assigned: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
+    def covers(self, topic: str) -> bool:
+        if self.pattern is not None:
+            return compile_pattern(self.pattern).search(topic) is not None
+        return topic in self.topics or topic in self.assigned
+
     def __str__(self) -> str:
         return self.pattern or ",".join(self.topics or self.assigned)
 
@@ -168,6 +182,10 @@ class ReadOptions:
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: int = 15 * 60_000
     topic_ids_file: Path | None = None
+    # Only the last record of each key in its partition.
+    latest_by_key: bool = False
+    # What `floodmark.pipeline.where` found in a query's condition.
+    limits: Limits | None = None
 
 
 @dataclass(frozen=True)
@@ -210,6 +228,8 @@ def parse_read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOp
         min_offsets_per_trigger=minimum,
         max_trigger_delay_ms=given.duration_ms("maxTriggerDelay", 15 * 60_000),
         topic_ids_file=given.path("topicIdsFile"),
+        latest_by_key=given.flag("latestByKey", False),
+        limits=_limits(given),
     )
 
 
@@ -224,6 +244,15 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
         topic=given.text("topic"),
         client=_settings(ProducerSettings, properties),
     )
+
+
+def _limits(given: Options) -> Limits | None:
+    text = given.text("readLimits")
+    if text is not None and given.flag("latestByKey", False):
+        raise OptionError(
+            "option readLimits cannot be used with latestByKey: a key's last record may be anywhere"
+        )
+    return None if text is None else Limits.of_text(text)
 
 
 def _settings(kind: type[Settings], properties: Mapping[str, str]) -> Settings:
@@ -248,6 +277,7 @@ def _subscription(given: Options) -> Subscription:
             raise OptionError(f"option subscribe is {text!r}: name at least one topic")
         return Subscription(topics=topics)
     if names[0] == "subscribePattern":
+        compile_pattern(text)
         return Subscription(pattern=text)
     return Subscription(assigned=_assigned(text))
 

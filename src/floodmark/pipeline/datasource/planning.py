@@ -5,9 +5,9 @@ Called on the driver by `source.py`. A streaming query keeps one planner for its
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from uuid import UUID
 
 from floodmark.client.cluster.cluster import Cluster
 from floodmark.client.cluster.view import ClusterView, TopicPartition
@@ -15,7 +15,10 @@ from floodmark.client.errors import KafkaError, UnknownTopic
 from floodmark.client.offsets import OffsetSpec, offsets_or_raise
 from floodmark.pipeline.datasource.offsets import OffsetRule, Positions
 from floodmark.pipeline.datasource.options import ReadOptions
+from floodmark.pipeline.datasource.read_limits import Limits
+from floodmark.pipeline.datasource.topic_patterns import compile_pattern
 from floodmark.pipeline.errors import OptionError, PipelineError, offsets_lost
+from floodmark.wire.schema import ZERO_UUID
 
 # The broker may not know a topic that was just created.
 _NEW_TOPIC_PATIENCE_MS = 2_000
@@ -28,6 +31,8 @@ class OffsetRange:
     partition: TopicPartition
     start: int
     end: int
+    # None if unknown: brokers before Kafka 2.8 have no ids.
+    topic_id: UUID | None = None
 
     @property
     def size(self) -> int:
@@ -62,12 +67,7 @@ class Planner:
         return await self._partitions_of(subscription.topics)
 
     async def _matching(self, pattern: str) -> list[TopicPartition]:
-        try:
-            expression = re.compile(pattern)
-        except re.error as error:
-            raise OptionError(
-                f"option subscribePattern is {pattern!r}: it is not a valid expression ({error})"
-            ) from error
+        expression = compile_pattern(pattern)
         view = await self.cluster.retry(self.cluster.refresh_all_topics, what="metadata")
         return sorted(
             TopicPartition(name, partition)
@@ -138,6 +138,37 @@ class Planner:
                 why = f"it ends before, at {known[partition]}"
                 raise offsets_lost(partition, first, end, why)
         return {partition: min(end, known[partition]) for partition, end in ends.items()}
+
+    def range_of(self, partition: TopicPartition, start: int, end: int) -> OffsetRange:
+        topic_id = self.cluster.view.topic_id(partition.topic)
+        return OffsetRange(partition, start, end, None if topic_id == ZERO_UUID else topic_id)
+
+    async def limited(self, ranges: Sequence[OffsetRange], limits: Limits) -> list[OffsetRange]:
+        """Cuts the ranges, whose ends are known, down to what the query's condition needs."""
+        left = [
+            replace(
+                item,
+                start=max(item.start, limits.first_offset),
+                end=item.end if limits.end_offset is None else min(item.end, limits.end_offset),
+            )
+            for item in ranges
+            if limits.covers(item.partition)
+        ]
+        left = [item for item in left if item.size > 0]
+        # Negative times have other meanings for brokers.
+        if not left or limits.first_timestamp_ms is None or limits.first_timestamp_ms <= 0:
+            return left
+        times = dict.fromkeys((item.partition for item in left), limits.first_timestamp_ms)
+        listed = await offsets_or_raise(
+            self.cluster, times, read_committed=self._options.client.read_committed
+        )
+        firsts = {partition: found.offset for partition, found in listed.items()}
+        # No record is that recent where there is no offset.
+        return [
+            replace(item, start=max(item.start, firsts[item.partition]))
+            for item in left
+            if firsts[item.partition] >= 0
+        ]
 
     async def _at_times(self, rule: OffsetRule, times: Mapping[TopicPartition, int]) -> Positions:
         listed = await offsets_or_raise(

@@ -90,7 +90,7 @@ def check_columns(schema: StructType, options: WriteOptions) -> None:
 
 
 def check_no_other_columns(schema: StructType) -> None:
-    """For callers that prefer an error for a column that would not be written."""
+    """Refuses columns that would not be written, for callers that do not want to ignore them."""
     for name in schema.names:
         if name not in _COLUMN_TYPES:
             raise PipelineError(

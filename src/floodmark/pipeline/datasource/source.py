@@ -41,8 +41,12 @@ from floodmark.client.cluster.view import TopicPartition
 from floodmark.client.errors import KafkaError
 from floodmark.client.offsets import OffsetSpec
 from floodmark.clock import SystemClock
-from floodmark.pipeline.authoring.topic_ids import TopicIds
-from floodmark.pipeline.datasource.offsets import Positions, from_document, to_document
+from floodmark.pipeline.datasource.offsets import (
+    Positions,
+    for_display,
+    from_document,
+    to_document,
+)
 from floodmark.pipeline.datasource.options import Options, ReadOptions, parse_read_options
 from floodmark.pipeline.datasource.planning import (
     OffsetRange,
@@ -51,6 +55,7 @@ from floodmark.pipeline.datasource.planning import (
     limit_evenly,
     split_ranges,
 )
+from floodmark.pipeline.datasource.topic_ids import TopicIds
 from floodmark.pipeline.errors import DataLossError, OptionError
 
 T = TypeVar("T")
@@ -146,9 +151,11 @@ class TopicReader(DataSourceReader):
             ends = await planner.resolve(options.ending, found)
             check_order([OffsetRange(p, starts[p], ends[p]) for p in found], options)
             ends = await planner.known_ends(starts, ends)
+            ranges = [planner.range_of(p, starts[p], ends[p]) for p in found]
+            if options.limits is not None:
+                ranges = await planner.limited(ranges, options.limits)
         finally:
             await planner.close()
-        ranges = [OffsetRange(p, starts[p], ends[p]) for p in found]
         return _input_partitions(ranges, options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -249,10 +256,10 @@ class _StreamDriver:
         found = await self._planner.partitions()
         view = self._planner.cluster.view
         topic_ids = {partition.topic: view.topic_id(partition.topic) for partition in found}
-        made_anew = self._topic_ids.made_anew(topic_ids)
-        if made_anew and self._options.fail_on_data_loss:
+        recreated = self._topic_ids.recreated(topic_ids)
+        if recreated and self._options.fail_on_data_loss:
             raise DataLossError(
-                f"topic {made_anew[0]} was deleted and recreated since the query read it: records "
+                f"topic {recreated[0]} was deleted and recreated since the query read it: records "
                 "that were not read yet are gone. Start with a new checkpoint to read the new "
                 "topic from its start. With failOnDataLoss set to false, the query continues "
                 "after the old offset, if the new topic reaches that far"
@@ -328,7 +335,7 @@ class _StreamDriver:
 
         try:
             group = GroupMetadata(self._options.group_id)
-            self._run(commit_offsets(self._planner.cluster, group, offsets))
+            self._run(commit_offsets(self._planner.cluster, group, for_display(offsets)))
         except KafkaError as error:
             if not self._warned:
                 logger.warning(
@@ -338,14 +345,21 @@ class _StreamDriver:
 
 
 def _read(options: ReadOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    assert isinstance(partition, RangePartition)
     # Imported only by workers: a query waits for the driver's new process to be ready.
+    if options.latest_by_key:
+        from floodmark.pipeline.datasource.latest_rows import read_latest
+
+        return read_latest(options, partition.wanted)
     from floodmark.pipeline.datasource.reading import read_range
 
-    assert isinstance(partition, RangePartition)
     return read_range(options, partition.wanted)
 
 
 def _input_partitions(ranges: Sequence[OffsetRange], options: ReadOptions) -> list[InputPartition]:
+    if options.latest_by_key:
+        # The last records of a partition are kept as one.
+        return [RangePartition(item) for item in ranges if item.size > 0]
     pieces = split_ranges(
         ranges,
         min_partitions=options.min_partitions,

@@ -13,14 +13,13 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
-from floodmark.client.cluster.cluster import Cluster
-from floodmark.pipeline.datasource.batch_marks import (
-    Mark,
-    Repeatable,
-    check_repeat,
-    is_written,
-    mark_partition,
+from floodmark.pipeline.datasource.batch_marks import Repeatable, check_repeat, is_written
+from floodmark.pipeline.datasource.connecting import open_cluster
+from floodmark.pipeline.datasource.mark_store import (
+    MARKS_PARTITION,
+    forget_old,
     read_mark,
+    to_offset,
 )
 from floodmark.pipeline.datasource.options import WriteOptions
 from floodmark.pipeline.datasource.sending import BatchSender
@@ -32,16 +31,18 @@ TRANSACTION_TIMEOUT_MS = 600_000
 
 async def write_rows(options: WriteOptions, iterator: Iterator[pa.RecordBatch]) -> int:
     """Writes all rows at least once. Returns their number."""
-    async with Cluster(options.bootstrap_servers, options.client) as cluster:
+    async with open_cluster(options.bootstrap_servers, options.client) as cluster:
         sender = BatchSender(cluster, options.client)
         await sender.begin()
         writer = TaskWriter(cluster, sender, options, _task_number())
-        rows = 0
-        for batch in iterator:
-            rows += batch.num_rows
-            await writer.write(batch)
-        await writer.flush()
-    return rows
+        counter = _Counter(iterator)
+        try:
+            for batch in counter:
+                await writer.write(batch)
+            await writer.flush()
+        finally:
+            await writer.settle()
+    return counter.rows
 
 
 async def write_rows_once(
@@ -53,31 +54,31 @@ async def write_rows_once(
     client = dataclasses.replace(
         options.client, transactional_id=group, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS
     )
-    assert options.topic is not None
-    async with Cluster(options.bootstrap_servers, client) as cluster:
-        await cluster.topics_of([options.topic])
+    async with open_cluster(options.bootstrap_servers, client) as cluster:
         sender = BatchSender(cluster, client)
         # Get the id first: that ends an earlier attempt's transaction, so the mark cannot change.
         await sender.begin()
-        known = await read_mark(cluster, group, options.topic)
+        stored = await read_mark(cluster, group, options.topic)
         counter = _Counter(iterator)
-        if known is not None and is_written(known, repeatable, task):
+        if stored.mark is not None and is_written(stored.mark, repeatable, task):
             # Consume all rows anyway: state stores upstream commit when they are done.
             for _ in counter:
                 pass
-            check_repeat(known, counter.rows, task)
+            check_repeat(stored.mark, counter.rows, task)
             return counter.rows
         writer = TaskWriter(cluster, sender, options, task)
         try:
             for batch in counter:
                 await writer.write(batch)
             await writer.flush()
-            mark = Mark(repeatable.batch, repeatable.tasks, counter.rows)
-            await sender.add_offset(group, mark_partition(options.topic), mark.to_offset())
+            mark = repeatable.mark(rows=counter.rows)
+            await sender.add_offset(group, MARKS_PARTITION, to_offset(mark))
         except BaseException:
+            await writer.settle()
             await _abort_quietly(sender.end(committed=False))
             raise
         await sender.end(committed=True)
+        await forget_old(cluster, group, stored)
         return counter.rows
 
 

@@ -65,6 +65,15 @@ class TaskWriter:
             pending, self._pending = self._pending, None
             await pending
 
+    async def settle(self) -> None:
+        """Waits for requests in flight whatever becomes of them, for a task that has failed.
+
+        A request that arrives after the transaction's end would not belong to any.
+        """
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            await asyncio.gather(pending, return_exceptions=True)
+
     async def _send_all(self, queues: dict[TopicPartition, deque[bytearray]]) -> None:
         while queues:
             await self._sender.send({p: queue.popleft() for p, queue in queues.items()})

@@ -17,7 +17,8 @@ from collections.abc import Mapping
 from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 
-# What Spark prepends ends with its own jar; what follows is the user's.
+# What Spark prepends ends with its own jar; what follows is the user's. Spark may know the jar's
+# folder by another path than Python, such as one without links.
 _LAUNCHER = """#!/bin/sh
 jar={jar}
 PYTHONPATH="${{PYTHONPATH##*"$jar"}}"
@@ -45,7 +46,7 @@ def worker_python(environment: Mapping[str, str], scratch: Path) -> str:
     # Users may add files with their own names to this folder.
     launcher = scratch / "floodmark-python"
     text = _LAUNCHER.format(
-        jar=shlex.quote(str(jar)), bytecode=bytecode, python=shlex.quote(sys.executable)
+        jar=shlex.quote(f"/jars/{jar.name}"), bytecode=bytecode, python=shlex.quote(sys.executable)
     )
     if not launcher.exists():
         _put(launcher, text)

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from uuid import UUID
 
-from floodmark.pipeline.authoring.atomic_files import write_whole
 from floodmark.pipeline.errors import PipelineError
+from floodmark.pipeline.spark.atomic_files import write_whole
 from floodmark.wire.schema import ZERO_UUID
 
 
@@ -24,8 +24,8 @@ class TopicIds:
         self._path = path
         self._known = {} if path is None or not path.exists() else _read(path)
 
-    def made_anew(self, topic_ids: Mapping[str, UUID]) -> list[str]:
-        """The topics that have a different id now."""
+    def recreated(self, topic_ids: Mapping[str, UUID]) -> list[str]:
+        """The topics that have another id than before."""
         return sorted(
             topic
             for topic, topic_id in topic_ids.items()
