@@ -1,8 +1,8 @@
-"""How every Python process of ours is started: without modules from the working folder.
+"""Starts Python subprocesses without importing modules from the working directory.
 
-`python -m` looks there first, so a `queue.py` that happens to lie in it would be run instead of
-Python's own. Called by `storage.cleaner` and `cli.demo_broker`. Spark's workers are not ours to
-start: they run the user's code, and find its modules as Spark does.
+`python -m` looks there first, so a `queue.py` in it would shadow the standard library's. Called by
+`storage.compaction.cleaner` and `cli.demo_broker`. Spark's workers are not started here: they run
+the user's code and find its modules as Spark does.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-# -P and not -I: an installation that PYTHONPATH names has to be found. Our own folder goes to the
-# end of the path, for a broker inside a program that has found us in another way.
+# -P and not -I, so that PYTHONPATH still works. Our own folder goes to the end of the path, in case
+# the parent process found us in another way.
 _RUN: Final = (
     "import runpy, sys; sys.path.append(sys.argv.pop(1)); "
     "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"

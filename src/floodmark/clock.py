@@ -11,17 +11,16 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Wall time for what is written down, monotonic time for what is waited for, CPU time for
-    meters."""
+    """Wall time for timestamps, monotonic time for timeouts, CPU time for meters."""
 
     def now_ms(self) -> int:
-        """Milliseconds since the Unix epoch; it may jump when the machine's clock is set."""
+        """Milliseconds since the Unix epoch. Jumps when the machine's clock is set."""
 
     def monotonic_ms(self) -> float:
-        """Milliseconds that never go back; only differences mean something."""
+        """Milliseconds that never decrease. Only differences are meaningful."""
 
     def cpu_ms(self) -> float:
-        """Milliseconds that the calling thread has computed; only differences mean something."""
+        """CPU milliseconds of the calling thread. Only differences are meaningful."""
 
 
 class SystemClock:

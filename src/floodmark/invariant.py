@@ -1,10 +1,10 @@
-"""`invariant`: what must hold, checked even under `python -O`, where a plain assert vanishes."""
+"""`invariant`: an assertion that is also checked under `python -O`."""
 
 from __future__ import annotations
 
 
 class InvariantViolation(AssertionError):
-    """The program is wrong, not its input: going on could damage data."""
+    """A bug in the program, not bad input. Continuing could damage data."""
 
 
 def invariant(condition: bool, message: str) -> None:

@@ -1,13 +1,13 @@
-"""Counts how often something happened, and says when it is worth a line in the log.
+"""Counts repeated events and decides which of them to log.
 
-A client that repeats a mistake must not fill the log: the first, second, fourth, eighth... time of
-a kind is told, with the count. PURE.
+A client that repeats a mistake must not fill the log, so only the first, second, fourth, eighth...
+occurrence of a kind is logged, with its count. PURE.
 """
 
 from __future__ import annotations
 
 MAX_KINDS = 1000
-"""When more kinds have been seen than this, all are forgotten and may be told again."""
+"""Beyond this many kinds, all counts start over."""
 
 MAX_KIND_LENGTH = 200
 
@@ -19,7 +19,7 @@ class Occurrences:
         self._times: dict[str, int] = {}
 
     def worth_telling(self, kind: str) -> int:
-        """How many times it has happened by now if that is to be told, else 0."""
+        """Counts an occurrence. Returns the count if it should be logged, otherwise 0."""
         kind = kind[:MAX_KIND_LENGTH]
         if len(self._times) >= MAX_KINDS and kind not in self._times:
             self._times.clear()

@@ -1,9 +1,8 @@
-"""A timer for deadlines that a client can move: it lets the loop read the sockets first.
+"""A timer for deadlines that a client can extend: it lets the loop read the sockets first.
 
-When the loop has stood still (a stopped process, a slow disk, a sleeping machine), what clients
-have sent meanwhile lies unread in their sockets, and uvloop runs timers before it reads. Whoever is
-expired then has done nothing wrong. Used for all timers of the coordinators and for idle
-connections.
+If the loop stalls (a stopped process, a slow disk, a sleeping machine), requests wait unread in
+their sockets, and uvloop runs timers before it reads. Without this, clients would expire although
+their heartbeats had arrived. Used for all coordinator timers and for idle connections.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from collections.abc import Callable
 from typing import Final
 
 TURNS: Final = 4
-"""Turns of the loop between the deadline and the call. In the first, uvloop may run callbacks
-before it looks at sockets; the others are for requests behind others on the same connection."""
+"""Loop turns between the deadline and the call. In the first, uvloop may run callbacks before it
+polls sockets; the others are for requests queued behind others on the same connection."""
 
 
 class PatientTimer:
-    """Calls `expire` with the time at which the timer fired. What became due after that is not to
-    be expired yet: nobody has looked at the sockets since."""
+    """Calls `expire` with the time at which the timer fired. Later deadlines must not expire yet,
+    because the sockets have not been read since."""
 
     __slots__ = ("_expire", "_handle", "_now_ms")
 

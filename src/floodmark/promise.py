@@ -1,8 +1,7 @@
-"""A value that comes later on the same loop. Every deferred answer of the broker is one.
+"""A value that arrives later on the same loop. Every deferred answer of the broker is one.
 
-Unlike `asyncio.Future`, whose callbacks run a turn of the loop later, it calls back at once: a
-consumer that waits for a record gets it inside the append. Await it where a coroutine needs the
-value.
+An `asyncio.Future` runs its callbacks one loop turn later. A promise runs them at once, so a
+waiting consumer gets a record inside the append. Coroutines can await a promise.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ R = TypeVar("R")
 
 
 class Promise(Generic[T]):
-    """Kept or broken once, taken by one.
+    """Set or failed once, with one consumer.
 
-    Whoever keeps it is not to be hurt by what happens then: a conversion that fails breaks it, and
-    is heard of where it is taken.
+    A failing conversion does not raise in `set`. It fails the promise, so the consumer gets the
+    error.
     """
 
     __slots__ = ("_convert", "_failed", "_kept", "_problem", "_state", "_value", "on_abandoned")
@@ -34,7 +33,7 @@ class Promise(Generic[T]):
         self.on_abandoned: Callable[[], object] | None = None
 
     def abandon(self) -> None:
-        """Nobody waits for it any more: who made it may forget it."""
+        """Nobody waits any more. Notifies the promise's maker through `on_abandoned`."""
         if self._state == "open":
             on_abandoned = self.on_abandoned
             self._end("abandoned")
@@ -42,13 +41,13 @@ class Promise(Generic[T]):
                 on_abandoned()
 
     def set(self, value: T) -> None:
-        """The first value, or problem, counts."""
+        """Does nothing if the promise has already been set, failed or abandoned."""
         if self._state != "open":
             return
         if self._convert is not None:
             try:
                 value = self._convert(value)
-            except Exception as problem:  # noqa: BLE001 - passed on to who takes the promise
+            except Exception as problem:  # noqa: BLE001 - passed on to the consumer
                 self.fail(problem)
                 return
         kept, self._value = self._kept, value
@@ -65,13 +64,13 @@ class Promise(Generic[T]):
             failed(problem)
 
     def _end(self, state: str) -> None:
-        """Whom it would call refers back to it: kept any longer, every long poll would be a cycle,
-        and the garbage collector would stop the loop for all of them at once."""
+        """Drops the callbacks, which refer back to the promise. Otherwise every long poll would be
+        a reference cycle, and the garbage collector would stop the loop for all of them at once."""
         self._state = state
         self._convert = self._kept = self._failed = self.on_abandoned = None
 
     def then(self, kept: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
-        """Calls one of the two when it is time, which may be now."""
+        """Calls one of the two when the promise ends; immediately if it already has."""
         if self._state == "kept":
             kept(self._value)
         elif self._state == "broken":
@@ -80,7 +79,7 @@ class Promise(Generic[T]):
             self._kept, self._failed = kept, failed
 
     def map(self, convert: Callable[[T], R]) -> Promise[R]:
-        """Itself, as a promise of what `convert` makes of its value; for who has not taken it."""
+        """Converts the value before it is delivered. Call it before `then`. Returns itself."""
         mapped = cast("Promise[R]", self)
         before = self._convert
         if self._state == "kept":
@@ -98,16 +97,16 @@ class Promise(Generic[T]):
         return self._state == "kept"
 
     def now_or_later(self) -> T | Promise[T]:
-        """Its value if it is kept already, else itself."""
+        """The value if it is already set, otherwise the promise itself."""
         return self._value if self._state == "kept" else self
 
     def future(self) -> asyncio.Future[T]:
-        """The same as a future, for who needs one. Cancelling it abandons the promise."""
+        """An asyncio future for the same value. Cancelling it abandons the promise."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         future.add_done_callback(lambda done: self.abandon() if done.cancelled() else None)
 
         def kept(value: T) -> None:
-            # The one who waited may have been cancelled a moment ago, in this turn of the loop.
+            # The waiter may have been cancelled earlier in this turn of the loop.
             if not future.done():
                 future.set_result(value)
 

@@ -1,9 +1,9 @@
-"""Long work in short steps, so that one thread can do other things in between. PURE.
+"""Splits long work into short steps, so that the thread can do other things in between. PURE.
 
-The work is a generator. It yields None where others may run, or a function that computes without
-Python's lock (a compressor) and is better called in a thread; what it returns is sent back in, and
-what it raises ends the work. `finish` runs all of it at once. `begin` tries for a short time, which
-is enough for most batches; a shell goes on with the rest (`apis.slices`).
+The work is a generator. It yields None where others may run. It yields a function that releases
+the interpreter lock, such as a compressor, to have it called in a thread: the generator is sent its
+result, and ends if it raises. `finish` runs everything at once. `begin` runs for a short time,
+which is enough for most batches; `apis.slices` runs the rest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Steps: TypeAlias = Generator[Aside | None, Any, T]
 
 
 class Unfinished(NamedTuple, Generic[T]):
-    """Work that has begun; `aside` is what it waits for, if it waits."""
+    """Work in progress. `aside` is the function to call next in a thread, if any."""
 
     steps: Steps[T]
     aside: Aside | None
@@ -36,8 +36,8 @@ def finish(steps: Steps[T]) -> T:
 
 
 def begin(steps: Steps[T], now_ms: Callable[[], float], budget_ms: float) -> T | Unfinished[T]:
-    """Its result if it is done within the budget and needs no thread. Without a budget nothing is
-    begun."""
+    """The result, if the work finishes within the budget and needs no thread. A budget of 0 starts
+    nothing."""
     end_ms = now_ms() + budget_ms
     aside: Aside | None = None
     while aside is None and now_ms() < end_ms:

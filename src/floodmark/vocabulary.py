@@ -1,6 +1,6 @@
-"""Words that every room of the broker uses: the name of a partition, and "there is none".
+"""Types and constants that the whole broker shares: the name of a partition, and "none" values.
 
-The client has a `TopicPartition` of its own, a named tuple for its users; the two are equal.
+The client has its own `TopicPartition`, a named tuple for its users. The two compare equal.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from typing import Final, TypeAlias
 from uuid import UUID
 
 TopicPartition: TypeAlias = tuple[str, int]
-"""A plain tuple, because the hot path makes them."""
+"""A plain tuple, because the hot path creates them."""
 
 TopicIdPartition: TypeAlias = tuple[UUID, int]
-"""A partition by the id of its topic: that of a topic that was made again is another one."""
+"""A partition by topic id. A recreated topic has a new id."""
 
+NO_BROKER_EPOCH: Final = -1
 NO_LEADER: Final = -1
 NO_LEADER_EPOCH: Final = -1
 NO_OFFSET: Final = -1

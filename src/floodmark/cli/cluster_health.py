@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from floodmark.cli.output import Document
 from floodmark.client.admin.admin_types import ClusterDescription
 from floodmark.client.admin.reassignments import PartitionReassignment
-from floodmark.client.cluster.view import NO_LEADER, PartitionView, TopicPartition, TopicView
+from floodmark.client.cluster.view import PartitionView, TopicPartition, TopicView
+from floodmark.vocabulary import NO_LEADER
 
 
 def is_under_replicated(partition: PartitionView) -> bool:
     return len(partition.in_sync_replicas) < len(partition.replicas)
 
 
-def broker_rows(cluster: ClusterDescription, topics: Iterable[TopicView]) -> list[dict[str, Any]]:
+def broker_rows(cluster: ClusterDescription, topics: Iterable[TopicView]) -> list[Document]:
     """One row per running broker: partitions led, replicas held, replicas out of sync."""
     partitions = [one for _, one in _partitions(topics)]
     return [
@@ -41,7 +43,7 @@ def summary(
     cluster: ClusterDescription,
     topics: Iterable[TopicView],
     moves: Mapping[TopicPartition, PartitionReassignment],
-) -> dict[str, Any]:
+) -> Document:
     """`missing_brokers` lists brokers that hold replicas but are not running."""
     topics = list(topics)
     partitions = dict(_partitions(topics))

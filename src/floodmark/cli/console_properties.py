@@ -160,7 +160,7 @@ def _parse(texts: Iterable[str], known: dict[str, str], option: str) -> dict[str
 
 
 def _refuse_equal_marks(values: dict[str, str]) -> None:
-    """With two equal marks, one would never be found."""
+    """Refuses equal separators: one of the two would never be found."""
     of_headers = ("headers.delimiter", "headers.separator", "headers.key.separator")
     pairs = list(combinations(of_headers, 2))
     if values["null.marker"]:

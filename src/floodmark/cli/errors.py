@@ -31,11 +31,15 @@ class CliError(click.ClickException):
 
 
 def fail_with(failures: Sequence[CliError]) -> None:
-    """Fails the command if there are failures: prints all but the last, then raises it."""
-    for failed in failures[:-1]:
+    """Fails the command if there are failures: prints all but the last, then raises it.
+
+    Those that say the same are printed once.
+    """
+    different = list({failed.format_message(): failed for failed in failures}.values())
+    for failed in different[:-1]:
         failed.show()
-    if failures:
-        raise failures[-1]
+    if different:
+        raise different[-1]
 
 
 def no_such_partition(partition: TopicPartition, partition_count: int) -> CliError:

@@ -6,6 +6,7 @@ an error they can fix.
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
@@ -28,8 +29,8 @@ SHORT_HELPS = {
     "quota": "Describe and alter client quotas.",
     "records": "Delete records up to an offset.",
     "feature": "Describe, upgrade and downgrade features.",
-    "token": "Create, renew, expire and list delegation tokens.",
-    "user": "Create, list and delete SCRAM users.",
+    "token": "Create, renew, expire and describe delegation tokens.",
+    "user": "Set, describe and delete SCRAM users.",
     "produce": "Send records from stdin or a file.",
     "consume": "Print the records of a topic.",
     "cat": "Produce, consume and list with kcat's options.",
@@ -85,7 +86,24 @@ def cli() -> None:
 
 
 def main() -> None:
+    _open_standard_streams()
     sys.exit(run(sys.argv[1:]))
+
+
+def _open_standard_streams() -> None:
+    """Opens closed standard streams on /dev/null.
+
+    Otherwise a file or socket would get that number. Printed text would then end up in it, and
+    uvloop would refuse to close it.
+    """
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            # Opens the lowest free number, which is this one.
+            os.open(os.devnull, os.O_RDWR)
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8"))
 
 
 def run(arguments: list[str]) -> int:

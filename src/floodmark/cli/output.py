@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 
 JSON = "json"
 TABLE = "table"
 
+Document: TypeAlias = dict[str, Any]
+"""A JSON object."""
 
-def print_json(document: Any) -> None:
+
+def print_json(document: object) -> None:
     click.echo(json.dumps(document, indent=2, ensure_ascii=False))
 
 
@@ -35,7 +38,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
 
 
 def output_columns(
-    entries: Sequence[dict[str, Any]],
+    entries: Sequence[Document],
 ) -> tuple[list[str], list[list[object]]]:
     """Builds a table from documents that share the same keys."""
     names = list(entries[0])

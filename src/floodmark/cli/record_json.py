@@ -11,13 +11,14 @@ import json
 from typing import Any, NamedTuple
 
 from floodmark.cli.errors import CliError
+from floodmark.cli.output import Document
 from floodmark.client.cluster.view import TopicPartition
 from floodmark.config.suggestions import did_you_mean
 from floodmark.records.record import Header, Record, header_name_bytes
+from floodmark.vocabulary import NO_TIMESTAMP
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
-NO_TIMESTAMP = -1
 _FIELDS = frozenset(
     {
         *("topic", "partition", "offset", "timestamp", "key", "value", "headers"),
@@ -52,7 +53,7 @@ def record_to_json(partition: TopicPartition, record: Record) -> bytes:
 
 def record_to_kcat_json(partition: TopicPartition, record: Record) -> bytes:
     """kcat's envelope: headers are a flat list, and the value is called payload."""
-    document: dict[str, Any] = {
+    document: Document = {
         "topic": partition.topic,
         "partition": partition.partition,
         "offset": record.offset,
@@ -94,7 +95,7 @@ def record_from_json(line: bytes) -> Outgoing:
         ) from error
 
 
-def _check_fields(document: dict[str, Any]) -> None:
+def _check_fields(document: Document) -> None:
     """Refuses unknown fields: a misspelt `value` would make the record a tombstone."""
     for name in document.keys() - _FIELDS:
         raise ValueError(f"unknown field {name}{did_you_mean(name, sorted(_FIELDS))}")
@@ -129,7 +130,7 @@ def from_json(item: Any) -> bytes | None:
     return json.dumps(item, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _whole_number(document: dict[str, Any], name: str, lowest: int, highest: int) -> int | None:
+def _whole_number(document: Document, name: str, lowest: int, highest: int) -> int | None:
     number = document.get(name)
     if number is None:
         return None

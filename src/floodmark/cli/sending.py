@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import click
 
 from floodmark.cli.errors import CliError
 from floodmark.cli.progress import Progress
 from floodmark.cli.record_json import Outgoing
-from floodmark.client.errors import KafkaError
+from floodmark.cli.session import failure
+from floodmark.client.errors import ConnectionFailed, KafkaError
 from floodmark.client.producer.batch import Delivery
 from floodmark.client.producer.producer import Producer
 from floodmark.records.record import Header
@@ -72,12 +74,20 @@ def _why_missing(producer: Producer, topic: str) -> str:
 
 
 def _not_sent(error: click.ClickException, sent: int) -> CliError:
-    """An invalid line stops the command. The error says which record it was."""
+    """An invalid record stops the command. The error says which one it was."""
     why = error.why if isinstance(error, CliError) else None
     hint = error.hint if isinstance(error, CliError) else None
     others = {0: "", 1: "; the one before it was sent"}
     before = others.get(sent, f"; the {sent} before it were sent")
     return CliError(f"record {sent + 1}: {error.message}{before}", why=why, hint=hint)
+
+
+def _not_delivered(number: int, error: KafkaError, failed: int, sent: int) -> click.ClickException:
+    """What the broker refused: `number` is the first of `failed` records."""
+    what = f"record {number} was not delivered"
+    if failed > 1:
+        what = f"{failed} of {sent} records were not delivered, beginning with record {number}"
+    return failure(error, what)
 
 
 async def send_all(
@@ -91,14 +101,14 @@ async def send_all(
 ) -> int:
     """Sends until the input ends and returns the number of records. Raises the first failure."""
     progress = Progress("records sent")
-    failures: list[KafkaError] = []
+    failures: dict[int, KafkaError] = {}
     sent = 0
 
-    def note_failure(delivery: Delivery) -> None:
+    def note_failure(number: int, delivery: Delivery) -> None:
         try:
             delivery.result()
         except KafkaError as error:
-            failures.append(error)
+            failures[number] = error
 
     async for lines in pieces:
         if not sent and lines:
@@ -106,24 +116,33 @@ async def send_all(
         for line in lines[: None if limit is None else limit - sent]:
             try:
                 record = parse(line)
+                delivery = await producer.send(
+                    topic,
+                    record.value,
+                    key=record.key,
+                    partition=partition if record.partition is None else record.partition,
+                    headers=record.headers,
+                    timestamp_ms=record.timestamp,
+                )
             except click.ClickException as error:
                 await producer.flush()
                 raise _not_sent(error, sent) from error
-            delivery = await producer.send(
-                topic,
-                record.value,
-                key=record.key,
-                partition=partition if record.partition is None else record.partition,
-                headers=record.headers,
-                timestamp_ms=record.timestamp,
-            )
-            delivery.add_done_callback(note_failure)
+            except ConnectionFailed:
+                raise
+            except KafkaError as error:
+                await producer.flush()
+                raise _not_sent(failure(error), sent) from error
             sent += 1
+            delivery.add_done_callback(partial(note_failure, sent))
         progress.update(sent)
         if failures or sent == limit:
             break
     await producer.flush()
     progress.finish()
     if failures:
-        raise failures[0]
+        first = min(failures)
+        refusal = failures[first]
+        if isinstance(refusal, ConnectionFailed):
+            raise refusal
+        raise _not_delivered(first, refusal, len(failures), sent) from refusal
     return sent

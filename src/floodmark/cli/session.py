@@ -9,14 +9,14 @@ import asyncio
 import re
 import signal
 import threading
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Coroutine, Iterable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from floodmark.cli.errors import CliError, no_such_partition
-from floodmark.cli.options import client_options
+from floodmark.cli.options import F, client_options
 from floodmark.cli.target import Target
 from floodmark.client.cluster.view import TopicPartition, TopicView
 from floodmark.client.errors import ClientClosed, ConnectionFailed, KafkaError, UnsupportedApi
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from floodmark.client.admin.admin import Admin
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., Any])
 
 TERMINATED = 128 + signal.SIGTERM
 """The exit code a shell reports for a process ended by SIGTERM."""
 
+_ALLOW = "somebody with the right to alter ACLs can allow it: see `floodmark acl add --help`"
 _HINTS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`floodmark topic list` lists the topics",
     ErrorCode.TOPIC_ALREADY_EXISTS: "choose another name, or add --if-not-exists",
@@ -41,6 +41,18 @@ _HINTS = {
     ErrorCode.INVALID_PARTITIONS: "the number of partitions is at least 1 and can only grow",
     ErrorCode.INVALID_CONFIG: "`floodmark config list topics` shows names and types",
     ErrorCode.MESSAGE_TOO_LARGE: "send smaller records, or raise max.message.bytes of the topic",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: _ALLOW,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: _ALLOW,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _ALLOW,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _ALLOW,
+    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: _ALLOW,
+    ErrorCode.SASL_AUTHENTICATION_FAILED: (
+        "check the ssl.* and sasl.* settings in -X, --command-config or the profile"
+    ),
+    ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: (
+        "log in with a password or a client certificate, over SASL or TLS"
+    ),
+    ErrorCode.DELEGATION_TOKEN_NOT_FOUND: "`floodmark token describe` shows your tokens",
     ErrorCode.GROUP_ID_NOT_FOUND: "`floodmark group list` lists the groups",
     ErrorCode.NON_EMPTY_GROUP: "stop its members first: `floodmark group members GROUP` lists them",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "stop the members that read the topic first",
@@ -49,7 +61,7 @@ _HINTS = {
     ErrorCode.BROKER_NOT_AVAILABLE: "`floodmark cluster describe` lists the brokers",
     ErrorCode.OFFSET_OUT_OF_RANGE: "`floodmark topic describe` shows the first and last offsets",
     ErrorCode.LEADER_NOT_AVAILABLE: "its broker's log says why the partition is offline",
-    ErrorCode.KAFKA_STORAGE_ERROR: "the broker's log says what is wrong with its disk",
+    ErrorCode.KAFKA_STORAGE_ERROR: "the broker's log tells what its disk or ZooKeeper lacks",
 }
 # Kafka's message, which every broker uses.
 _UNKNOWN_CONFIG = re.compile(r"Unknown (topic|group) config name: (\S+)")
@@ -92,11 +104,14 @@ def run_client(work: Coroutine[Any, Any, T]) -> T:
 
 
 def unreachable(error: ConnectionFailed) -> CliError:
-    return CliError(
-        "the broker is unreachable",
-        why=error.text,
-        hint="start one with `floodmark up`, or name another with --bootstrap-server",
-    )
+    hint = "start one with `floodmark up`, or name another with --bootstrap-server"
+    if "was closed" in error.text:
+        # Something listens there: often a listener with another security protocol.
+        hint = (
+            "check the port; for a broker with TLS or SASL, name its settings with "
+            "--command-config, -X or --profile"
+        )
+    return CliError("the broker is unreachable", why=error.text, hint=hint)
 
 
 async def _until_terminated(work: Coroutine[Any, Any, T]) -> T:
@@ -149,6 +164,10 @@ def _hint(error: KafkaError) -> str | None:
     unknown = _UNKNOWN_CONFIG.search(error.text)
     if unknown is not None:
         return _config_hint(f"{unknown[1]}s", unknown[2])
+    if "parse principal" in error.text:
+        return "write principals as User:NAME"
+    if error.code is ErrorCode.MESSAGE_TOO_LARGE and "max.request.size" in error.text:
+        return "send smaller records, or raise the client's limit: -X max.request.size=BYTES"
     if error.code is ErrorCode.INVALID_RECORD and "key" in error.text:
         return "give every record a key, with --key or --key-separator"
     return _HINTS.get(error.code)

@@ -156,6 +156,7 @@ class Broker(WithBlock):
 
     @property
     def is_running(self) -> bool:
+        """Whether the broker is started."""
         return self._running is not None
 
     @property

@@ -1,4 +1,4 @@
-"""An in-memory disk whose process can crash mid-operation. For `testing.simulator`."""
+"""An in-memory disk whose process can crash mid-operation. For `testing.simulation`."""
 
 from __future__ import annotations
 

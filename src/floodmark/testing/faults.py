@@ -138,9 +138,11 @@ class Faults(FaultSwitch):
 
     @property
     def is_armed(self) -> bool:
+        """Whether a fault waits for a request."""
         return bool(self._armed)
 
     def intercept(self, route: Route, request: object, handle: Handle) -> object:
+        """Called by the broker for each request while a fault is armed."""
         for fault in tuple(self._armed):
             if fault.api_key is route.api_key and fault.left > 0:
                 fault.left -= 1

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from random import Random
-from typing import Protocol, Self
+from typing import Self
 from uuid import uuid4
 
 from floodmark.storage.files import Buffer
+from floodmark.testing.power_loss import Chance, Choices, Everything, Nothing, Odometer
 
 Operation = tuple[str, tuple[object, ...]]
 
@@ -153,6 +154,7 @@ class MemoryFiles:
     # -- the files port
 
     def open(self, path: Path, *, create: bool = True) -> MemoryFile:
+        """Opens a file. Creates a missing one, unless `create` is False."""
         self.check("open")
         node = self._find(path)
         if node is None:
@@ -168,27 +170,34 @@ class MemoryFiles:
         return MemoryFile(self, path, node)
 
     def listdir(self, path: Path) -> list[str]:
+        """The names in a folder, sorted."""
         return sorted(self._folder(path).entries)
 
     def exists(self, path: Path) -> bool:
+        """Whether there is a file or folder at this path."""
         return self._find(path) is not None
 
     def is_dir(self, path: Path) -> bool:
+        """Whether there is a folder at this path."""
         return isinstance(self._find(path), _Folder)
 
     def size(self, path: Path) -> int:
+        """The size of a file in bytes."""
         return len(self._file(path).content)
 
     def modified_ms(self, path: Path) -> int:
+        """When a file was last written."""
         return self._file(path).modified_ms
 
     def mkdir(self, path: Path) -> None:
+        """Creates a folder and the ones above it."""
         self.check_writable()
         for folder in [*reversed(path.parents), path][1:]:
             if not self.exists(folder):
                 self._do("mkdir", folder)
 
     def rename(self, source: Path, target: Path) -> None:
+        """Moves a file or folder. Replaces a file that has the new name."""
         self.check("rename")
         self.check_writable()
         if self._find(source) is None:
@@ -198,25 +207,30 @@ class MemoryFiles:
         self._do("rename", source, target.name)
 
     def remove(self, path: Path) -> None:
+        """Removes a file or folder. Ignores a missing one."""
         self.check("remove")
         self.check_writable()
         if self.exists(path):
             self._do("remove", path)
 
     def remove_tree(self, path: Path) -> None:
+        """Removes a folder and everything in it."""
         self._folder(path)
         self.remove(path)
 
     def fsync_dir(self, path: Path) -> None:
+        """Makes the names in a folder survive a power loss."""
         self.check("fsync_dir")
         self._folder(path)
         self._do("sync_folder", path)
 
     def read_file(self, path: Path) -> bytes:
+        """The content of a file."""
         self.check("pread")
         return bytes(self._file(path).content)
 
     def write_file_atomic(self, path: Path, data: Buffer, *, sync: bool = True) -> None:
+        """Replaces a file, so that readers see the old or the new content."""
         temporary = path.with_name(path.name + ".tmp")
         file = self.open(temporary)
         file.truncate(0)
@@ -228,6 +242,7 @@ class MemoryFiles:
             self.fsync_dir(path.parent)
 
     def database(self, path: Path) -> str:
+        """The SQLite name of the database at this path."""
         found = self._databases.get(path)
         if found is None:
             found = self._databases[path] = _Database()
@@ -237,9 +252,11 @@ class MemoryFiles:
         return found.uri
 
     def space(self, path: Path) -> tuple[int, int]:
+        """The size of the disk and its free space: unknown."""
         return -1, -1
 
     def lock(self, path: Path) -> MemoryLock | None:
+        """Takes a lock file. None if it is held."""
         if path in self._locks:
             return None
         self.open(path).close()
@@ -249,15 +266,18 @@ class MemoryFiles:
     # -- what open files do
 
     def check(self, method: str) -> None:
+        """Raises the error that `faults` has for this method, if any."""
         number = self.faults.errors.get(method)
         if number is not None:
             raise OSError(number, os.strerror(number))
 
     def check_writable(self) -> None:
+        """Raises OSError if `faults` has made the disk read-only."""
         if self.faults.read_only:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     def write(self, node: _Node, data: bytes) -> None:
+        """Appends to a file, as far as `faults` lets it."""
         self.check("append")
         self.check_writable()
         space_bytes = self.faults.space_bytes
@@ -271,12 +291,14 @@ class MemoryFiles:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def cut(self, node: _Node, size: int) -> None:
+        """Truncates a file."""
         self.check("truncate")
         self.check_writable()
         if size != len(node.content):
             self._do("truncate", node.number, size)
 
     def sync(self, node: _Node) -> None:
+        """Makes the content of a file survive a power loss."""
         self.check("fsync")
         self._do("sync", node.number)
 
@@ -284,6 +306,7 @@ class MemoryFiles:
 
     @property
     def operations(self) -> int:
+        """The number of operations so far, for `at`."""
         return len(self._journal)
 
     def at(self, operations: int) -> Self:
@@ -303,7 +326,7 @@ class MemoryFiles:
             image = files.crash()
             with Broker(files=image) as broker: ...
         """
-        return self._crash(_Nothing() if random is None else _Chance(random))
+        return self._crash(Nothing() if random is None else Chance(random))
 
     def crashes(self, limit: int, random: Random) -> Iterator[Self]:
         """All possible images after a power loss now, or a sample if there are more than `limit`.
@@ -315,18 +338,18 @@ class MemoryFiles:
             yield from images
             return
         yield images[0]
-        yield self._crash(_Everything())
+        yield self._crash(Everything())
         for _ in range(limit - 2):
             yield self.crash(random)
 
     def _all_crashes(self) -> Iterator[Self]:
-        choices = _Odometer()
+        choices = Odometer()
         while True:
             yield self._crash(choices)
             if not choices.turn():
                 return
 
-    def _crash(self, choices: _Choices) -> Self:
+    def _crash(self, choices: Choices) -> Self:
         image = type(self)()
         image._root = image._image_of(self._root, choices)
         image._copy_databases(self)
@@ -350,7 +373,7 @@ class MemoryFiles:
                 else:
                     yield path / name, bytes(node.content)
 
-    def _image_of(self, folder: _Folder, choices: _Choices) -> _Folder:
+    def _image_of(self, folder: _Folder, choices: Choices) -> _Folder:
         names = dict(folder.durable)
         # Journaling file systems keep the order of changes in one folder, but nothing guarantees
         # it. So any of them may be lost here.
@@ -440,7 +463,7 @@ def _set_size(content: bytearray, size: int) -> None:
         content.extend(bytes(size - len(content)))
 
 
-def _surviving(node: _Node, choices: _Choices) -> bytes:
+def _surviving(node: _Node, choices: Choices) -> bytes:
     """The synced content plus part of the later writes: a prefix, perhaps torn or zero-filled."""
     content = bytearray(node.durable)
     if not node.pending:
@@ -459,69 +482,3 @@ def _surviving(node: _Node, choices: _Choices) -> bytes:
         hole = len(node.durable) + choices.cut(len(content) - len(node.durable))
         content[hole:] = bytes(len(content) - hole)
     return bytes(content)
-
-
-class _Choices(Protocol):
-    """Chooses what survives a power loss."""
-
-    def pick(self, count: int) -> int:
-        """Picks a number below count; 0 means the least survives."""
-
-    def cut(self, size: int) -> int:
-        """Picks a position within this many bytes."""
-
-
-class _Nothing:
-    def pick(self, count: int) -> int:
-        return 0
-
-    def cut(self, size: int) -> int:
-        return 0
-
-
-class _Everything:
-    def pick(self, count: int) -> int:
-        return count - 1
-
-    def cut(self, size: int) -> int:
-        return size
-
-
-class _Chance:
-    def __init__(self, random: Random) -> None:
-        self._random = random
-
-    def pick(self, count: int) -> int:
-        return self._random.randrange(count)
-
-    def cut(self, size: int) -> int:
-        return self._random.randrange(size)
-
-
-class _Odometer:
-    """Enumerates all combinations of choices. Cuts are always in the middle."""
-
-    def __init__(self) -> None:
-        self._digits: list[int] = []
-        self._counts: list[int] = []
-        self._at = 0
-
-    def pick(self, count: int) -> int:
-        if self._at == len(self._digits):
-            self._digits.append(0)
-            self._counts.append(count)
-        self._at += 1
-        return self._digits[self._at - 1]
-
-    def cut(self, size: int) -> int:
-        return size // 2
-
-    def turn(self) -> bool:
-        """Advances to the next combination. Returns False after the last."""
-        while self._digits and self._digits[-1] + 1 == self._counts[-1]:
-            del self._digits[-1], self._counts[-1]
-        self._at = 0
-        if not self._digits:
-            return False
-        self._digits[-1] += 1
-        return True

@@ -16,6 +16,9 @@
     def floodmark_settings():
         return {"message.max.bytes": 1000}
 
+- `floodmark_pipeline`: runs a pipeline file on given rows (`floodmark.testing.pipeline`), with this
+  test's broker and one local Spark for all tests (`floodmark_spark`). `floodmark_spark_settings`
+  changes Spark's settings.
 - `floodmark_security`, `floodmark_session_security`: override them with "SASL_SSL", "SSL" or
   "SASL_PLAINTEXT"; `floodmark.security` then has certificates, a user and tokens.
 
@@ -26,19 +29,45 @@ needs it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from floodmark.testing.broker_thread import Broker
     from floodmark.testing.cluster.cluster import Cluster
+    from floodmark.testing.pipeline import PipelineUnderTest
     from floodmark.testing.values import SettingValue
 
 _NOT_IN_TOPIC_NAMES = re.compile(r"[^a-zA-Z0-9._-]+")
 _MAX_PREFIX = 100
+
+
+class _AsInstalled(MetaPathFinder):
+    """Imports Floodmark without pytest, which rewrites the asserts of packages that bring a plugin.
+
+    For that it parses each module, and in Python 3.11 two threads that parse at once can fail with
+    "AST constructor recursion depth mismatch" (python/cpython#106905): a test, and the broker that
+    imports the rest of its code on a thread of its own.
+    """
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not fullname.startswith("floodmark."):
+            return None
+        return PathFinder.find_spec(fullname, path, target)
+
+
+sys.meta_path.insert(0, _AsInstalled())
 
 
 @pytest.fixture
@@ -128,6 +157,56 @@ def floodmark_cluster(
 
     with Cluster(tmp_path / "floodmark-cluster", floodmark_cluster_settings) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def floodmark_spark_settings() -> Mapping[str, str]:
+    """Spark settings of `floodmark_spark`, such as spark.jars. Empty unless overridden."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def floodmark_spark(
+    tmp_path_factory: pytest.TempPathFactory, floodmark_spark_settings: Mapping[str, str]
+) -> Iterator[SparkSession]:
+    """One small local Spark for the whole session: starting it takes seconds."""
+    from floodmark.pipeline.spark.session import spark_session
+
+    folder = tmp_path_factory.mktemp("floodmark-spark")
+    own = {
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.local.dir": str(folder / "local"),
+    }
+    settings = {**own, **floodmark_spark_settings}
+    with spark_session("floodmark-tests", settings=settings, is_short=True) as session:
+        yield session
+
+
+@pytest.fixture
+def floodmark_pipeline(
+    floodmark: Broker, floodmark_spark: SparkSession, tmp_path: Path
+) -> Callable[..., PipelineUnderTest]:
+    """Makes a `PipelineUnderTest` of a pipeline file: floodmark_pipeline("words", settings={})."""
+    from floodmark.testing.pipeline import PipelineUnderTest
+
+    def make(
+        path: str | Path,
+        *,
+        settings: Mapping[str, SettingValue] | None = None,
+        environment: str | None = None,
+    ) -> PipelineUnderTest:
+        folder = tmp_path / f"floodmark-pipeline-{len(list(tmp_path.iterdir()))}"
+        folder.mkdir()
+        return PipelineUnderTest(
+            path,
+            broker=floodmark,
+            spark=floodmark_spark,
+            folder=folder,
+            settings=settings,
+            environment=environment,
+        )
+
+    return make
 
 
 def _topic_for(request: pytest.FixtureRequest, broker: Broker) -> str:

@@ -1,6 +1,6 @@
 """What `Broker(security=...)` brings along: certificates, a user, and tokens for OAUTHBEARER.
 
-PUBLIC as `broker.security`. Everything is made anew for each broker, in a temporary folder. Needs
+PUBLIC as `broker.security`. Everything is created for each broker, in a temporary folder. Needs
 `floodmark[security]`.
 """
 

@@ -31,9 +31,11 @@ class VirtualClock:
         self._lock = threading.Lock()
 
     def now_ms(self) -> int:
+        """The virtual wall time."""
         return self._now_ms
 
     def monotonic_ms(self) -> float:
+        """Virtual milliseconds since the start."""
         return self._monotonic_ms
 
     def cpu_ms(self) -> float:

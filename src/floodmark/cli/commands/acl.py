@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+import sys
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -15,7 +16,7 @@ from floodmark.cli.commands.acl_options import (
     rules,
     wanted_resources,
 )
-from floodmark.cli.errors import fail_with
+from floodmark.cli.errors import CliError, fail_with
 from floodmark.cli.help import Group
 from floodmark.cli.options import output_option
 from floodmark.cli.output import JSON, print_json, print_table
@@ -24,8 +25,6 @@ from floodmark.client.admin.admin import Admin
 from floodmark.client.errors import KafkaError
 from floodmark.security.acls import Acl, AclFilter
 from floodmark.security.resources import PatternType, pascal_case
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @click.group(
@@ -140,7 +139,7 @@ def remove(is_sure: bool, output: str, admin: Admin, **options: Any) -> None:
     if not filters:
         raise click.UsageError("name a resource: --topic NAME, --group NAME, --cluster ...")
     if not is_sure:
-        click.confirm(f"Remove the ACLs that match {len(filters)} filters?", abort=True)
+        _ask()
 
     async def work() -> list[list[Acl]]:
         async with admin:
@@ -154,6 +153,20 @@ def remove(is_sure: bool, output: str, admin: Admin, **options: Any) -> None:
         _print(gone)
     else:
         click.echo("no ACL matched")
+
+
+def _ask() -> None:
+    """The answer may come from a pipe, as with Kafka's tool."""
+    try:
+        is_sure = click.confirm("Remove the ACLs that match?", err=True)
+    except click.Abort as error:
+        if sys.stdin.isatty():
+            raise
+        raise CliError(
+            "nothing was removed", why="stdin has no confirmation", hint="add --yes"
+        ) from error
+    if not is_sure:
+        raise CliError("nothing was removed")
 
 
 def _exactly(one: Acl) -> AclFilter:

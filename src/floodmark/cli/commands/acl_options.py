@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import click
 
+from floodmark.cli.options import F
 from floodmark.security.acls import AccessRule, Acl
 from floodmark.security.resources import (
     CLUSTER_NAME,
@@ -17,8 +18,6 @@ from floodmark.security.resources import (
     ResourcePattern,
     pascal_case,
 )
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _OPERATIONS = {
     pascal_case(operation).lower(): operation

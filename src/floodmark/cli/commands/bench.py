@@ -12,13 +12,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import click
 
 from floodmark.cli.errors import CliError
 from floodmark.cli.help import Group
-from floodmark.cli.options import client_options, output_option, pairs
+from floodmark.cli.options import F, client_options, output_option, pairs
 from floodmark.cli.output import JSON, output_columns, print_json, print_table
 from floodmark.cli.progress import Progress
 from floodmark.cli.session import run_client
@@ -63,13 +63,11 @@ class BenchOptions:
         return self.target.sharing(pairs(self.properties))
 
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 Result: TypeAlias = dict[str, str | int | float | None]
-"""What is printed, by its name."""
+"""The measurements to print, by name."""
 
 Bench: TypeAlias = Callable[..., Awaitable[Result]]
-"""With the options, the topic, and numbers of its own."""
+"""Takes the options, the topic, and the benchmark's own numbers."""
 
 
 @click.group(

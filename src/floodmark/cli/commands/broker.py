@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from floodmark.cli.cluster_health import broker_rows
@@ -11,7 +9,7 @@ from floodmark.cli.errors import CliError
 from floodmark.cli.help import Group
 from floodmark.cli.local_broker import find_local_broker
 from floodmark.cli.options import output_option
-from floodmark.cli.output import JSON, print_json, print_table
+from floodmark.cli.output import JSON, Document, print_json, print_table
 from floodmark.cli.session import admin_option, run_client
 from floodmark.client.admin.admin import Admin
 
@@ -29,7 +27,7 @@ def broker() -> None:
 def list_brokers(output: str, admin: Admin) -> None:
     """List running brokers with the partitions they lead, hold and lag on."""
 
-    async def work() -> list[dict[str, Any]]:
+    async def work() -> list[Document]:
         async with admin:
             topics = await admin.list_topics(include_internal=True)
             return broker_rows(await admin.describe_cluster(), topics)
@@ -41,7 +39,7 @@ def list_brokers(output: str, admin: Admin) -> None:
         print_brokers(rows)
 
 
-def print_brokers(rows: list[dict[str, Any]]) -> None:
+def print_brokers(rows: list[Document]) -> None:
     shown = [{**row, "controller": "yes" if row["controller"] else None} for row in rows]
     print_table(_COLUMNS, [list(row.values()) for row in shown])
 

@@ -22,7 +22,7 @@ from floodmark.cli.format import Formatter, compile_format, unescape
 from floodmark.cli.help import Command
 from floodmark.cli.lines import read_pieces, read_whole
 from floodmark.cli.options import kcat_client_options, pairs
-from floodmark.cli.output import print_json
+from floodmark.cli.output import Document, print_json
 from floodmark.cli.reading import ReadPlan, print_records
 from floodmark.cli.record_json import record_to_kcat_json
 from floodmark.cli.sending import LineParser, send_all
@@ -307,7 +307,7 @@ async def _list(options: CatOptions) -> None:
             )
 
 
-def _list_json(view: ClusterView, names: list[str], asked: str) -> dict[str, Any]:
+def _list_json(view: ClusterView, names: list[str], asked: str) -> Document:
     return {
         "originating_broker": {"id": -1, "name": asked},
         "controllerid": view.controller_id,
@@ -341,7 +341,7 @@ async def _query(options: CatOptions) -> None:
     async with Admin(address, settings) as admin:
         await check_partitions(admin, wanted)
         listed = await admin.list_offsets(wanted)
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Document] = {}
     for partition in wanted:
         result = listed[partition]
         if isinstance(result, KafkaError):

@@ -10,7 +10,7 @@ from floodmark.cli.cluster_health import summary
 from floodmark.cli.commands.broker import print_brokers
 from floodmark.cli.help import Group
 from floodmark.cli.options import output_option
-from floodmark.cli.output import JSON, print_json, print_table
+from floodmark.cli.output import JSON, Document, print_json, print_table
 from floodmark.cli.session import admin_option, run_client
 from floodmark.client.admin.admin import Admin
 from floodmark.client.admin.admin_types import LogDir
@@ -29,7 +29,7 @@ def cluster() -> None:
 def describe(output: str, admin: Admin) -> None:
     """Show the cluster id, brokers, controller and log directories."""
 
-    async def work() -> dict[str, Any]:
+    async def work() -> Document:
         async with admin:
             found = await admin.describe_cluster()
             folders = await admin.describe_log_dirs([broker.node_id for broker in found.brokers])
@@ -71,7 +71,7 @@ def status(output: str, admin: Admin) -> None:
     are in sync.
     """
 
-    async def work() -> dict[str, Any]:
+    async def work() -> Document:
         async with admin:
             topics = await admin.list_topics(include_internal=True)
             moves = await admin.list_partition_reassignments()
@@ -86,16 +86,22 @@ def status(output: str, admin: Admin) -> None:
     click.echo(
         f"cluster {document['cluster_id']} is {health}  "
         f"controller {'none' if controller is None else controller}  "
-        f"{document['topics']} topics  {document['partitions']} partitions"
+        f"{_counted(document['topics'], 'topic')}  {_counted(document['partitions'], 'partition')}"
     )
     print_brokers(document["brokers"])
+    if document["missing_brokers"]:
+        missing = ", ".join(map(str, document["missing_brokers"]))
+        click.echo(f"not running, but holding replicas: broker {missing}")
     for key, text in _FINDINGS.items():
         if document[key]:
             click.echo(f"{text}: {_listed(document[key])}")
 
 
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 _FINDINGS = {
-    "missing_brokers": "brokers that hold replicas but are not running",
     "without_leader": "partitions without a leader",
     "under_replicated": "partitions with out-of-sync replicas",
     "not_led_by_preferred": "partitions not led by their preferred replica",
@@ -109,7 +115,7 @@ def _listed(names: list[Any]) -> str:
     return f"{len(names)} ({shown}{', ...' if len(names) > _SHOWN else ''})"
 
 
-def _folder(item: LogDir) -> dict[str, Any]:
+def _folder(item: LogDir) -> Document:
     return {
         "path": item.path,
         "replicas": len(item.replicas),

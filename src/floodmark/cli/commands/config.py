@@ -10,7 +10,7 @@ from floodmark.cli.commands.config_names import SETTINGS_OF, list_names
 from floodmark.cli.errors import fail_with
 from floodmark.cli.help import Group
 from floodmark.cli.options import output_option
-from floodmark.cli.output import JSON, print_json, print_table
+from floodmark.cli.output import JSON, Document, print_json, print_table
 from floodmark.cli.session import admin_option, failure, run_client
 from floodmark.client.admin.admin import Admin
 from floodmark.client.admin.admin_types import (
@@ -264,7 +264,7 @@ def _print_resource(item: ResourceConfig, *, show_all: bool) -> None:
     print_table(("NAME", "VALUE", "SOURCE", "READ-ONLY"), rows)
 
 
-def _outcome_json(outcome: ResourceOutcome) -> dict[str, Any]:
+def _outcome_json(outcome: ResourceOutcome) -> Document:
     return {
         "type": outcome.resource.type.name.lower(),
         "name": outcome.resource.name,
@@ -272,7 +272,7 @@ def _outcome_json(outcome: ResourceOutcome) -> dict[str, Any]:
     }
 
 
-def _resource_json(item: ResourceConfig, *, show_all: bool) -> dict[str, Any]:
+def _resource_json(item: ResourceConfig, *, show_all: bool) -> Document:
     return {
         "type": item.resource.type.name.lower(),
         "name": item.resource.name,

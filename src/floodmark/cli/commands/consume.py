@@ -19,10 +19,10 @@ from floodmark.cli.session import existing_topics, run_client
 from floodmark.cli.start_at import Origin, StartAt, parse_offset, parse_time
 from floodmark.cli.target import Target
 from floodmark.client.admin.admin import Admin
-from floodmark.client.cluster.view import NO_LEADER
 from floodmark.client.consumer.consumer import Consumer
 from floodmark.client.settings import ConsumerSettings
 from floodmark.clock import SystemClock
+from floodmark.vocabulary import NO_LEADER
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from floodmark.cli.errors import CliError
+from floodmark.cli.output import Document
 from floodmark.client.cluster.view import TopicPartition
 from floodmark.config.suggestions import did_you_mean
 
@@ -59,7 +60,7 @@ def _check_fields(document: Any, known: tuple[str, ...], what: str) -> None:
             raise ValueError(f"{what} has an unknown field {name}{did_you_mean(name, known)}")
 
 
-def _whole_number(row: dict[str, Any], name: str, lowest: int) -> int:
+def _whole_number(row: Document, name: str, lowest: int) -> int:
     number = row.get(name)
     if not isinstance(number, int) or isinstance(number, bool) or number < lowest:
         raise ValueError(f"{json.dumps(row)} needs {name} as a number of at least {lowest}")

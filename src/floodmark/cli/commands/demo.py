@@ -19,10 +19,10 @@ import click
 
 from floodmark.cli.commands.demo_broker import demo_broker
 from floodmark.cli.commands.demo_shop import Shop
-from floodmark.cli.commands.pipeline import stopped_by_signals, told
 from floodmark.cli.errors import CliError
 from floodmark.cli.help import Command
 from floodmark.cli.output import print_table
+from floodmark.cli.pipeline_kit import stopped_by_signals, told
 from floodmark.clock import SystemClock
 from floodmark.pipeline.spark.session import check_machine
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from floodmark.cli.commands.group_offsets import offset_rows
@@ -11,7 +9,7 @@ from floodmark.cli.commands.group_reset import reset
 from floodmark.cli.errors import CliError, fail_with
 from floodmark.cli.help import Group
 from floodmark.cli.options import names_option, output_option, parse_topics, require
-from floodmark.cli.output import JSON, print_json, print_table
+from floodmark.cli.output import JSON, Document, print_json, print_table
 from floodmark.cli.session import admin_option, failure, run_client
 from floodmark.client.admin.admin import Admin
 from floodmark.client.admin.group_admin import GroupDescription, GroupListing
@@ -95,7 +93,7 @@ def describe(
 ) -> None:
     """Show the state of groups, who reads which partition, and lag. Default: all groups."""
 
-    async def work() -> tuple[list[dict[str, Any]], list[CliError]]:
+    async def work() -> tuple[list[Document], list[CliError]]:
         async with admin:
             wanted = names or [listing.group_id for listing in await admin.list_groups()]
             found, failures = await _described(admin, wanted)
@@ -172,7 +170,7 @@ def offsets(
     """Show committed offsets with lag and metadata."""
     require(names, "group")
 
-    async def work() -> tuple[list[dict[str, Any]], list[CliError]]:
+    async def work() -> tuple[list[Document], list[CliError]]:
         async with admin:
             described, failures = await _described(admin, names)
             rows = [
@@ -264,7 +262,7 @@ async def _described(
     return found, failures
 
 
-def _print_partitions(document: dict[str, Any]) -> None:
+def _print_partitions(document: Document) -> None:
     _print_summary(document)
     keys = ("topic", "partition", "committed", "end", "lag", "member", "client_id", "host")
     columns = ("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER", "CLIENT", "HOST")
@@ -292,7 +290,7 @@ async def _delete_offsets(
     return next((error for error in outcomes.values() if error is not None), None)
 
 
-def _summary(item: GroupDescription) -> dict[str, Any]:
+def _summary(item: GroupDescription) -> Document:
     return {
         "group": item.group_id,
         "state": item.state,
@@ -304,7 +302,7 @@ def _summary(item: GroupDescription) -> dict[str, Any]:
     }
 
 
-def _print_summary(document: dict[str, Any]) -> None:
+def _print_summary(document: Document) -> None:
     count = document["members"] if isinstance(document["members"], int) else None
     count = len(document["members"]) if count is None else count
     noun = "member" if count == 1 else "members"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
+from floodmark.cli.output import Document
 from floodmark.client.admin.admin import Admin
 from floodmark.client.admin.group_admin import GroupDescription
 from floodmark.client.cluster.view import TopicPartition
@@ -12,14 +12,14 @@ from floodmark.client.errors import KafkaError
 from floodmark.client.offsets import OffsetSpec
 
 
-async def offset_rows(admin: Admin, group: GroupDescription) -> list[dict[str, Any]]:
+async def offset_rows(admin: Admin, group: GroupDescription) -> list[Document]:
     """One row per committed or assigned partition. Unknown values are None."""
     committed = await admin.list_group_offsets(group.group_id)
     owners = {p: member for member in group.members for p in member.assignment}
     partitions = sorted(committed.keys() | owners.keys())
     starts = await known_offsets(admin, partitions, OffsetSpec.EARLIEST)
     ends = await known_offsets(admin, partitions, OffsetSpec.LATEST)
-    rows: list[dict[str, Any]] = []
+    rows: list[Document] = []
     for partition in partitions:
         stored, owner = committed.get(partition), owners.get(partition)
         end = ends.get(partition)

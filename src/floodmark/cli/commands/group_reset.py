@@ -24,6 +24,7 @@ from floodmark.cli.session import admin_option, existing_topics, failure, run_cl
 from floodmark.cli.times import parse_datetime_ms
 from floodmark.client.admin.admin import Admin
 from floodmark.client.cluster.view import TopicPartition
+from floodmark.client.consumer.group_offsets import SHOWN_BY_SPARK
 from floodmark.client.errors import KafkaError
 from floodmark.client.offsets import OffsetSpec
 from floodmark.clock import SystemClock
@@ -47,7 +48,7 @@ class Target:
     shift: int | None = None
     current: bool = False
     rows: Mapping[str | None, Mapping[TopicPartition, int]] | None = None
-    """From a file: offsets by group. The key None applies to every group."""
+    """Offsets by group, from a file. The key None applies to every group."""
 
 
 Scope = Mapping[str, Sequence[int] | None] | None
@@ -227,7 +228,9 @@ def _parse_scope(topics: tuple[str, ...], target: Target, *, all_topics: bool) -
 
 async def plan(admin: Admin, group: str, target: Target, scope: Scope) -> list[Move]:
     """The new offset of each partition. Changes nothing."""
-    committed = {p: o.offset for p, o in (await admin.list_group_offsets(group)).items()}
+    found = await admin.list_group_offsets(group)
+    _refuse_display(group, [o.metadata for o in found.values()])
+    committed = {p: o.offset for p, o in found.items()}
     if target.rows is not None:
         wanted = {**target.rows.get(None, {}), **target.rows.get(group, {})}
         partitions = sorted(wanted)
@@ -247,6 +250,19 @@ async def plan(admin: Admin, group: str, target: Target, scope: Scope) -> list[M
         new = _clamped(partition, wanted[partition], starts[partition], ends[partition])
         moves.append(Move(group, partition, committed.get(partition), new))
     return moves
+
+
+def _refuse_display(group: str, metadata: Sequence[str]) -> None:
+    """A Spark query only shows its position in a group; its checkpoint determines it."""
+    if SHOWN_BY_SPARK in metadata:
+        output = group.rpartition(".")[2]
+        raise CliError(
+            f"group {group} only shows the position of a Spark query, so a reset would move "
+            "nothing",
+            why="the query continues from its checkpoint",
+            hint=f"`floodmark pipeline replay {output} --from earliest` moves an output of a "
+            "pipeline; another query needs a new checkpoint",
+        )
 
 
 async def _partitions_in(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -11,7 +10,7 @@ from floodmark.cli.commands.log_dump import DUMPED_NAMES, dump_file
 from floodmark.cli.errors import CliError
 from floodmark.cli.help import Group
 from floodmark.cli.options import output_option
-from floodmark.cli.output import JSON, output_columns, print_json, print_table
+from floodmark.cli.output import JSON, Document, output_columns, print_json, print_table
 
 
 @click.group(cls=Group, examples=["floodmark log dump floodmark-data/orders-0"])
@@ -87,7 +86,7 @@ def _files(names: list[str]) -> list[Path]:
     return found
 
 
-def _print(document: dict[str, Any]) -> None:
+def _print(document: Document) -> None:
     click.echo(f"{document['file']}  {document['kind']}  {document['size_bytes']} bytes")
     entries = document["entries"]
     if entries and "records" in entries[0]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from struct import Struct
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
+from floodmark.cli.output import Document
 from floodmark.cli.record_json import shown_name, to_json
 from floodmark.records.batch import (
     HEADER_BYTES,
@@ -36,7 +37,7 @@ DUMPED_NAMES = (
     "partition.metadata",
 )
 
-Entry = dict[str, Any]
+Entry = Document
 _OFFSET_ENTRY = Struct(">ii")
 _TIME_ENTRY = Struct(">qi")
 _TRANSACTION_ENTRY = Struct(">hqqqq")
@@ -46,7 +47,7 @@ class Broken(Exception):
     """The rest of the file is unreadable."""
 
 
-def dump_file(path: Path, *, deep: bool, check_crc: bool) -> dict[str, Any]:
+def dump_file(path: Path, *, deep: bool, check_crc: bool) -> Document:
     kind, reader = _reader(path, deep=deep, check_crc=check_crc)
     entries: list[Entry] = []
     error: str | None = None

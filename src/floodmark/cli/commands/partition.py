@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
 from floodmark.cli.errors import CliError, fail_with
 from floodmark.cli.help import Group
 from floodmark.cli.options import output_option, parse_topics
-from floodmark.cli.output import JSON, print_json, print_table
+from floodmark.cli.output import JSON, Document, print_json, print_table
 from floodmark.cli.reassignment_plans import (
     Plan,
     parse_brokers,
@@ -141,7 +140,7 @@ async def _until_complete(admin: Admin, partitions: Sequence[TopicPartition]) ->
 
 
 def _print_moves(output: str, moves: Mapping[TopicPartition, PartitionReassignment]) -> None:
-    rows: list[dict[str, Any]] = [
+    rows: list[Document] = [
         {
             "topic": one.topic,
             "partition": one.partition,
@@ -201,7 +200,8 @@ def elect(partitions: tuple[str, ...], unclean: bool, output: str, admin: Admin)
         if error is None or error.code is not ErrorCode.ELECTION_NOT_NEEDED
     }
     if not needed and output != JSON:
-        click.echo("every partition already has its preferred leader", err=True)
+        wanted_leader = "a" if unclean else "its preferred"
+        click.echo(f"every partition already has {wanted_leader} leader", err=True)
     _report(output, needed, done="has a new leader", failed="has no new leader")
 
 
@@ -213,7 +213,7 @@ def _report(
     failed: str,
 ) -> None:
     errors: list[CliError] = []
-    rows: list[dict[str, Any]] = []
+    rows: list[Document] = []
     for one, error in sorted(outcomes.items()):
         name = error.code.name if error else None
         rows.append({"topic": one.topic, "partition": one.partition, "error": name})

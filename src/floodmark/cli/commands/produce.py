@@ -100,7 +100,11 @@ class ProduceOptions:
 @click.argument("topic_argument", metavar="TOPIC", required=False)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
 @click.option("--topic", "topic_option", help="Topic name.")
-@click.option("--key-separator", "-K", help="Split lines into key and value; \\t is a tab.")
+@click.option(
+    "--key-separator",
+    "-K",
+    help="Split lines into key and value; \\t is a tab. A line without it has no key.",
+)
 @click.option("--key", "-k", help="Key for every record.")
 @click.option(
     "--header",

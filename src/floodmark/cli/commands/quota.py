@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
 from floodmark.cli.help import Group
-from floodmark.cli.options import output_option
+from floodmark.cli.options import F, output_option
 from floodmark.cli.output import JSON, print_json, print_table
 from floodmark.cli.session import admin_option, run_client
 from floodmark.client.admin.admin import Admin
+from floodmark.config.suggestions import closest
 from floodmark.security.quota_entities import (
     CLIENT_ID,
     CONNECTION_CREATION_RATE,
@@ -24,8 +25,6 @@ from floodmark.security.quota_entities import (
     USER,
     QuotaEntity,
 )
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _KEYS = (
     PRODUCER_BYTE_RATE,
@@ -142,6 +141,11 @@ def alter(
             "name an entity: --user NAME, --client ID, --ip ADDRESS, or a default"
         )
     changes: dict[str, float | None] = {**_assigned(assignments), **dict.fromkeys(deleted)}
+    for name in changes:
+        # Other names may be quotas of a newer broker, which answers for itself.
+        meant = None if name in _KEYS else closest(name, _KEYS)
+        if meant is not None:
+            raise click.UsageError(f"unknown quota {name}: did you mean {meant}?")
     if not changes:
         raise click.UsageError(
             f"name a change: QUOTA=NUMBER or --delete QUOTA, of {', '.join(_KEYS)}"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,8 +16,8 @@ import click
 
 from floodmark.cli.errors import CliError
 from floodmark.cli.help import Group
-from floodmark.cli.options import bootstrap_option, output_option, pairs
-from floodmark.cli.output import JSON, print_json, print_table
+from floodmark.cli.options import F, bootstrap_option, output_option, pairs
+from floodmark.cli.output import JSON, Document, print_json, print_table
 
 if TYPE_CHECKING:
     from floodmark.pipeline.authoring.declarations import Pipeline
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from floodmark.service.url import URL
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., Any])
 
 INSTALL_HINT = "pip install 'floodmark[service]'"
 DEFAULT_REGISTRY = "zookeeper://127.0.0.1:2181"
@@ -110,10 +110,11 @@ def export(
             "application": application,
         }
         settings = {name: value for name, value in given.items() if value is not None}
+        show_log()
         _run(_serve(exported, {**pairs(options), **settings}))
 
 
-async def _serve(target: object, options: dict[str, Any]) -> None:
+async def _serve(target: object, options: Document) -> None:
     from floodmark.service.provider import Service
 
     running = Service(target, **options)
@@ -226,7 +227,7 @@ async def _call(
     values: list[Any],
     types: list[str],
     registry: tuple[str, ...],
-    options: dict[str, Any],
+    options: Document,
 ) -> Any:
     from floodmark.service.consumer import Consumer
 
@@ -258,7 +259,7 @@ def tables(
     application: str,
 ) -> None:
     """Serve a pipeline's @service.table outputs until Ctrl-C or SIGTERM."""
-    from floodmark.cli.commands.pipeline import told as pipeline_told
+    from floodmark.cli.pipeline_kit import told as pipeline_told
     from floodmark.pipeline.authoring.loading import load_pipeline
 
     with told(), pipeline_told():
@@ -270,6 +271,7 @@ def tables(
                 hint="mark a sink with @service.table(...), see docs/services.md",
             )
         options = {"registry": registry, "port": port, "application": application}
+        show_log()
         _run(_serve_tables(found, bootstrap_server, options))
 
 
@@ -299,7 +301,7 @@ def tables_of(pipeline: Pipeline) -> list[Table]:
     return found
 
 
-async def _serve_tables(found: list[Table], bootstrap: str, options: dict[str, Any]) -> None:
+async def _serve_tables(found: list[Table], bootstrap: str, options: Document) -> None:
     stop = _stop_event()
     from floodmark.service.provider import Services
 
@@ -359,7 +361,7 @@ def _interface(found: Any, name: str | None) -> Interface:
     from floodmark.service.interface import interface_of
 
     cls = found if isinstance(found, type) else type(found)
-    given: dict[str, Any] = {"interface": name} if name else {}
+    given: Document = {"interface": name} if name else {}
     settings = settings_of(cls, **given)
     return interface_of(cls, str(settings.service["interface"]))
 
@@ -401,11 +403,30 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
         return runner.run(work)
 
 
+def show_log() -> None:
+    """For commands that serve until they are stopped."""
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+
+
+def _call_hint(code: int) -> str | None:
+    from floodmark.service.errors import RpcError
+
+    if code == RpcError.NO_INVOKER:
+        return "`floodmark service list` shows names, groups and versions: --group, --version"
+    if code == RpcError.NETWORK:
+        return "start the provider, or name another address with --url"
+    return None
+
+
 @contextmanager
 def told() -> Iterator[None]:
     """Turns service failures into CLI errors."""
+    # Every attempt to connect is a line of kazoo's; our own session tells what matters.
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     try:
-        from floodmark.service.errors import RegistryError, ServiceError
+        from floodmark.service.errors import RegistryError, RpcError, ServiceError
     except ModuleNotFoundError as error:
         raise CliError(
             "services need additional packages", why=str(error), hint=INSTALL_HINT
@@ -418,6 +439,8 @@ def told() -> Iterator[None]:
             why=str(error),
             hint="start ZooKeeper, or name it with --registry zookeeper://host:port",
         ) from error
+    except RpcError as error:
+        raise CliError(str(error), hint=_call_hint(error.code)) from error
     except ServiceError as error:
         raise CliError(str(error)) from error
     except ModuleNotFoundError as error:

@@ -66,7 +66,7 @@ def token() -> None:
     "owners",
     multiple=True,
     callback=_check_principals,
-    help="Whom it stands for, such as User:alice; you without.",
+    help="The owner, such as User:alice. Default: you.",
 )
 @click.option(
     "--renewer-principal",

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from floodmark.cli.cluster_health import is_under_replicated
 from floodmark.cli.errors import CliError, fail_with
 from floodmark.cli.help import Group
-from floodmark.cli.options import names_option, output_option, pairs, require
-from floodmark.cli.output import JSON, print_json, print_table
+from floodmark.cli.options import F, names_option, output_option, pairs, require
+from floodmark.cli.output import JSON, Document, print_json, print_table
 from floodmark.cli.session import admin_option, failure, no_such_topic, run_client
 from floodmark.client.admin.admin import Admin
 from floodmark.client.admin.admin_types import (
@@ -21,13 +21,12 @@ from floodmark.client.admin.admin_types import (
     NewTopic,
     TopicOutcome,
 )
-from floodmark.client.cluster.view import NO_LEADER, TopicPartition, TopicView
+from floodmark.client.cluster.view import TopicPartition, TopicView
 from floodmark.client.errors import KafkaError
 from floodmark.client.offsets import OffsetSpec
+from floodmark.vocabulary import NO_LEADER
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.numbers import ConfigOperation, ConfigSource
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @click.group(
@@ -174,7 +173,7 @@ def describe(
 ) -> None:
     """Show partitions, leaders, replicas, offsets and changed settings. Default: all topics."""
 
-    async def work() -> tuple[list[dict[str, Any]], list[CliError]]:
+    async def work() -> tuple[list[Document], list[CliError]]:
         async with admin:
             known = {item.name: item for item in await admin.list_topics(include_internal=True)}
             wanted = names or list(known)
@@ -182,7 +181,7 @@ def describe(
             missing = [no_such_topic(name, known) for name in wanted if name not in known]
             return await _describe(admin, found), missing
 
-    def is_shown(partition: dict[str, Any]) -> bool:
+    def is_shown(partition: Document) -> bool:
         behind = partition["under_replicated"]
         leaderless = partition["leader"] is None
         if not under_replicated_partitions and not unavailable_partitions:
@@ -192,7 +191,9 @@ def describe(
     described, missing = run_client(work())
     for item in described:
         item["partitions"] = [p for p in item["partitions"] if is_shown(p)]
-    if under_replicated_partitions or unavailable_partitions:
+    is_filtered = under_replicated_partitions or unavailable_partitions
+    has_topics = bool(described)
+    if is_filtered:
         described = [item for item in described if item["partitions"]]
     if output == JSON:
         print_json(described)
@@ -200,7 +201,7 @@ def describe(
         for item in described:
             _print_description(item)
         if not described and not missing:
-            _say_there_are_none()
+            _say_there_are_none(is_filtered and has_topics)
     fail_with(missing)
 
 
@@ -312,8 +313,12 @@ def delete(
 # --- helpers ---
 
 
-def _say_there_are_none() -> None:
-    click.echo("there are no topics: create one with `floodmark topic create NAME`", err=True)
+def _say_there_are_none(has_topics: bool = False) -> None:
+    """`has_topics` says that there are, but none with such partitions."""
+    if has_topics:
+        click.echo("there are no such partitions", err=True)
+    else:
+        click.echo("there are no topics: create one with `floodmark topic create NAME`", err=True)
 
 
 def _report(output: str, outcomes: Sequence[Any], *, done: Any, failed: Any) -> None:
@@ -355,7 +360,7 @@ def _replication_factor(item: TopicView) -> int:
     return max((len(p.replicas) for p in item.partitions.values()), default=0)
 
 
-def _topic_json(item: TopicView) -> dict[str, Any]:
+def _topic_json(item: TopicView) -> Document:
     return {
         "topic": item.name,
         "topic_id": str(item.topic_id),
@@ -365,7 +370,7 @@ def _topic_json(item: TopicView) -> dict[str, Any]:
     }
 
 
-async def _describe(admin: Admin, topics: Sequence[TopicView]) -> list[dict[str, Any]]:
+async def _describe(admin: Admin, topics: Sequence[TopicView]) -> list[Document]:
     """Needs only a few requests, however many topics there are."""
     if not topics:
         return []
@@ -418,7 +423,7 @@ async def _offsets(
     return {p: found.offset for p, found in listed.items() if not isinstance(found, KafkaError)}
 
 
-def _print_description(item: dict[str, Any]) -> None:
+def _print_description(item: Document) -> None:
     configs = " ".join(f"{name}={value}" for name, value in item["configs"].items())
     replicas = _count(item["replication_factor"], "replica")
     click.echo(f"{item['topic']}  id {item['topic_id']}  {replicas}  {configs}".rstrip())
@@ -440,7 +445,7 @@ def _print_description(item: dict[str, Any]) -> None:
     print_table(columns, [[row[key] for key in keys] for row in rows])
 
 
-def _state(partition: dict[str, Any]) -> str:
+def _state(partition: Document) -> str:
     if partition["leader"] is None:
         return "no leader"
     if partition["offline"]:

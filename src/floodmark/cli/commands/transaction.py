@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from floodmark.cli.errors import CliError, fail_with
 from floodmark.cli.help import Group
 from floodmark.cli.options import names_option, output_option, require
-from floodmark.cli.output import JSON, print_json, print_table
+from floodmark.cli.output import JSON, Document, print_json, print_table
 from floodmark.cli.session import admin_option, check_partitions, failure, run_client
 from floodmark.client.admin.admin import Admin
 from floodmark.client.admin.admin_types import ActiveProducer
@@ -105,7 +103,7 @@ def describe(
         async with admin:
             return await admin.describe_transactions(names)
 
-    documents: list[dict[str, Any]] = []
+    documents: list[Document] = []
     failures: list[CliError] = []
     for name, found in run_client(work()).items():
         if isinstance(found, KafkaError):
@@ -210,7 +208,7 @@ async def _producer_at(
     )
 
 
-def _document(found: TransactionDescription, now_ms: int) -> dict[str, Any]:
+def _document(found: TransactionDescription, now_ms: int) -> Document:
     started_ms = found.start_time_ms
     return {
         "transactional_id": found.transactional_id,

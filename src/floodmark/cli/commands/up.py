@@ -11,15 +11,15 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from floodmark.cli.errors import CliError
 from floodmark.cli.help import Command
-from floodmark.cli.options import DEFAULT_BOOTSTRAP_SERVER
 from floodmark.config.errors import ConfigError
 from floodmark.config.loaders import (
     merge_sources,
@@ -48,6 +48,31 @@ _OPTION_VARIABLES = {
     "log_format": "FLOODMARK_LOG_FORMAT",
     "log_level": "FLOODMARK_LOG_LEVEL",
 }
+
+
+@dataclass(frozen=True)
+class UpOptions:
+    """The options of the command, as click passes them."""
+
+    brokers: int
+    broker_id: int | None
+    cluster_dir: str | None
+    zookeeper: str | None
+    host: str | None
+    port: int | None
+    data_dir: str | None
+    config_file: str | None
+    secure: bool
+    security_dir: str | None
+    pairs: tuple[str, ...]
+    metrics_port: int | None
+    metrics_host: str | None
+    log_format: str
+    log_level: str
+
+    @property
+    def first_port(self) -> int:
+        return DEFAULT_PORT if self.port is None else self.port
 
 
 @click.command(
@@ -152,87 +177,18 @@ _OPTION_VARIABLES = {
     show_default=True,
     help="Lowest level to log.",
 )
-def up(
-    brokers: int,
-    broker_id: int | None,
-    cluster_dir: str | None,
-    zookeeper: str | None,
-    host: str | None,
-    port: int | None,
-    data_dir: str | None,
-    config_file: str | None,
-    secure: bool,
-    security_dir: str | None,
-    pairs: tuple[str, ...],
-    metrics_port: int | None,
-    metrics_host: str | None,
-    log_format: str,
-    log_level: str,
-) -> int:
+def up(**given: Any) -> int:
     """Run a broker, or a cluster with --brokers.
 
     Set any Kafka server.properties setting in --config, in the environment as FLOODMARK_LOG_DIRS
     (dots become underscores), or with --set log.dirs=... Later sources override earlier ones.
     """
-    _open_standard_descriptors()
-    if security_dir is not None and not secure:
-        raise CliError(
-            "--security-dir works with --secure only",
-            why="without --secure the broker uses the keys that its settings name",
-            hint="add --secure, or leave out --security-dir",
-        )
-    if brokers > 1:
-        if {broker_id, cluster_dir, zookeeper, metrics_port} != {None}:
-            raise CliError(
-                "--brokers starts a whole cluster",
-                why="--broker-id, --cluster-dir, --zookeeper, --metrics-port apply to one broker",
-                hint="drop --brokers or the other options",
-            )
-        from floodmark.cli.commands.up_cluster import ClusterPlan, run_cluster
-
-        shared = ["--log-format", log_format, "--log-level", log_level]
-        shared += ["--config", config_file] if config_file is not None else []
-        shared += [word for pair in pairs for word in ("--set", pair)]
-        first_port = DEFAULT_PORT if port is None else port
-        folder = Path(data_dir or DEFAULT_DATA_DIR)
-        security = None
-        if secure:
-            from floodmark.cli.commands.up_secure import secure_folder
-
-            security = secure_folder(folder, security_dir)
-        plan = ClusterPlan(brokers, host or DEFAULT_HOST, first_port, folder, shared, security)
-        return run_cluster(plan)
-    ready: Callable[[Broker], None] = _say_ready
+    options = UpOptions(**given)
+    _refuse_conflicts(options)
+    if options.brokers > 1:
+        return _run_cluster(options)
     try:
-        properties = merge_sources(
-            file=_read_file(config_file),
-            environment=parse_environment(_broker_environment(os.environ)),
-            pairs=parse_pairs(pairs),
-        )
-        if secure:
-            _refuse_listeners(properties)
-            from floodmark.cli.commands.up_secure import secure_folder, secure_properties
-
-            data = Path(data_dir or properties.get("log.dirs") or DEFAULT_DATA_DIR)
-            security = secure_folder(data, security_dir)
-            bound = DEFAULT_PORT if port is None else port
-            made = secure_properties(security, host or DEFAULT_HOST, bound, broker_id)
-            properties = {**made, **properties}
-            ready = partial(_say_secure, folder=security)
-            host = port = None
-        properties |= _option_properties(host, port, data_dir, properties)
-        properties |= _member_properties(broker_id, cluster_dir, zookeeper)
-        # Imported late: --help and usage errors need no broker.
-        from floodmark.broker.main import run
-
-        return run(
-            properties,
-            metrics_port=metrics_port,
-            metrics_host=metrics_host,
-            log_format=log_format,
-            log_level=log_level,
-            ready=ready,
-        )
+        return _run_broker(options)
     except ConfigError as error:
         what = "invalid broker settings"
         raise CliError(what, why=str(error), hint=error.hint) from error
@@ -252,6 +208,78 @@ def up(
         raise CliError("the broker cannot start", **_why_and_hint(error)) from error
 
 
+def _refuse_conflicts(options: UpOptions) -> None:
+    if options.security_dir is not None and not options.secure:
+        raise CliError(
+            "--security-dir works with --secure only",
+            why="without --secure the broker uses the keys that its settings name",
+            hint="add --secure, or leave out --security-dir",
+        )
+    of_one = (options.broker_id, options.cluster_dir, options.zookeeper, options.metrics_port)
+    if options.brokers > 1 and set(of_one) != {None}:
+        raise CliError(
+            "--brokers starts a whole cluster",
+            why="--broker-id, --cluster-dir, --zookeeper, --metrics-port apply to one broker",
+            hint="drop --brokers or the other options",
+        )
+
+
+def _run_cluster(options: UpOptions) -> int:
+    from floodmark.cli.commands.up_cluster import ClusterPlan, run_cluster
+
+    shared = ["--log-format", options.log_format, "--log-level", options.log_level]
+    shared += ["--config", options.config_file] if options.config_file is not None else []
+    shared += [word for pair in options.pairs for word in ("--set", pair)]
+    folder = Path(options.data_dir or DEFAULT_DATA_DIR)
+    security = None
+    if options.secure:
+        from floodmark.cli.commands.up_secure import secure_folder
+
+        security = secure_folder(folder, options.security_dir)
+    host = options.host or DEFAULT_HOST
+    plan = ClusterPlan(options.brokers, host, options.first_port, folder, shared, security)
+    return run_cluster(plan)
+
+
+def _run_broker(options: UpOptions) -> int:
+    ready: Callable[[Broker], None] = _say_ready
+    properties = merge_sources(
+        file=_read_file(options.config_file),
+        environment=parse_environment(_broker_environment(os.environ)),
+        pairs=parse_pairs(options.pairs),
+    )
+    host, port, data_dir = options.host, options.port, options.data_dir
+    if options.secure:
+        properties, folder = _secured(options, properties)
+        ready = partial(_say_secure, folder=folder)
+        host = port = None
+    properties |= _option_properties(host, port, data_dir, properties)
+    properties |= _member_properties(options.broker_id, options.cluster_dir, options.zookeeper)
+    # Imported late: --help and usage errors need no broker.
+    from floodmark.broker.main import run
+
+    return run(
+        properties,
+        metrics_port=options.metrics_port,
+        metrics_host=options.metrics_host,
+        log_format=options.log_format,
+        log_level=options.log_level,
+        ready=ready,
+    )
+
+
+def _secured(options: UpOptions, properties: dict[str, str]) -> tuple[dict[str, str], Path]:
+    """The properties with those of --secure, and the folder of its keys."""
+    _refuse_listeners(properties)
+    from floodmark.cli.commands.up_secure import secure_folder, secure_properties
+
+    data = Path(options.data_dir or properties.get("log.dirs") or DEFAULT_DATA_DIR)
+    folder = secure_folder(data, options.security_dir)
+    host = options.host or DEFAULT_HOST
+    made = secure_properties(folder, host, options.first_port, options.broker_id)
+    return {**made, **properties}, folder
+
+
 def _why_and_hint(error: OSError) -> dict[str, str]:
     """An error with a file name is a disk problem; without one it concerns a listener."""
     if error.errno in (errno.EMFILE, errno.ENFILE):
@@ -264,20 +292,6 @@ def _why_and_hint(error: OSError) -> dict[str, str]:
         "hint": "choose another --host, --port, --metrics-host or --metrics-port, or stop the "
         "process that listens there",
     }
-
-
-def _open_standard_descriptors() -> None:
-    """Opens closed standard descriptors on /dev/null.
-
-    Otherwise a file or socket of the broker would get that number. Printed text would then end up
-    in it, and uvloop would refuse to close it.
-    """
-    for descriptor in range(3):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            # Opens the lowest free number, which is this one.
-            os.open(os.devnull, os.O_RDWR)
 
 
 def _read_file(path: str | None) -> dict[str, str]:
@@ -362,7 +376,7 @@ def _say_ready(broker: Broker) -> None:
     for wildcard in ("0.0.0.0", "[::]", "::"):
         if address.rpartition(":")[0] == wildcard:
             reachable = f"127.0.0.1:{address.rpartition(':')[2]}"
-    option = "" if reachable == DEFAULT_BOOTSTRAP_SERVER else f" -b {reachable}"
+    option = "" if reachable == f"{DEFAULT_HOST}:{DEFAULT_PORT}" else f" -b {reachable}"
     command = _command()
     click.echo(f"floodmark listens on {address}, data in {', '.join(broker.config.log_dirs)}")
     click.echo(f"  send a first record:  echo hello | {command} produce greetings{option}")

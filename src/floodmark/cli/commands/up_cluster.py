@@ -8,6 +8,7 @@ reports that and keeps the others running.
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import threading
 from collections.abc import Sequence
@@ -34,7 +35,7 @@ class ClusterPlan:
     data_dir: Path
     passed_on: Sequence[str]
     security_dir: Path | None = None
-    """Of the files that --secure makes; None for plaintext."""
+    """The folder for the files of --secure; None for plaintext."""
 
     def options(self, broker_id: int) -> list[str]:
         return [
@@ -52,6 +53,7 @@ class ClusterPlan:
 
 
 def run_cluster(plan: ClusterPlan) -> int:
+    _refuse_taken_ports(plan)
     cluster = _Processes(plan)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, cluster.stop)
@@ -62,6 +64,24 @@ def run_cluster(plan: ClusterPlan) -> int:
     finally:
         cluster.stop()
         cluster.wait()
+
+
+def _refuse_taken_ports(plan: ClusterPlan) -> None:
+    """Otherwise some brokers would form a cluster, only to be stopped when another one fails."""
+    for broker_id in range(1, plan.brokers + 1):
+        port = plan.port(broker_id)
+        family = socket.AF_INET6 if ":" in plan.host else socket.AF_INET
+        try:
+            with socket.socket(family) as probe:
+                # As the listeners do: ports of earlier connections are free.
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind((plan.host, port))
+        except OSError as error:
+            raise CliError(
+                "the cluster cannot start",
+                why=f"broker {broker_id} cannot listen on {plan.host}:{port}: {error.strerror}",
+                hint="choose another --host or --port, or stop the process that listens there",
+            ) from error
 
 
 class _Processes:
@@ -121,7 +141,8 @@ class _Processes:
     def _tell_of_end(self, broker_id: int, code: int, *, is_last: bool) -> None:
         command = " ".join(["floodmark", "up", *self._plan.options(broker_id)])
         rest = "no broker is left" if is_last else "the others keep running"
-        click.echo(f"broker {broker_id} has stopped ({code}), {rest}. To start it again: {command}")
+        how = f"was killed by signal {-code}" if code < 0 else f"has stopped with exit code {code}"
+        click.echo(f"broker {broker_id} {how}, {rest}. To start it again: {command}")
 
 
 def _say_ready(plan: ClusterPlan, addresses: Sequence[str]) -> None:

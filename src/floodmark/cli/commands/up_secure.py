@@ -152,7 +152,7 @@ def _write_clients(folder: SecureFolder, password: str) -> None:
 
 
 def _make_certificate(folder: SecureFolder, host: str, broker_id: int | None) -> None:
-    """By the authority of the folder, which is made with the first one."""
+    """Signs a certificate with the folder's CA, which the first call creates."""
     try:
         from cryptography import x509
         from cryptography.hazmat.primitives.asymmetric import ec

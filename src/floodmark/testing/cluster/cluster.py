@@ -180,6 +180,7 @@ class Cluster(WithBlock):
         return process is not None and process.is_running
 
     def pid(self, broker: int) -> int:
+        """The process id of a broker."""
         return self._processes[broker].pid
 
     def log_file(self, broker: int) -> Path:
@@ -187,6 +188,7 @@ class Cluster(WithBlock):
         return self._folder / f"broker-{broker}.log"
 
     def data_dir(self, broker: int) -> Path:
+        """A broker's log folder."""
         return self._folder / f"broker-{broker}"
 
     # -- disturbing brokers ---------------------------------------------------------------------
@@ -245,6 +247,7 @@ class Cluster(WithBlock):
         self._processes[broker].pause()
 
     def resume(self, broker: int) -> None:
+        """Continues a paused broker."""
         self._processes[broker].resume()
 
     def cut_off(self, broker: int, *, from_: From) -> None:

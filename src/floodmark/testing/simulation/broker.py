@@ -39,6 +39,7 @@ from floodmark.testing.simulation.messages import (
     ReplicaFetchAnswer,
     ReplicaOffsets,
     ReplicaOffsetsAnswer,
+    StopReplica,
     UpdateMetadata,
     WriteMarker,
 )
@@ -80,6 +81,8 @@ class SimulatedBroker:
         self.lost_data_in_epoch = -1
         # Partitions this broker has ever opened: each starts empty only once.
         self._ever_opened: set[TopicPartition] = set()
+        # Leader epoch and partition epoch of each partition it was told about.
+        self._known_epochs: dict[TopicPartition, tuple[int, int]] = {}
         self.fence = ControlFence()
 
     # Lifecycle
@@ -89,6 +92,7 @@ class SimulatedBroker:
         # Free some space: a broker cannot recover its logs on a full disk.
         self.files.faults.space_bytes = None
         self.fence = ControlFence()
+        self._known_epochs = {}
         self.session = NO_SESSION
         self.controller = None
         self.is_paused = False
@@ -142,10 +146,11 @@ class SimulatedBroker:
         self.lost_data_in |= {
             key
             for topic in self.plan.topics
-            for key, replicas in zip(topic.keys, topic.replicas, strict=True)
-            if self.id in replicas and not topic.is_synced
+            for key in topic.keys
+            if self.replicas.find(key) is not None and not topic.is_synced
         }
-        self.lost_data_in_epoch = self.fence.broker_epoch
+        # It may lose power again before it has registered: then its last registration counts.
+        self.lost_data_in_epoch = max(self.lost_data_in_epoch, self.fence.broker_epoch)
         self._end()
 
     def _end(self) -> None:
@@ -211,6 +216,9 @@ class SimulatedBroker:
         match payload:
             case LeaderAndIsr():
                 self._lead_or_follow(payload)
+            case StopReplica():
+                if self._obeys(payload):
+                    self._remove(payload.key, payload.partition)
             case UpdateMetadata():
                 if self._obeys(payload):
                     self.known_controller = source
@@ -240,15 +248,32 @@ class SimulatedBroker:
             for key, partition in told.partitions:
                 self.apply(key, partition)
 
-    def _obeys(self, told: LeaderAndIsr | UpdateMetadata) -> bool:
+    def _obeys(self, told: LeaderAndIsr | StopReplica | UpdateMetadata) -> bool:
         obeys = self.fence.check(told.controller_epoch, told.broker_epoch) is ErrorCode.NONE
         if obeys:
             self.obeyed.append(told.controller_epoch)
         return obeys
 
     def apply(self, key: TopicPartition, partition: PartitionImage) -> None:
+        if not self._is_news(key, partition):
+            return
         replica = self.replicas.find(key) or self._open(key)
         self.replicas.lead_or_follow(replica, Leadership.of(partition))
+
+    def _remove(self, key: TopicPartition, partition: PartitionImage) -> None:
+        replica = self.replicas.find(key)
+        if self._is_news(key, partition) and replica is not None:
+            self.replicas.remove(key)
+            self.manager.remove_folder(self.manager.delete(*key))
+            self._ever_opened.discard(key)
+
+    def _is_news(self, key: TopicPartition, partition: PartitionImage) -> bool:
+        """Works like the image: older states are ignored, also of partitions that moved away."""
+        epochs = (partition.leader_epoch, partition.partition_epoch)
+        if epochs < self._known_epochs.get(key, epochs):
+            return False
+        self._known_epochs[key] = epochs
+        return True
 
     def _alter_partition(self, source: int, request: AlterPartition) -> None:
         if self.controller is None:

@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from floodmark.config import BrokerConfig
-from floodmark.controller import isr, known_brokers, membership
+from floodmark.controller import isr, known_brokers, membership, reassignment
 from floodmark.controller.cutting import cut
 from floodmark.controller.decision import Decision, View
 from floodmark.controller.election import candidacy
@@ -35,6 +35,7 @@ from floodmark.testing.simulation.messages import (
     AlterPartitionAnswer,
     LeaderAndIsr,
     Payload,
+    StopReplica,
     UpdateMetadata,
 )
 from floodmark.testing.simulation.store import SimulatedStore
@@ -99,6 +100,7 @@ class SimulatedController:
         """Reads the store, processes broker changes, and informs all brokers."""
         self._load_if_needed()
         self.look_at_brokers()
+        self._carry_out(reassignment.complete_all(self._view()))
         for broker_id in self.image.brokers:
             self.tell(broker_id)
 
@@ -149,6 +151,12 @@ class SimulatedController:
         moved = led_by(partition, leader, partition.isr)
         operations, change = store_partitions(self.image, {key: moved})
         self._carry_out(Decision(None, operations, change))
+
+    def reassign(self, key: TopicPartition, replicas: tuple[int, ...] | None) -> None:
+        """Moves a partition to these replicas. None cancels a move."""
+        self._load_if_needed()
+        wanted = reassignment.Reassignment(*key, replicas)
+        self._carry_out(reassignment.reassign_partitions(self._view(), [wanted]))
 
     def alter_partition(self, source: int, request: AlterPartition) -> None:
         self._load_if_needed()
@@ -202,6 +210,16 @@ class SimulatedController:
         ]
         for broker_id in self.image.brokers:
             self._tell(broker_id, changed)
+        for key, partition in changed:
+            old = before.partition(*key)
+            for broker_id in () if old is None else set(old.replicas) - set(partition.replicas):
+                self._stop(broker_id, key, partition)
+
+    def _stop(self, broker_id: int, key: TopicPartition, partition: PartitionImage) -> None:
+        broker = self.image.brokers.get(broker_id)
+        if broker is not None and not broker.is_fenced:
+            told = StopReplica(self.controller_epoch, broker.broker_epoch, key, partition)
+            self._send(broker_id, told)
 
     def _write(self, operations: Sequence[Operation]) -> None:
         check = Check(paths.CONTROLLER_EPOCH, self._epoch_version)

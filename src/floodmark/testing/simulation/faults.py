@@ -76,7 +76,7 @@ class Faults:
         if broker is None or not all(
             self._survives_without(broker, key)
             for key in self._cluster.plan.keys
-            if broker.id in self._cluster.plan.replicas(key)
+            if broker.id in self._cluster.truth(key).replicas
         ):
             return None
         for other in self._cluster.brokers:
@@ -186,6 +186,9 @@ class Faults:
         """
         if self._cluster.plan.topic(key[0]).is_synced:
             return True
+        if victim.id in self._cluster.truth(key).adding_replicas:
+            # Its last fetch may complete the move, and nobody else would have the records.
+            return False
         return any(
             broker is not victim
             and broker.is_running

@@ -72,9 +72,10 @@ class Following:
         now_ms, manager = self._broker.clock.now_ms(), self._broker.manager
         match step:
             case Append():
-                start_offset = following.starts_inside_a_batch(replica, records)
-                if start_offset is not None:
-                    manager.truncate_fully_and_start_at(replica.log, start_offset, now_ms)
+                restart = following.restart_inside_a_batch(replica, records, step)
+                if restart is not None:
+                    start_at, step = restart
+                    manager.truncate_fully_and_start_at(replica.log, start_at.offset, now_ms)
                     replica.truncated()
                 following.append_as_follower(replica, records, step, now_ms)
                 self._broker.replicas.copied(replica)

@@ -13,7 +13,7 @@ from floodmark.replication.fetch_reads import FetchLimits
 from floodmark.replication.fetch_sessions import FetchTarget
 from floodmark.replication.follower import FollowerAnswer
 from floodmark.replication.outcomes import ACKS_ALL, AppendOutcome, Isolation, ReadOutcome
-from floodmark.replication.partition import UNKNOWN_BROKER_EPOCH, ProposedReplica
+from floodmark.replication.partition import ProposedReplica
 from floodmark.replication.replica import Replica
 from floodmark.storage.producers.transaction_guards import Unguarded
 from floodmark.testing.simulation.messages import (
@@ -30,7 +30,7 @@ from floodmark.testing.simulation.messages import (
     ReplicaOffsetsAnswer,
     WriteMarker,
 )
-from floodmark.vocabulary import TopicPartition
+from floodmark.vocabulary import NO_BROKER_EPOCH, TopicPartition
 from floodmark.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -247,9 +247,7 @@ class Leading:
         return tuple(
             ProposedReplica(
                 member.broker_id,
-                UNKNOWN_BROKER_EPOCH
-                if member.broker_id == self._broker.id
-                else member.broker_epoch,
+                NO_BROKER_EPOCH if member.broker_id == self._broker.id else member.broker_epoch,
             )
             for member in proposal.new_isr
         )

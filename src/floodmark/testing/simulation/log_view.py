@@ -145,6 +145,7 @@ class History:
         start = len(self.data)
         for position, header in iter_headers(more):
             self._sequences.note(name, header, log_start_offset)
+            self.positions[header.base_offset] = start + position
             self.end_offset = header.next_offset
             self.positions[self.end_offset] = start + position + header.size_bytes
         self.data += more
@@ -169,7 +170,14 @@ class History:
             kept = offset
         fork = History(first_epoch)
         fork._grow("an unclean leader", self.data[: self.positions[kept]], kept)
+        # The leader may have begun inside a batch, at the log start of its predecessor, and copied
+        # nothing yet: it goes on there, and what it lacks of the batch was deleted.
+        fork._skip_to(max(kept, min(view.first_offset, self.end_offset)))
         return fork
+
+    def _skip_to(self, offset: int) -> None:
+        self.end_offset = offset
+        self.positions[offset] = len(self.data)
 
     def _agrees(self, start_offset: int, end_offset: int, view: LogView) -> bool:
         if start_offset not in view.positions or end_offset not in view.positions:

@@ -26,6 +26,18 @@ class LeaderAndIsr(NamedTuple):
     partitions: tuple[tuple[TopicPartition, PartitionImage], ...]
 
 
+class StopReplica(NamedTuple):
+    """A partition has moved to other brokers, and its log here goes.
+
+    Includes the UpdateMetadata before it, which tells where the partition is now.
+    """
+
+    controller_epoch: int
+    broker_epoch: int
+    key: TopicPartition
+    partition: PartitionImage
+
+
 class UpdateMetadata(NamedTuple):
     """The controller announces itself. Separate from LeaderAndIsr, so either may arrive first."""
 
@@ -130,6 +142,7 @@ class ConsumerFetchAnswer(NamedTuple):
 
 Payload: TypeAlias = (
     LeaderAndIsr
+    | StopReplica
     | UpdateMetadata
     | AlterPartition
     | AlterPartitionAnswer

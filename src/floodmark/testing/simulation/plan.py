@@ -11,6 +11,8 @@ from uuid import UUID
 from floodmark.storage.log_config import UNLIMITED, LogConfig
 from floodmark.vocabulary import TopicPartition
 
+# Of a partition in a larger cluster, so that it can move.
+_MOST_REPLICAS: Final = 3
 _LAGS_MAX_MS: Final = (60.0, 150.0, 400.0)
 # Small, so that a hundred batches are enough to roll segments and use indexes.
 _SEGMENT_BYTES: Final = 1200
@@ -94,6 +96,8 @@ def _make_topic(
     fixed: Mapping[str, object],
 ) -> TopicPlan:
     factor = len(broker_ids) if random.random() < 0.8 else max(1, len(broker_ids) - 1)
+    if len(broker_ids) > _MOST_REPLICAS:
+        factor = random.randint(1, _MOST_REPLICAS)
     replicas = tuple(
         tuple(random.sample(broker_ids, factor)) for _ in range(random.choice((1, 1, 2)))
     )

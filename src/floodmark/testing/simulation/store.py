@@ -58,6 +58,7 @@ class SimulatedStore:
         operations.append(Create(paths.CONTROLLER_EPOCH, b"0"))
         self._unclean = {key for topic in plan.topics if not topic.is_clean for key in topic.keys}
         self._keys = {paths.state_path(*key): key for key in plan.keys}
+        self._topics = {paths.topic_path(topic.name): topic.name for topic in plan.topics}
         self._eligible_keys = {paths.eligible_path(*key): key for key in plan.keys}
         for topic in plan.topics:
             partitions = tuple(
@@ -135,6 +136,8 @@ class SimulatedStore:
                 self._look_for_controller()
             elif operation.path in self._keys:
                 self._note(self._keys[operation.path], operation)
+            elif operation.path in self._topics:
+                self._note_assignment(self._topics[operation.path], operation.data)
             elif operation.path == paths.KNOWN_BROKERS:
                 self.known = known_brokers.recall(operation.data)
         if self.loses_next_answer:
@@ -151,6 +154,15 @@ class SimulatedStore:
         before = self.truth[key]
         eligible = self._eligible(key, before.partition_epoch)
         self.truth[key] = before._replace(eligible_leader_replicas=eligible)
+
+    def _note_assignment(self, topic: str, data: bytes) -> None:
+        assignment = paths.decode_topic(data)
+        for index, replicas in assignment.replicas.items():
+            self.truth[topic, index] = self.truth[topic, index]._replace(
+                replicas=replicas,
+                adding_replicas=assignment.adding_replicas.get(index, ()),
+                removing_replicas=assignment.removing_replicas.get(index, ()),
+            )
 
     def _note(self, key: TopicPartition, operation: SetData) -> None:
         state = paths.decode_state(operation.data)

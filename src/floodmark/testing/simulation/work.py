@@ -31,7 +31,7 @@ class Work:
         consumer = self._random.choice(self._cluster.consumers)
         from_follower = self._random.random() < 0.3
         target = (
-            self._random.choice(self._cluster.plan.replicas(consumer.key))
+            self._random.choice(self._cluster.truth(consumer.key).replicas)
             if from_follower
             else self._cluster.leader_of(consumer.key)
         )
@@ -175,8 +175,20 @@ class Work:
         if not self._faults.may_change_leaders():
             return None
         key = self._random.choice(self._cluster.plan.keys)
-        leader = self._random.choice(self._cluster.plan.replicas(key))
+        leader = self._random.choice(self._cluster.truth(key).replicas)
         return self._as_controller(lambda role: role.move_leader(key, leader))
+
+    def reassign(self) -> object:
+        """Moves a partition to other brokers, or cancels a move."""
+        if not self._faults.may_change_leaders():
+            return None
+        key = self._random.choice(self._cluster.plan.keys)
+        if any(key in broker.lost_data_in for broker in self._cluster.brokers):
+            return None
+        factor = len(self._cluster.plan.replicas(key))
+        target = tuple(self._random.sample(self._cluster.plan.broker_ids, factor))
+        wanted = None if self._random.random() < 0.2 else target
+        return key, wanted, self._as_controller(lambda role: role.reassign(key, wanted))
 
     def _as_controller(self, do: Callable[[SimulatedController], None]) -> object:
         """Runs an action of the controller, or of a broker that still believes it is."""
