@@ -131,8 +131,12 @@ def cut_off_from_the_store(world: World) -> None:
 
 def paused_beyond_its_session(world: World) -> None:
     leader = world.leader
+    paused_at = time.monotonic()
     world.cluster.pause(leader)
     world.loses_its_leadership(leader)
+    took_s = time.monotonic() - paused_at
+    print(f"another broker led {took_s:.2f} s after the leader stood still")
+    assert took_s < SESSION_MS / 1000 + 1 + BUSY_S
     world.cluster.resume(leader)
 
 

@@ -1,13 +1,13 @@
-"""kill -9 of one broker of three, again and again, under idempotent and transactional load.
+"""kill -9 of brokers in a cluster of three, again and again, under load.
 
-On either store.
+The load is idempotent and transactional, the store either one.
 
-Leaders, followers, controllers and group coordinators are hit alike; some brokers are stopped in
-order, and some stand still for longer than their session lasts. On ZooKeeper, an ensemble of three,
-its leader is killed, too. What was acknowledged by two replicas is there in the end, once, in order
-and at its offset; a group reads on without a gap, and keeps what it has committed; committed
-transactions are seen whole, aborted ones never, by a reader that was there and by one that comes
-late.
+Leaders, followers, controllers and group coordinators are hit alike, sometimes two or all of them
+at once; some brokers are stopped in order, and some stand still for longer than their session
+lasts. On ZooKeeper, an ensemble of three, its leader is killed, too. What was acknowledged by two
+replicas is there in the end, once, in order and at its offset; a group reads on without a gap, and
+keeps what it has committed; committed transactions are seen whole, aborted ones never, by a reader
+that was there and by one that comes late.
 `FLOODMARK_CLUSTER_ROUNDS` says how often somebody goes.
 """
 
@@ -34,7 +34,7 @@ from kit.seeds import seed
 from kit.waiting import wait_for
 from kit.zookeeper import Ensemble
 
-ROUNDS = int(os.environ.get("FLOODMARK_CLUSTER_ROUNDS", "6"))
+ROUNDS = int(os.environ.get("FLOODMARK_CLUSTER_ROUNDS", "8"))
 SEED = seed()
 
 TOPIC = "replicated"
@@ -54,12 +54,14 @@ IMPATIENT_SHARE = 0.3
 
 class Kind(Enum):
     KILL = "kill -9 of a broker"
+    KILL_TWO = "kill -9 of two brokers at once"
+    KILL_ALL = "kill -9 of all brokers at once"
     STOP = "orderly stop"
     PAUSE = "a pause beyond the session"
     KILL_ZOOKEEPER = "kill -9 of a server of ZooKeeper"
 
 
-BROKER_KINDS = (Kind.KILL, Kind.STOP, Kind.PAUSE)
+BROKER_KINDS = (Kind.KILL, Kind.KILL_TWO, Kind.KILL_ALL, Kind.STOP, Kind.PAUSE)
 
 
 class Victim(Enum):
@@ -69,11 +71,13 @@ class Victim(Enum):
 
 
 DECK = [(Kind.KILL, victim) for victim in Victim] + [
+    (Kind.KILL_TWO, Victim.CONTROLLER),
+    (Kind.KILL_ALL, Victim.LEADER),
     (Kind.STOP, None),
     (Kind.PAUSE, None),
     (Kind.KILL_ZOOKEEPER, Victim.LEADER),
 ]
-"""Six rounds meet all of it; where no victim is named, it is drawn."""
+"""Eight rounds meet all of it; where no victim is named, it is drawn."""
 
 
 @contextmanager
@@ -181,9 +185,16 @@ def strike(
         time.sleep(absence_s)
         server.start()
     else:
-        (cluster.stop if kind is Kind.STOP else cluster.kill)(broker)
+        brokers = sorted({broker, *others(kind, broker, cluster, random)})
+        (cluster.stop if kind is Kind.STOP else cluster.kill)(*brokers)
         time.sleep(absence_s)
-        cluster.start(broker)
+        cluster.start(*brokers)
+
+
+def others(kind: Kind, broker: int, cluster: Cluster, random: Random) -> list[int]:
+    """Who goes at the same time."""
+    rest = [one for one in cluster.ids if one != broker]
+    return {Kind.KILL_TWO: [random.choice(rest)], Kind.KILL_ALL: rest}.get(kind, [])
 
 
 def chosen(victim: Victim, cluster: Cluster, random: Random) -> int:

@@ -103,7 +103,7 @@ def goes_on(load: Load, partitions: set[int]) -> None:
 
 
 def check_what_is_known(cluster: TwoFolderCluster, victim: int, lost: set[int]) -> None:
-    """On every broker, whoever is the controller."""
+    """On every broker, the controller included."""
     for broker in cluster.ids:
         wait_for(
             lambda broker=broker: (

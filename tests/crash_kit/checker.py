@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from random import Random
 
-from crash_kit.load import Load
+from crash_kit.load import Load, Sent
 from crash_kit.reader import PartitionReader
 from floodmark.client.cluster.connection import Connection
 from floodmark.records.record import Record
@@ -44,6 +44,9 @@ class Checker:
                 self._take(partition, await reader.read(len(seen), end))
                 await self._check_look_ups(reader, partition)
         for partition, offset, sent in acknowledged:
+            if offset is None:
+                self._check_by_number(partition, sent)
+                continue
             assert offset < len(self._seen[partition]), f"lost {sent} at {partition}/{offset}"
             found = self._seen[partition][offset]
             assert _key_and_number(found) == (sent.key, sent.number), (
@@ -51,6 +54,11 @@ class Checker:
             )
             assert found.timestamp == sent.timestamp_ms
         self._checked_acknowledgements += len(acknowledged)
+
+    def _check_by_number(self, partition: int, sent: Sent) -> None:
+        records = self._seen[partition]
+        found = [one for one in records if _key_and_number(one) == (sent.key, sent.number)]
+        assert [one.timestamp for one in found] == [sent.timestamp_ms], f"lost or repeated {sent}"
 
     async def check_all(self, ports: Mapping[int, int], load: Load) -> None:
         """The end: nothing changed since it was first seen, nothing is missing or there twice."""

@@ -26,6 +26,9 @@ CONNECTION = {
     # The one broker always comes back where it was.
     "metadata.recovery.strategy": "none",
     "topic.metadata.refresh.fast.interval.ms": 50,
+    # A coordinator that was missing from the metadata is waited for until they are read again
+    # (confluentinc/librdkafka#5511), by default every five minutes.
+    "topic.metadata.refresh.interval.ms": 2000,
     "log_level": 0,
 }
 

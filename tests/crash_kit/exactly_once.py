@@ -1,4 +1,4 @@
-"""What must hold after transactional copies, whoever copied and whatever was killed meanwhile.
+"""What must hold after transactional copies, with any client and after any crash.
 
 Called by tests/crash/test_exactly_once.py, test_cluster_kills.py and
 tests/conformance/java/test_copier_under_kills.py.

@@ -82,7 +82,7 @@ class GroupReader:
             }
 
     def _assigned(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        """It begins anew where it last committed, as far as it knows."""
+        """Starts again at the last offset that it knows to be committed."""
         self.assignments += 1
         self._next = {}
         self._begins = {

@@ -43,7 +43,7 @@ class Load:
         self._thread = threading.Thread(target=self._run, name="crash-load")
         self._next_number = dict.fromkeys((key for key, _ in self._keys), 0)
         self._problems: list[str] = []
-        self._acknowledged: list[tuple[int, int, Sent]] = []
+        self._acknowledged: list[tuple[int, int | None, Sent]] = []
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -83,8 +83,12 @@ class Load:
         """How many records of each key were handed to the producer."""
         return dict(self._next_number)
 
-    def acknowledged(self, begin: int = 0) -> list[tuple[int, int, Sent]]:
-        """(partition, offset, record) in the order of acknowledgement."""
+    def acknowledged(self, begin: int = 0) -> list[tuple[int, int | None, Sent]]:
+        """(partition, offset, record) in the order of acknowledgement.
+
+        librdkafka knows no offset of a record whose own answer was an error, and that a later
+        record's acknowledgement covers: an idempotent producer's records are never overtaken.
+        """
         return self._acknowledged[begin:]
 
     def _run(self) -> None:

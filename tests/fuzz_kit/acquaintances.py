@@ -58,14 +58,15 @@ class Acquaintances:
 
 
 def _fill(message: Any, version: int, known: Known) -> None:
-    names = _fields(type(message), version)
+    cls: Any = type(message)
+    names = _fields(cls, version)
     for name, value in known:
         if name in names:
             setattr(message, name, value)
 
 
 @lru_cache(maxsize=1000)
-def _fields(cls: type, version: int) -> frozenset[str]:
+def _fields(cls: Any, version: int) -> frozenset[str]:
     return frozenset(field.name for field in schema_of(cls).fields if field.exists_in(version))
 
 

@@ -21,6 +21,9 @@ NOW_MS = 1_700_000_000_000
 MILLION = 1_000_000
 
 
+XERIAL_HEADER = b"\x82SNAPPY\x00" + (1).to_bytes(4, "big") * 2
+"""In front of the blocks that the Java library writes."""
+
 LARGEST_RATIO = {
     Compression.NONE: 1,
     Compression.SNAPPY: 22,
@@ -47,6 +50,27 @@ def _bombs() -> Iterator[tuple[str, bytes]]:
     yield "SNAPPY that claims 200 MB", batch_of(Compression.SNAPPY, claims, 1)
     yield "ZSTD with the largest window", batch_of(Compression.ZSTD, _wide_zstd(), 1)
     yield "ZSTD of zstd", _nested()
+    yield from _odd_frames()
+
+
+def _odd_frames() -> Iterator[tuple[str, bytes]]:
+    """Frames that lie about their size, and floods of frames."""
+    record = _record(bytes(MILLION), key=b"k")
+    frame = bytearray(lz4.frame.compress(record, store_size=True))
+    frame[6:14] = (2**62).to_bytes(8, "little")
+    yield "LZ4 that claims 4 EB", batch_of(Compression.LZ4, bytes(frame[:LARGEST_BYTES]), 1)
+    small = lz4.frame.compress(bytes(60_000), block_size=lz4.frame.BLOCKSIZE_MAX4MB)
+    many = small * (LARGEST_BYTES // len(small))
+    yield "LZ4 of many frames", batch_of(Compression.LZ4, many, 1)
+    # Magic, a descriptor without a size, the largest window that the format has, one empty block.
+    window = bytes.fromhex("28b52ffd 00 ff 010000")
+    yield "ZSTD with a window of 3 TB", batch_of(Compression.ZSTD, window, 1)
+    small = zstandard.ZstdCompressor().compress(bytes(MILLION))
+    many = small * (LARGEST_BYTES // len(small))
+    yield "ZSTD of many frames", batch_of(Compression.ZSTD, many, 1)
+    block = bytes(cramjam.snappy.compress_raw(bytes(100)))
+    many = XERIAL_HEADER + (len(block).to_bytes(4, "big") + block) * (3000 // (len(block) + 4))
+    yield "SNAPPY of many blocks", batch_of(Compression.SNAPPY, many, 1)
 
 
 def _contents() -> Iterator[tuple[str, bytes, int]]:

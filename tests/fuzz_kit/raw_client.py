@@ -22,9 +22,9 @@ TIMEOUT_S = 10.0
 
 
 class RawClient:
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, timeout_s: float = TIMEOUT_S) -> None:
         host, port = bootstrap_servers.rsplit(":", 1)
-        self._socket = socket.create_connection((host, int(port)), TIMEOUT_S)
+        self._socket = socket.create_connection((host, int(port)), timeout_s)
 
     def __enter__(self) -> Self:
         return self

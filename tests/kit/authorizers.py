@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 
 from floodmark.apis.authorizer import Authorizer, Operation, Resource, ResourceKind
-from floodmark.apis.quotas import Quotas, Usage
+from floodmark.apis.quotas import Measured, Quotas, Usage
 from floodmark.network.principal import Principal
 from floodmark.testing.broker_thread import BrokerThread
 
@@ -53,6 +53,8 @@ class Permits:
     ) -> None:
         self.audited.append((request, operation, resource))
 
+    def audit_rest(self, request: IntEnum, principal: Principal, host: str) -> None: ...
+
 
 class Throttles:
     """Mutes the next connections for these times."""
@@ -65,6 +67,9 @@ class Throttles:
         self.changed: Callable[[], None] = lambda: None
         self.usages: list[Usage] = []
         self.forgiven: list[Usage] = []
+
+    def measured(self) -> Sequence[Measured]:
+        return ()
 
     def throttle_ms(self, usage: Usage) -> int:
         self.usages.append(usage)

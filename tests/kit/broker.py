@@ -16,7 +16,7 @@ from kit.process import ServerProcess, free_port
 
 @dataclass(frozen=True)
 class Broker:
-    """What a test needs of a running broker, whoever wrote it."""
+    """What a test needs from a running broker, ours or Apache Kafka's."""
 
     port: int
     data_dir: Path

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import trustme
 from cryptography import x509
@@ -40,14 +41,18 @@ class Authority:
     def expired_server(self) -> Path:
         return self.server("expired", expires=datetime.now(UTC) - timedelta(days=1))
 
-    def client(self, name: str) -> Path:
+    def client(self, name: str, *, expires: datetime | None = None) -> Path:
         issued = self._ca.issue_cert(
             f"{name}@example.org",
             common_name=name,
             organization_name="Floodmark",
             organization_unit_name="tests",
+            not_after=expires,
         )
         return self._keep(name, issued)
+
+    def expired_client(self) -> Path:
+        return self.client("late", expires=datetime.now(UTC) - timedelta(days=1))
 
     def _keep(self, name: str, issued: trustme.LeafCert) -> Path:
         path = self.folder / f"{name}.pem"
@@ -82,7 +87,7 @@ def encrypted(pem: Path) -> Path:
 def as_pkcs12(pem: Path) -> Path:
     """The same as a PKCS12 store under STORE_PASSWORD."""
     data = pem.read_bytes()
-    key = serialization.load_pem_private_key(data, None)
+    key: Any = serialization.load_pem_private_key(data, None)
     first, *others = x509.load_pem_x509_certificates(data)
     path = pem.with_suffix(".p12")
     path.write_bytes(
@@ -99,8 +104,13 @@ def as_pkcs12(pem: Path) -> Path:
 
 def certificate_of(attributes: list[tuple[x509.ObjectIdentifier, str]]) -> bytes:
     """A self-signed certificate, in DER, with this subject: its first attribute comes first."""
+    return certificate_of_name(
+        x509.Name([x509.NameAttribute(oid, value) for oid, value in attributes])
+    )
+
+
+def certificate_of_name(name: x509.Name) -> bytes:
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(oid, value) for oid, value in attributes])
     builder = x509.CertificateBuilder(
         issuer_name=name,
         subject_name=name,

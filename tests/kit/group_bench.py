@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from itertools import count
 from typing import Any, TypeVar
 from uuid import UUID
@@ -85,11 +86,11 @@ class GroupBench:
         return shard.groups.get(group_id)
 
 
-def now(outcome: T | Promise[T]) -> T:
+def now(outcome: T | Promise[T] | Coroutine[Any, Any, T]) -> T:
     """An answer that must have come already."""
     if isinstance(outcome, Promise):
         outcome = outcome.now_or_later()
-    assert not isinstance(outcome, Promise), "the answer has not come yet"
+    assert not isinstance(outcome, Promise | Coroutine), "the answer has not come yet"
     return outcome
 
 

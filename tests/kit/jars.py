@@ -8,7 +8,7 @@ import fcntl
 import hashlib
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -58,13 +58,14 @@ def client_jars(version: str) -> Path:
     return jars(f"org.apache.kafka:kafka-clients:{version}", "org.slf4j:slf4j-nop:1.7.36")
 
 
-def jars(*artifacts: str) -> Path:
-    """Fetch `group:artifact:version[:classifier]` artifacts with all they need into one folder."""
-    digest = hashlib.sha256("\n".join(artifacts).encode()).hexdigest()[:16]
+def jars(*artifacts: str, without: Sequence[str] = ()) -> Path:
+    """Fetch `group:artifact:version[:classifier]` artifacts with all they need into one folder,
+    but for dependencies `without`, each a `group:artifact`."""
+    digest = hashlib.sha256("\n".join([*artifacts, *without]).encode()).hexdigest()[:16]
     with cache_lock(f"jars-{digest}") as folder:
         done = folder / "artifacts.txt"
         if not done.exists():
-            _copy_dependencies(artifacts, folder)
+            _copy_dependencies(artifacts, without, folder)
             done.write_text("\n".join(artifacts) + "\n")
     return folder
 
@@ -73,9 +74,10 @@ def classpath(folder: Path) -> str:
     return f"{folder}/*"
 
 
-def _copy_dependencies(artifacts: tuple[str, ...], folder: Path) -> None:
+def _copy_dependencies(artifacts: tuple[str, ...], without: Sequence[str], folder: Path) -> None:
     pom = folder / "pom.xml"
-    pom.write_text(_POM.format(dependencies="\n".join(map(_dependency, artifacts))))
+    dependencies = "\n".join(_dependency(artifact, without) for artifact in artifacts)
+    pom.write_text(_POM.format(dependencies=dependencies))
     command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
     command += [f"-DoutputDirectory={folder}", "-DincludeScope=runtime"]
     outcome = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
@@ -83,11 +85,23 @@ def _copy_dependencies(artifacts: tuple[str, ...], folder: Path) -> None:
         raise RuntimeError(f"Maven could not fetch {', '.join(artifacts)}:\n{outcome.stdout}")
 
 
-def _dependency(artifact: str) -> str:
+def _dependency(artifact: str, without: Sequence[str]) -> str:
     group_id, artifact_id, version, *classifier = artifact.split(":")
     return (
         f"<dependency><groupId>{group_id}</groupId><artifactId>{artifact_id}</artifactId>"
         f"<version>{version}</version>"
         + "".join(f"<classifier>{name}</classifier>" for name in classifier)
+        + _exclusions(without)
         + "</dependency>"
     )
+
+
+def _exclusions(without: Sequence[str]) -> str:
+    if not without:
+        return ""
+    pairs = [name.split(":") for name in without]
+    inner = "".join(
+        f"<exclusion><groupId>{group_id}</groupId><artifactId>{artifact_id}</artifactId></exclusion>"
+        for group_id, artifact_id in pairs
+    )
+    return f"<exclusions>{inner}</exclusions>"

@@ -192,7 +192,7 @@ class Node:
     ) -> AppendOutcome:
         now_ms = self.clock.now_ms()
         records = [Record(i, now_ms, None, value, []) for i, value in enumerate(values)]
-        return self.replicas.append((TOPIC, partition), encode_batch(records), acks)
+        return self.replicas.append((TOPIC, partition), memoryview(encode_batch(records)), acks)
 
     def produce(
         self, value: bytes, partition: int = 0, timeout_ms: int = 20_000

@@ -24,7 +24,7 @@ class Cluster:
         self.brokers = {broker_id: self._make(broker_id) for broker_id in IDS}
 
     def _make(self, broker_id: int) -> Broker:
-        settings = {**self._settings, "node.id": broker_id}
+        settings = {**self._settings, "node.id": str(broker_id)}
         return Broker(self._folder / f"data-{broker_id}", settings).start()
 
     def image(self, broker_id: int) -> MetadataImage:

@@ -88,7 +88,19 @@ def read_topic(bootstrap: str, name: str, *, committed: bool = True) -> list[Con
             found: list[ConsumerRecord] = []
             while any([await consumer.position(p) < ends[p] for p in partitions]):
                 for partition, records in (await consumer.poll(max_records=10_000)).items():
-                    found += [ConsumerRecord(*partition, *record) for record in records]
+                    topic, index = partition
+                    found += [
+                        ConsumerRecord(
+                            topic,
+                            index,
+                            record.offset,
+                            record.timestamp,
+                            record.key,
+                            record.value,
+                            record.headers,
+                        )
+                        for record in records
+                    ]
             return found
 
     return asyncio.run(run())

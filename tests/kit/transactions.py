@@ -17,6 +17,7 @@ from floodmark.coordinators.transactions.records import (
 from floodmark.coordinators.transactions.service import TransactionService
 from floodmark.coordinators.transactions.shard import Identity
 from floodmark.coordinators.transactions.transaction import Transaction
+from floodmark.promise import Promise
 from floodmark.records.record import decode_records
 from floodmark.testing.memory_coordinator_log import MemoryCoordinatorLog
 from floodmark.testing.virtual_clock import FIXED_START_MS, VirtualClock
@@ -44,11 +45,11 @@ class MemoryMarkers:
 
     def __init__(self) -> None:
         self.written: list[tuple[str, int, Marker]] = []
-        self.refuse: dict[tuple[str, int], list[ErrorCode | asyncio.Future[ErrorCode]]] = {}
+        self.refuse: dict[tuple[str, int], list[ErrorCode | Promise[ErrorCode]]] = {}
 
     def append_marker(
         self, topic: str, partition: int, marker: Marker
-    ) -> ErrorCode | asyncio.Future[ErrorCode]:
+    ) -> ErrorCode | Promise[ErrorCode]:
         refusals = self.refuse.get((topic, partition))
         if refusals:
             return refusals.pop(0)

@@ -8,9 +8,8 @@ import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from floodmark.testing.with_block import WithBlock
 from floodmark.zookeeper.server import Peer, ServerPlan, plan, pyspark_jars
 from kit.jars import KAFKA_3, kafka_jars
 from kit.process import ServerProcess, free_port
@@ -29,7 +28,7 @@ ssl.clientHostnameVerification=false
 """
 
 
-class ZooKeeper:
+class ZooKeeper(WithBlock):
     """One server on a free port of loopback, or one of an ensemble."""
 
     def __init__(
@@ -93,21 +92,15 @@ class ZooKeeper:
         lines = dict(line.split(": ", 1) for line in answer.splitlines() if ": " in line)
         return lines.get("Mode", "")
 
-    def __enter__(self) -> Self:
+    def _enter(self) -> None:
         self.start()
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         self.stop()
 
 
-class Ensemble:
-    """Three servers, of which one may go at a time."""
+class Ensemble(WithBlock):
+    """Three servers: one may be down at a time."""
 
     def __init__(self, folder: Path, count: int = 3) -> None:
         require_tool("java")
@@ -132,16 +125,10 @@ class Ensemble:
     def leader(self) -> ZooKeeper:
         return next(server for server in self.servers if server.mode() == "leader")
 
-    def __enter__(self) -> Self:
+    def _enter(self) -> None:
         self.start()
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         self.stop()
 
 

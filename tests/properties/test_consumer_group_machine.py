@@ -210,7 +210,7 @@ class ConsumerGroupMachine(LoopMachine):
         assert group.owners == held
 
     def settle(self) -> None:
-        """The trouble ends: whoever crashed is expelled, everybody else goes on."""
+        """The trouble ends: crashed members are expelled, all others go on."""
         if not self.consumers:
             return
         for _ in range(30):

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from floodmark.controller.instructions import instructions
+from floodmark.controller.instructions import Instruction, instructions
 from floodmark.controller.told import (
     after_leader_and_isr,
     after_stop_replica,
@@ -53,7 +53,7 @@ class World:
             for request in requests:
                 self._obey(broker, request)
 
-    def _obey(self, broker: int, request: object) -> None:
+    def _obey(self, broker: int, request: Instruction) -> None:
         image = self.images[broker]
         if isinstance(request, UpdateMetadataRequest):
             self.images[broker] = after_update_metadata(image, request)

@@ -125,7 +125,7 @@ def requests_of(chance: random.Random) -> list[Request]:
         Request(number, chance.choice(mix), chance.choice(sizes), chance.choice(PADDINGS))
         for number in range(count)
     ]
-    # The last is answered at once: whoever has that answer knows that all requests are done.
+    # The last one is answered at once: its answer shows that all requests are done.
     return [*requests, Request(count, AT_ONCE, 1)]
 
 

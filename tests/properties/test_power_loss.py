@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -129,7 +130,7 @@ class Scenario:
         values = [b"%d-%d-" % (step, i) + b"x" * self.random.randint(0, 90) for i in range(count)]
         records = [Record(0, NOW_MS, b"k", value, []) for value in values]
         transactional = self.random.random() < 0.3 or self.in_transaction
-        producer = (
+        producer: dict[str, Any] = (
             {"producer_id": 5, "producer_epoch": 0, "base_sequence": self.sequence}
             if transactional
             else {}

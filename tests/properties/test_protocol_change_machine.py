@@ -396,7 +396,7 @@ class ProtocolChangeMachine(LoopMachine):
             assert not member.positions or member.member_id in group.members
 
     def settle(self) -> None:
-        """The trouble ends: whoever crashed is expelled, everybody else goes on."""
+        """The trouble ends: crashed members are expelled, all others go on."""
         for _ in range(30):
             for member in self.members:
                 for _ in range(4):

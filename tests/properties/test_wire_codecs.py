@@ -34,7 +34,7 @@ def test_a_decoded_message_equals_the_encoded_one(cls: type, version: int) -> No
 
 
 def kio_cases() -> Iterator[Any]:
-    kinds = {"request": EntityType.request, "response": EntityType.response}
+    kinds: dict[str, Any] = {"request": EntityType.request, "response": EntityType.response}
     for case in CASES:
         cls, version = case.values
         schema = schema_of(cls)

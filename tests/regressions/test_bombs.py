@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from random import Random
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -19,7 +18,6 @@ from floodmark.wire.compiler import encode
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.headers import RequestHeader, encode_request_header
 from floodmark.wire.messages import request_class
-from floodmark.wire.messages.api_versions import ApiVersionsRequest
 from floodmark.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -34,13 +32,11 @@ from floodmark.wire.messages.metadata import MetadataRequest, MetadataRequestTop
 from floodmark.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from fuzz_kit.bombs import NOW_MS, bombs
 from fuzz_kit.floods import floods
+from fuzz_kit.gauge import MOST_BYTES, Gauge
 from fuzz_kit.pools import FUZZ_TOPICS
 from fuzz_kit.raw_client import RawClient
 from kit.watched_broker import WatchedBroker, start_watched_broker
 
-MOST_BYTES = 4096
-LONGEST_STALL_S = 0.1
-MOST_GROWTH_BYTES = 50_000_000
 PARTITIONS = 50
 
 TOPICS: dict[str, dict[str, str]] = {
@@ -110,47 +106,6 @@ def by_time(topic: str, timestamps: Mapping[int, int]) -> ListOffsetsRequest:
 def topic_ids(client: RawClient) -> list[UUID]:
     topics = [MetadataRequestTopic(name=name) for name in (*TOPICS, *FUZZ_TOPICS)]
     return [topic.topic_id for topic in client.ask(MetadataRequest(topics=topics), 12).topics]
-
-
-class Gauge:
-    """Sends what is to be measured and collects what was too much."""
-
-    def __init__(self, watched: WatchedBroker) -> None:
-        self._watched = watched
-        self.client = RawClient(watched.broker.bootstrap)
-        self.too_much: list[str] = []
-        self.worst_s, self.worst_bytes = (0.0, ""), (0, "")
-
-    def ask(self, what: str, message: Any, version: int) -> Any:
-        self._watched.reset()
-        try:
-            return self.client.ask(message, version)
-        finally:
-            self._check(what)
-
-    def fire(self, what: str, frame: bytes) -> None:
-        """For what may be answered, or end the connection, or wait."""
-        self._watched.reset()
-        with RawClient(self._watched.broker.bootstrap) as client:
-            client.send_frame(frame)
-            client.settle()
-        self.client.ask(ApiVersionsRequest(), 0)
-        self._check(what)
-
-    def _check(self, what: str) -> None:
-        stall_s, growth_bytes = self._watched.longest_stall_s(), self._watched.growth_bytes()
-        self.worst_s = max(self.worst_s, (stall_s, what))
-        self.worst_bytes = max(self.worst_bytes, (growth_bytes, what))
-        if stall_s > LONGEST_STALL_S or growth_bytes > MOST_GROWTH_BYTES:
-            self.too_much.append(f"{what}: {stall_s * 1000:.0f} ms, {growth_bytes / 1e6:.0f} MB")
-
-    def finish(self) -> None:
-        self.client.__exit__(None, None, None)
-        (stall_s, slowest), (growth_bytes, largest) = self.worst_s, self.worst_bytes
-        print(
-            f"at most {stall_s * 1000:.0f} ms ({slowest}), {growth_bytes / 1e6:.1f} MB ({largest})"
-        )
-        assert not self.too_much, "\n".join(self.too_much)
 
 
 @pytest.mark.parametrize("topic", TOPICS)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from floodmark.apis.context import NO_LEADER_ID
 from floodmark.controller.topics import TopicRef
 from floodmark.records.record import Record, encode_batch
 from floodmark.replication.outcomes import ACKS_ALL
 from floodmark.storage.files import Buffer, RealFile, RealFiles
 from floodmark.testing.broker_thread import BrokerThread
+from floodmark.vocabulary import NO_LEADER
 from floodmark.wire.errors import ErrorCode
 
 
@@ -50,7 +50,7 @@ def test_partitions_of_a_folder_that_is_offline_stay_offline_until_it_is_back(tm
         assert floodmark.broker.replicas.offline == lost
         topic = floodmark.broker.services.image.topics["t"]
         told = list(floodmark.broker.services.reachability(topic, range(4)))
-        assert {("t", i) for i, one in enumerate(told) if one.leader_id == NO_LEADER_ID} == lost
+        assert {("t", i) for i, one in enumerate(told) if one.leader_id == NO_LEADER} == lost
         for index, one in enumerate(told):
             is_lost = ("t", index) in lost
             assert (one.error_code is ErrorCode.LEADER_NOT_AVAILABLE) is is_lost

@@ -1,4 +1,4 @@
-"""A disk that is not mounted leaves an empty folder: what it holds must not be begun anew."""
+"""A disk that is not mounted leaves an empty folder: its partitions must not start over."""
 
 from __future__ import annotations
 

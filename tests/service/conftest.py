@@ -5,12 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from floodmark.service.interface import interface_of
-from floodmark.service.stub import go_source
+from kit.dubbo_go import dubbo_go_consumer
 from kit.dubbo_jars import DUBBO_2, DUBBO_3, dubbo_jars
-from kit.go_program import built
 from kit.namespace import enter_loopback_namespace
-from kit.sample_service import INTERFACE, Sample
 from kit.services_page import page_jars
 from kit.tools import require_tool
 from kit.zookeeper import ZooKeeper
@@ -18,10 +15,8 @@ from kit.zookeeper import ZooKeeper
 
 @pytest.fixture(scope="session")
 def go_consumer() -> Path:
-    """Built while there is a network, on the stub that a Go team would write."""
-    stub = go_source(interface_of(Sample, INTERFACE))
-    folder = Path(__file__).parent / "go"
-    return built(folder, "dubbo-go-consumer", {"stub/stub.go": stub})
+    """Built while there is a network."""
+    return dubbo_go_consumer()
 
 
 @pytest.fixture(scope="session")

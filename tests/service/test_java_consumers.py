@@ -79,9 +79,9 @@ async def idle_in_java(
 
 
 async def idle_in_go(zookeeper: ZooKeeper, go_consumer: Path, idle_ms: int) -> None:
-    registry = f"zookeeper://{zookeeper.hosts}"
+    registry = f"zookeeper://{zookeeper.hosts}?group=idle-go"
     exported = settings_of(Sample, interface=INTERFACE, registry=registry, port=free_port())
-    program = [str(go_consumer), zookeeper.hosts, str(idle_ms)]
+    program = [str(go_consumer), zookeeper.hosts, "idle-go", str(idle_ms)]
     await idle(program, exported, idle_ms, DUBBO_GO_CONNECTIONS)
 
 
@@ -104,7 +104,7 @@ def connections_of(services: Services) -> list[ServedConnection]:
         found.append(connection)
         return accept(connection)
 
-    server.opened = opened  # type: ignore[method-assign]
+    server.opened = opened
     return found
 
 

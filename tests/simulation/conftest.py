@@ -45,5 +45,5 @@ def _seeds(config: pytest.Config) -> tuple[int, int]:
 
 @pytest.fixture(autouse=True)
 def _quiet_log(caplog: pytest.LogCaptureFixture) -> None:
-    """Recovery has a warning for every torn write, of which there are thousands here."""
+    """Recovery warns about every torn write, and there are thousands here."""
     caplog.set_level(logging.CRITICAL, "floodmark")

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from floodmark.controller import elections, isr, membership
-from floodmark.controller.election import Candidacy
+from floodmark.controller import elections, isr, membership, reassignment
+from floodmark.controller.decision import View
+from floodmark.controller.election import Candidacy, candidacy
 from floodmark.controller.eligible_replicas import without
 from floodmark.metadata import paths
 from floodmark.metadata.image import BrokerInfo, PartitionImage
@@ -49,6 +50,8 @@ ECHOING = {"repeat": 400, "drop": 80}
 STORMY = {"lose_power": 80, "expire_live": 60, "stop": 30, "move_leader": 60}
 LEADERLESS = {"crash_controller": 60, "expire_live": 60, "lose_answer": 30, "move_leader": 100}
 LOSING_THE_STORE = {"lose_store_within": 100, "kill": 60, "expire_live": 60, "move_leader": 60}
+# Partitions move between brokers.
+MOVING = {"reassign": 60, "move_leader": 60, "kill": 20}
 # Nobody looks at brokers for long.
 BLIND = {"look_at_brokers": 30, "elect_controller": 20, "lose_power": 100, "stop": 150}
 
@@ -72,13 +75,14 @@ def caught(monkeypatch: Patch) -> Caught:
         weather: Mapping[str, int] | None = None,
         topics: Mapping[str, object] = CLEAN,
         first: int = 0,
+        brokers: int = 3,
     ) -> str:
         for seed in range(first, first + SCHEDULES):
             try:
-                Simulation(seed, brokers=3, weather=weather, topics=topics).run()
+                Simulation(seed, brokers=brokers, weather=weather, topics=topics).run()
             except SimulationFailure as failure:
                 monkeypatch.undo()
-                Simulation(seed, brokers=3, weather=weather, topics=topics).run()
+                Simulation(seed, brokers=brokers, weather=weather, topics=topics).run()
                 print(f"caught by seed {seed}")
                 return str(failure).splitlines()[0]
         pytest.fail(f"{SCHEDULES} schedules did not notice the mistake")
@@ -329,7 +333,7 @@ def test_an_unclean_election_while_in_sync_replicas_exist_is_caught(
     monkeypatch: Patch, caught: Caught
 ) -> None:
     def first_live(
-        partition: PartitionImage, is_live: elections.IsLive, **_: object
+        partition: PartitionImage, is_live: Callable[[int], bool], **_: object
     ) -> PartitionImage | None:
         for replica in partition.replicas:
             if is_live(replica):
@@ -376,6 +380,18 @@ def test_kip_966_a_clean_stop_that_hides_an_unclean_one_is_caught(
     assert caught(weather=BLIND, topics=CAREFUL, first=98)
 
 
+def test_a_move_that_completes_before_its_new_replicas_are_in_sync_is_caught(
+    monkeypatch: Patch, caught: Caught
+) -> None:
+    def at_once(view: View, topic: str, partition: PartitionImage) -> PartitionImage:
+        isr_ = (*partition.isr, *reassignment.target_of(partition))
+        return completed(view, topic, partition._replace(isr=tuple(dict.fromkeys(isr_))))
+
+    completed = reassignment.completed
+    monkeypatch.setattr(reassignment, "completed", at_once)
+    assert "committed" in caught(weather=MOVING, brokers=4)
+
+
 # The controller
 
 
@@ -401,7 +417,6 @@ def test_kafka_14154_obeying_a_controller_that_has_been_replaced_is_caught(
 def test_kafka_14154_a_controller_epoch_that_does_not_rise_is_caught(
     monkeypatch: Patch, caught: Caught
 ) -> None:
-    candidacy = controller.candidacy
 
     def as_before(identity: Identity, broker_id: int, now_ms: int) -> Candidacy:
         last = identity._replace(controller_epoch=max(identity.controller_epoch - 1, 0))
@@ -495,7 +510,7 @@ def test_a_log_that_cannot_start_inside_a_batch_is_caught(
     monkeypatch: Patch, caught: Caught
 ) -> None:
     """DeleteRecords moves the leader's log start there, and a new follower begins with it."""
-    monkeypatch.setattr(following, "starts_inside_a_batch", lambda *_: None)
+    monkeypatch.setattr(following, "restart_inside_a_batch", lambda *_: None)
     weather = {"delete_records": 200, "lose_power": 60}
     assert caught(weather=weather, topics=CLEAN | {"retention_bytes": 2500, "flush_messages": None})
 

@@ -10,11 +10,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamReader, StreamingQuery
 
 from floodmark.client.cluster.cluster import Cluster
-from floodmark.client.cluster.view import TopicPartition
 from floodmark.client.consumer.group_offsets import GroupMetadata, commit_offsets, committed_offsets
-from floodmark.pipeline.datasource.batch_marks import Mark, Repeatable, mark_partition
+from floodmark.pipeline.datasource.batch_marks import Mark, Repeatable
 from floodmark.pipeline.datasource.batch_writers import exactly_once
+from floodmark.pipeline.datasource.mark_store import MARKS_PARTITION, to_offset
 from kit.broker import Broker
+from kit.checkpoints import forget_last_commit
 from kit.topics import add_partitions, delete_topic, fill_topic, make_topic, read_topic
 
 
@@ -219,14 +220,6 @@ def write_exactly_once(
     writer.foreachBatch(write).start().awaitTermination()
 
 
-def forget_last_commit(checkpoint: str) -> None:
-    """As if the driver had died after the sink wrote and before Spark wrote that down."""
-    commits = Path(checkpoint) / "commits"
-    last = max(int(p.name) for p in commits.iterdir() if p.name.isdigit())
-    (commits / str(last)).unlink()
-    (commits / f".{last}.crc").unlink()
-
-
 def test_a_repeated_batch_is_written_once_and_another_cut_is_refused(
     spark: SparkSession, broker: Broker, topic: str, checkpoint: str
 ) -> None:
@@ -235,12 +228,12 @@ def test_a_repeated_batch_is_written_once_and_another_cut_is_refused(
     fill_topic(broker.bootstrap, topic, [(b"%d" % i, b"%03d" % i) for i in range(100)])
     frame = stream(spark, broker, topic).load().select("key", "value")
     write_exactly_once(frame, broker, f"{topic}-out", checkpoint)
-    forget_last_commit(checkpoint)
+    forget_last_commit(Path(checkpoint))
     write_exactly_once(frame, broker, f"{topic}-out", checkpoint)
     values = sorted(r.value or b"" for r in read_topic(broker.bootstrap, f"{topic}-out"))
     assert values == [b"%03d" % i for i in range(100)]
 
-    forget_last_commit(checkpoint)
+    forget_last_commit(Path(checkpoint))
     cut = stream(spark, broker, topic, minPartitions=6).load().select("key", "value")
     with pytest.raises(Exception, match="started with 2 tasks and would be repeated with 6"):
         write_exactly_once(cut, broker, f"{topic}-out", checkpoint)
@@ -255,16 +248,15 @@ def test_a_repeat_whose_rows_changed_and_a_lost_mark_are_refused(
     fill_topic(broker.bootstrap, topic, [(None, b"%03d" % i) for i in range(10)])
     frame = stream(spark, broker, topic).load().select("value")
     write_exactly_once(frame, broker, f"{topic}-out", checkpoint)
-    forget_last_commit(checkpoint)
+    forget_last_commit(Path(checkpoint))
     with pytest.raises(Exception, match="not deterministic"):
         write_exactly_once(frame.limit(3), broker, f"{topic}-out", checkpoint)
 
     async def forget_the_plan() -> None:
         plan = Repeatable(f"{topic}-out", 0, 1).plan_group
-        at = mark_partition(f"{topic}-out")
         async with Cluster(broker.bootstrap) as cluster:
-            old = {TopicPartition(*at): Mark(7, 1).to_offset()}
-            await commit_offsets(cluster, GroupMetadata(plan), old)
+            marks = {MARKS_PARTITION: to_offset(Mark(7, 1, 0, f"{topic}-out"))}
+            await commit_offsets(cluster, GroupMetadata(plan), marks)
 
     asyncio.run(forget_the_plan())
     with pytest.raises(Exception, match="but batch 7 already was"):

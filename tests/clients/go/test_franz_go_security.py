@@ -51,7 +51,13 @@ def test_an_expired_certificate_is_refused(program, tmp_path):
 def test_a_listener_that_requires_a_certificate_refuses_clients_without(program, tmp_path):
     with secure_broker(tmp_path, ssl_client_auth="required") as secure:
         certificate = str(secure.authority.client("go"))
-        clients = [at(secure, "SSL", certificate=certificate), at(secure, "SSL")]
-        with_one, without = outcomes([program], tmp_path, clients)
+        expired = str(secure.authority.expired_client())
+        clients = [
+            at(secure, "SSL", certificate=certificate),
+            at(secure, "SSL"),
+            at(secure, "SSL", certificate=expired),
+        ]
+        with_one, without, with_expired = outcomes([program], tmp_path, clients)
     assert with_one == "ok"
+    assert "expired certificate" in with_expired
     assert "certificate required" in without

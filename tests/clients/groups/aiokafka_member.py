@@ -19,7 +19,7 @@ from aiokafka.errors import CommitFailedError, IllegalStateError
 _ASSIGNORS = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
 
 
-class Printer(ConsumerRebalanceListener):  # type: ignore[misc]
+class Printer(ConsumerRebalanceListener):
     """aiokafka rebalances beside the application: a lock lets it finish what it has in hand."""
 
     def __init__(self, busy: asyncio.Lock) -> None:

@@ -14,7 +14,7 @@ from kafka.errors import CommitFailedError
 _ASSIGNORS = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
 
 
-class Printer(ConsumerRebalanceListener):  # type: ignore[misc]
+class Printer(ConsumerRebalanceListener):
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         emit(event="assigned", partitions=[f"{at.topic}/{at.partition}" for at in assigned])
 

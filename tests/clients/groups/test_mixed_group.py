@@ -21,7 +21,7 @@ CLIENTS = ("java", "librdkafka", "franz-go", "kafkajs", "kafka-python", "aiokafk
 def test_six_clients_share_a_group_and_leave_it_one_by_one(
     broker: Broker, topic: str, join: Callable[[str, str], Member]
 ) -> None:
-    """All know `roundrobin`, and whoever leads assigns for the others."""
+    """All know `roundrobin`, and the leader assigns for the others."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
     producer = Producer({"bootstrap.servers": broker.bootstrap})

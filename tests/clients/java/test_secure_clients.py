@@ -1,6 +1,6 @@
 """Java's clients over TLS and SASL with every mechanism, and the errors that they show."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -46,7 +46,7 @@ def trusting(ca_file: Path) -> dict[str, str]:
 
 
 def outcomes(
-    secure: SecureBroker, folder: Path, clients: list[Mapping[str, str]], version: str = KAFKA_4
+    secure: SecureBroker, folder: Path, clients: Sequence[Mapping[str, str]], version: str = KAFKA_4
 ) -> list[str]:
     """Of each client: its protocol is that of the listener of the same name."""
     addresses = [secure.address(client["security.protocol"]) for client in clients]
@@ -54,7 +54,7 @@ def outcomes(
 
 
 def outcomes_at(
-    addresses: list[str], folder: Path, clients: list[Mapping[str, str]], version: str
+    addresses: list[str], folder: Path, clients: Sequence[Mapping[str, str]], version: str
 ) -> list[str]:
     files = []
     for number, (address, client) in enumerate(zip(addresses, clients, strict=True)):
@@ -131,8 +131,11 @@ def test_a_listener_that_requires_a_certificate_refuses_clients_without(tmp_path
         client = {"security.protocol": "SSL", **trusting(secure.authority.ca_file)}
         pem = str(secure.authority.client("java"))
         certificate = {"ssl.keystore.type": "PEM", "ssl.keystore.location": pem}
-        with_one, without = outcomes(secure, tmp_path, [{**client, **certificate}, client])
+        expired = {**certificate, "ssl.keystore.location": str(secure.authority.expired_client())}
+        clients = [{**client, **certificate}, client, {**client, **expired}]
+        with_one, without, with_expired = outcomes(secure, tmp_path, clients)
     assert with_one == "ok"
+    assert with_expired.startswith("SslAuthenticationException")
     assert without.startswith("SslAuthenticationException")
 
 

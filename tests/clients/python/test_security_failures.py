@@ -32,6 +32,7 @@ WRONG = (
     "unknown authority",
     "expired certificate",
     "no client certificate",
+    "expired client certificate",
 )
 
 
@@ -49,6 +50,9 @@ def wrong(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Settin
             **wrong_ways(usual, folder),
             "expired certificate": at(with_expired, "SSL") | {"ca": str(authority.ca_file)},
             "no client certificate": at(strict, "SSL"),
+            "expired client certificate": at(
+                strict, "SSL", certificate=str(strict.authority.expired_client())
+            ),
         }
 
 
@@ -64,6 +68,9 @@ def librdkafka(way: Settings) -> str:
         "ssl.ca.location": way["ca"],
         "error_cb": lambda error: errors.append(str(error)),
     }
+    if "certificate" in way:
+        pem = way["certificate"]
+        given |= {"ssl.certificate.location": pem, "ssl.key.location": pem}
     if "token" in way:
         # It looks at the time that it is told, not into the token.
         token = (way["token"], time.time() + 600)
@@ -85,9 +92,11 @@ LIBRDKAFKA = {
     "wrong PLAIN password": "Authentication failed: Invalid username or password",
     "wrong SCRAM password": "invalid credentials with SASL mechanism SCRAM-SHA-512",
     "expired token": "invalid_token",
-    "unknown authority": "broker certificate could not be verified",
+    # Sometimes with the advice to look at ssl.ca.location.
+    "unknown authority": "certificate verify failed",
     "expired certificate": "certificate verify failed",
     "no client certificate": "certificate required",
+    "expired client certificate": "certificate expired",
 }
 
 
@@ -125,6 +134,8 @@ def test_kafka_python(wrong, what):
         "security_protocol": protocol(way),
         "ssl_cafile": way["ca"],
     }
+    if "certificate" in way:
+        given |= {"ssl_certfile": way["certificate"], "ssl_keyfile": way["certificate"]}
     if "token" in way:
         given |= {"sasl_mechanism": "OAUTHBEARER", "token": way["token"]}
     elif "mechanism" in way:
@@ -161,10 +172,13 @@ async def test_aiokafka(wrong, what):
             "sasl_plain_username": way["user"],
             "sasl_plain_password": way["password"],
         }
+    context = ssl.create_default_context(cafile=way["ca"])
+    if "certificate" in way:
+        context.load_cert_chain(way["certificate"])
     producer = aiokafka.AIOKafkaProducer(
         bootstrap_servers=way["bootstrap"],
         security_protocol=protocol(way),
-        ssl_context=ssl.create_default_context(cafile=way["ca"]),
+        ssl_context=context,
         **given,
     )
     with pytest.raises(aiokafka.errors.KafkaError):
@@ -179,6 +193,7 @@ OURS = {
     "unknown authority": "was rejected",
     "expired certificate": "expired",
     "no client certificate": "certificate required",
+    "expired client certificate": "certificate expired",
 }
 
 
@@ -186,9 +201,11 @@ OURS = {
 async def test_ours(wrong, what):
     way = wrong[what]
     given: dict[str, Any] = {"sasl_mechanism": way["mechanism"]} if "mechanism" in way else {}
+    if "certificate" in way:
+        given |= {"ssl_keystore_type": "PEM", "ssl_keystore_location": way["certificate"]}
     if "token" in way:
         given |= {"sasl_oauthbearer_token": way["token"]}
-    elif given:
+    elif "mechanism" in way:
         given |= {"sasl_username": way["user"], "sasl_password": way["password"]}
     settings = ClientSettings(
         security_protocol=protocol(way),

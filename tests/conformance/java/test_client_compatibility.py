@@ -19,7 +19,12 @@ _STREAMS_TOPICS = ("brokerCompatibilitySourceTopic", "brokerCompatibilitySinkTop
 
 def test_client_compatibility_test_finds_every_feature(broker: Broker, topic: str) -> None:
     create(broker, topic)
-    features = ("offsets-for-times", "cluster-id", "create-topics", "describe-acls")
+    features: tuple[str, ...] = (
+        "offsets-for-times",
+        "cluster-id",
+        "create-topics",
+        "describe-acls",
+    )
     features += ("describe-configs", "idempotent-producer")
     expectations = [word for name in features for word in (f"--{name}-supported", "true")]
     output = kafka_tool(

@@ -282,7 +282,7 @@ def test_either_kind_goes_on_in_the_folder_of_the_other(cluster):
 
 
 def settings_reach_both(cluster: MixedCluster, first: str) -> None:
-    """In ZooKeeper mode Kafka's brokers write settings themselves, whoever is the controller."""
+    """In ZooKeeper mode Kafka's brokers write settings themselves, with any controller."""
     for through, value in ((KAFKA, first), (OURS, first + "0")):
         cluster.set_retention(through, value)
         for asked in (KAFKA, OURS):

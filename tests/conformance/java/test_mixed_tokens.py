@@ -54,7 +54,7 @@ def ports(tmp_path: Path) -> Iterator[dict[int, int]]:
         command = zookeeper_member(folder, KAFKA, ports[KAFKA], connect, settings(ports[KAFKA]))
         with ServerProcess(command, folder / "out.txt") as process:
             process.wait_until(lambda: answers(ports[KAFKA]))
-            own = {"node.id": OURS, "zookeeper.connect": connect, **settings(ports[OURS])}
+            own = {"node.id": str(OURS), "zookeeper.connect": connect, **settings(ports[OURS])}
             with Broker(tmp_path / "ours", own):
                 yield ports
 

@@ -49,7 +49,7 @@ func main() {
 	instance, err := dubbo.NewInstance(
 		dubbo.WithName("go-consumer"),
 		dubbo.WithLogger(logger.WithLevel("error")),
-		dubbo.WithRegistry(registry.WithZookeeper(), registry.WithAddress(os.Args[1]), registry.WithRegisterInterface()),
+		dubbo.WithRegistry(registry.WithZookeeper(), registry.WithAddress(os.Args[1]), registry.WithGroup(os.Args[2]), registry.WithRegisterInterface()),
 	)
 	check(err)
 	consumer, err := instance.NewClient(client.WithClientProtocolDubbo(), client.WithClientSerialization(constant.Hessian2Serialization), client.WithClientRequestTimeout(10*time.Second))
@@ -63,8 +63,8 @@ func main() {
 			break
 		}
 	}
-	if len(os.Args) > 2 {
-		idle(sample, os.Args[2])
+	if len(os.Args) > 3 {
+		idle(sample, os.Args[3])
 	} else {
 		values(sample)
 		objects(sample)

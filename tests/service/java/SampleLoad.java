@@ -34,7 +34,7 @@ public class SampleLoad {
                         calls.incrementAndGet();
                         Thread.sleep(1);
                     } catch (Throwable problem) {
-                        failures.add(problem.toString().split("\n")[0]);
+                        failures.add("after " + calls.get() + " calls: " + problem.toString().split("\n")[0]);
                     }
                 }
             });

@@ -2,15 +2,19 @@
 
 import logging
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 
+from floodmark.apis.acl_authorizer import LONGEST_NAME, AclAuthorizer
+from floodmark.apis.authorizer import MOST_AUDITED
 from floodmark.security.resources import Operation, ResourceKind
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from floodmark.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from floodmark.wire.messages.describe_acls import DescribeAclsRequest
+from floodmark.wire.messages.find_coordinator import FindCoordinatorRequest
 from floodmark.wire.messages.metadata import MetadataRequest
 from fuzz_kit.raw_client import RawClient
 from kit.acls import ANONYMOUS, LOCKED, acl, give, take_all
@@ -36,33 +40,30 @@ def client(floodmark: BrokerThread) -> Iterator[RawClient]:
 
 
 def creation(name: str = "orders", **others: int | str) -> AclCreation:
-    return AclCreation(
-        **{
-            "resource_type": ResourceKind.TOPIC,
-            "resource_name": name,
-            "principal": "User:alice",
-            "host": "*",
-            "operation": Operation.READ,
-            "permission_type": ALLOW,
-            **others,
-        }
-    )
+    fields: dict[str, Any] = {
+        "resource_type": ResourceKind.TOPIC,
+        "resource_name": name,
+        "principal": "User:alice",
+        "host": "*",
+        "operation": Operation.READ,
+        "permission_type": ALLOW,
+        **others,
+    }
+    return AclCreation(**fields)
 
 
 def described(client: RawClient, **wanted: int | str) -> list[tuple[str, int, str, int]]:
-    request = DescribeAclsRequest(
-        **{
-            "resource_type_filter": ANY,
-            "resource_name_filter": None,
-            "pattern_type_filter": ANY,
-            "principal_filter": None,
-            "host_filter": None,
-            "operation": ANY,
-            "permission_type": ANY,
-            **wanted,
-        }
-    )
-    answer = client.ask(request, VERSION)
+    fields: dict[str, Any] = {
+        "resource_type_filter": ANY,
+        "resource_name_filter": None,
+        "pattern_type_filter": ANY,
+        "principal_filter": None,
+        "host_filter": None,
+        "operation": ANY,
+        "permission_type": ANY,
+        **wanted,
+    }
+    answer = client.ask(DescribeAclsRequest(**fields), VERSION)
     assert answer.error_code == ErrorCode.NONE
     return [
         (resource.resource_name, resource.pattern_type, rule.principal, rule.operation)
@@ -170,6 +171,35 @@ def test_acls_are_there_after_a_restart(floodmark: BrokerThread, client: RawClie
     assert floodmark.broker.metadata.image.acls == before
     with RawClient(floodmark.bootstrap_servers) as again:
         assert produce(again) == 0
+
+
+def test_decisions_about_long_names_are_not_kept(
+    floodmark: BrokerThread, client: RawClient
+) -> None:
+    """A client may ask about as many as it likes, of 32 KB each."""
+    names = ["short", "x" * 32_000]
+    request = FindCoordinatorRequest(key_type=0, coordinator_keys=names)
+    for _ in range(2):
+        told = client.ask(request, 4).coordinators
+        assert [c.error_code for c in told] == [ErrorCode.GROUP_AUTHORIZATION_FAILED] * 2
+    authorizer = floodmark.broker.services.authorizer
+    assert isinstance(authorizer, AclAuthorizer)
+    kept = {resource.name for *_, resource in authorizer._verdicts}
+    assert "short" in kept and max(map(len, kept)) <= LONGEST_NAME
+
+
+def test_the_audit_log_lists_the_first_denials_of_a_request_and_that_there_are_more(
+    client: RawClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A line costs the loop some 40 us, and a request may name 20,000 groups."""
+    caplog.set_level(logging.INFO, "kafka.authorizer.logger")
+    names = ["x" * 32_000, *(f"group-{number}" for number in range(2 * MOST_AUDITED))]
+    request = FindCoordinatorRequest(key_type=0, coordinator_keys=names)
+    told = client.ask(request, 4).coordinators
+    assert {c.error_code for c in told} == {ErrorCode.GROUP_AUTHORIZATION_FAILED}
+    assert len(caplog.messages) == MOST_AUDITED + 1
+    assert "further denials" in caplog.messages[-1]
+    assert max(map(len, caplog.messages)) < 1000
 
 
 def test_the_audit_log_tells_denials_and_at_debug_what_is_allowed(

@@ -6,9 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
+from floodmark.apis.client_quotas import ClientQuotas
+from floodmark.security.quota_entities import LONGEST_ID
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.testing.virtual_clock import VirtualClock
+from floodmark.wire.api_keys import ApiKey
+from floodmark.wire.compiler import encode
 from floodmark.wire.errors import ErrorCode
+from floodmark.wire.headers import RequestHeader, encode_request_header
 from floodmark.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     OpData,
@@ -263,6 +268,20 @@ def test_what_was_measured_is_told(limited: BrokerThread, clock: VirtualClock) -
         assert list(limited.broker.quotas.measured()) == [], "nobody was here lately"
 
 
+def test_long_client_ids_are_not_kept(limited: BrokerThread) -> None:
+    """They have up to 32 KB, and clients make up as many as they like."""
+    with RawClient(limited.bootstrap_servers) as client:
+        alter(client, {"client-id": None}, {"request_percentage": 1000.0})
+        header = RequestHeader(ApiKey.METADATA, 9, 1, "x" * 32_000)
+        client.send_frame(encode_request_header(header) + encode(MetadataRequest(topics=[]), 9))
+        client.read_frame()
+    quotas = limited.broker.quotas
+    assert isinstance(quotas, ClientQuotas)
+    assert len(quotas._clients) == 2, "this client id and that of RawClient"
+    kept = [*quotas._clients, *(sharers for _, sharers in quotas._rates)]
+    assert max(len(name) for names in kept for name in names) <= LONGEST_ID
+
+
 def test_others_are_not_slowed(limited: BrokerThread, clock: VirtualClock) -> None:
     with RawClient(limited.bootstrap_servers) as client:
         alter(client, {"client-id": "somebody else"}, {"producer_byte_rate": 1.0})
@@ -293,6 +312,8 @@ def test_time_on_the_loop_is_limited(floodmark: BrokerThread, client: RawClient)
 def test_topic_changes_above_the_quota_are_refused(
     limited: BrokerThread, clock: VirtualClock
 ) -> None:
+    client: RawClient
+
     def create(*names: str) -> tuple[list[int], int]:
         topics = [
             CreatableTopic(name=name, num_partitions=4, replication_factor=1) for name in names

@@ -1,12 +1,12 @@
 """docs/compatibility.md says what the code serves."""
 
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from floodmark.config.settings import BROKER_SETTINGS_BY_NAME, TOPIC_SETTINGS_BY_NAME
+from kit.scripts import load_tool
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "compatibility.md"
@@ -14,12 +14,7 @@ PAGE = ROOT / "docs" / "compatibility.md"
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
-    spec = spec_from_file_location("compatibility", ROOT / "tools" / "compatibility.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_tool("compatibility")
 
 
 def test_the_api_tables_are_those_of_the_dispatcher(tool: ModuleType) -> None:

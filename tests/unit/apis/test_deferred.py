@@ -10,7 +10,11 @@ from floodmark.promise import Promise
 
 async def test_a_conversion_that_fails_is_heard_of_by_who_waits() -> None:
     outcome: Promise[int] = Promise()
-    response = after(outcome, lambda value: 1 // value)
+
+    def inverse(value: int) -> int:
+        return 1 // value
+
+    response = after(outcome, inverse)
     assert isinstance(response, Promise)
     outcome.set(0)
     with pytest.raises(ZeroDivisionError):

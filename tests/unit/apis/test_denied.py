@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from floodmark.apis.access import NOTHING
-from floodmark.apis.dispatch import SERVED
+from floodmark.apis.authorizer import Operation, ResourceKind
+from floodmark.apis.dispatch import SERVED, SERVED_TO_BROKERS
 from floodmark.network.principal import ANONYMOUS
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.api_keys import ApiKey
@@ -45,7 +46,7 @@ HIDE = {
     ApiKey.LIST_GROUPS,
     ApiKey.LIST_TRANSACTIONS,
 }
-"""What is handled whoever asks, and answers without what it must not tell."""
+"""Handled for every client, but their answers omit what the client may not see."""
 
 TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 GROUP = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -88,6 +89,8 @@ REFUSALS = {
     ApiKey.DESCRIBE_CLIENT_QUOTAS: CLUSTER,
     ApiKey.ALTER_CLIENT_QUOTAS: CLUSTER,
     ApiKey.UPDATE_FEATURES: CLUSTER,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: CLUSTER,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: CLUSTER,
     ApiKey.DESCRIBE_PRODUCERS: TOPIC,
     ApiKey.DESCRIBE_TRANSACTIONS: TRANSACTION,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: GROUP,
@@ -256,3 +259,38 @@ def test_a_denied_produce_that_wants_no_answer_ends_its_connection(broker: Broke
     with RawClient(broker.bootstrap_servers) as client:
         client.send_frame(request_bytes(request, 9))
         assert client.is_closed()
+
+
+@pytest.fixture(scope="module")
+def member(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerThread]:
+    """The only broker of a cluster: it serves what brokers ask each other."""
+    folder = tmp_path_factory.mktemp("member")
+    settings = {"node.id": "1", "floodmark.cluster.dir": str(folder / "cluster")}
+    with BrokerThread(folder / "data", settings) as member:
+        member.create_topic(SECRET)
+        yield member
+
+
+@pytest.mark.parametrize("api_key", SERVED_TO_BROKERS, ids=lambda key: key.name)
+def test_an_authorizer_that_denies_is_asked_for_what_brokers_ask_each_other(
+    member: BrokerThread, api_key: ApiKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = import_module(f"floodmark.apis.handlers.{api_key.name.lower()}")
+    monkeypatch.setattr(module, "handle", refuse_to_handle)
+    member.broker.dispatch._routes.clear()
+    served = SERVED_TO_BROKERS[api_key]
+    with RawClient(member.bootstrap_servers) as client:
+        for version in range(served.lowest, served.highest + 1):
+            denies = Permits()
+            plug_in(member, denies)
+            answer = client.ask(request_of(member, api_key, version), version)
+            kinds = {(operation, kind) for operation, kind, _ in denies.asked}
+            assert kinds == {(Operation.CLUSTER_ACTION, ResourceKind.CLUSTER)}, version
+            assert {code for code in codes_in(answer, []) if code} == {CLUSTER}, version
+
+
+def test_every_api_that_refuses_is_listed_with_its_refusal() -> None:
+    """So that none is asked above without a look at its answer."""
+    elsewhere = {ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.DESCRIBE_LOG_DIRS}
+    listed = set(REFUSALS) | HIDE | ASK_NOTHING | ASK_THEMSELVES | elsewhere
+    assert listed == set(SERVED)

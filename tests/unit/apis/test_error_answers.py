@@ -57,7 +57,7 @@ def test_a_refused_produce_names_each_partition_that_was_asked_for() -> None:
             ),
         ],
     )
-    answer = error_answer(ApiKey.PRODUCE, 9, request, CODE)
+    answer: Any = error_answer(ApiKey.PRODUCE, 9, request, CODE)
     assert [
         (topic.name, partition.index, partition.error_code)
         for topic in answer.responses
@@ -67,7 +67,7 @@ def test_a_refused_produce_names_each_partition_that_was_asked_for() -> None:
 
 def test_a_refused_fetch_carries_the_code_where_clients_look_for_it() -> None:
     request = FetchRequest(topics=[FetchTopic(topic="a", partitions=[FetchPartition(partition=3)])])
-    answer = error_answer(ApiKey.FETCH, 12, request, CODE)
+    answer: Any = error_answer(ApiKey.FETCH, 12, request, CODE)
     (partition,) = answer.responses[0].partitions
     assert (answer.error_code, partition.partition_index, partition.error_code) == (0, 3, CODE)
     for session_error in ALWAYS_AT_THE_TOP:

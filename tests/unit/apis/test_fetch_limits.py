@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -70,7 +71,7 @@ def fetch(
 
 
 def wanted(
-    partition: int = 0, offset: int = 0, max_bytes: int = 1 << 20, **fields: int
+    partition: int = 0, offset: int = 0, max_bytes: int = 1 << 20, **fields: Any
 ) -> FetchPartition:
     return FetchPartition(
         partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes, **fields

@@ -1,11 +1,14 @@
-"""Requests of which some is allowed: that is done, and the rest is refused or hidden."""
+"""Partly allowed requests: the allowed part is done, the rest is refused or hidden."""
 
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+import floodmark.apis.handlers.produce as produce_handler
 from floodmark.apis.authorizer import THE_CLUSTER, Operation, ResourceKind
+from floodmark.apis.context import Services
 from floodmark.network.principal import ANONYMOUS
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
@@ -58,6 +61,7 @@ from floodmark.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from fuzz_kit.raw_client import RawClient, request_bytes
 from kit.authorizers import Permission, Permits, plug_in
 from kit.plain_requests import begin_transactions, commit, fetch_request, produce, produce_request
+from kit.waiting import wait_for
 
 OK, TOPIC, GROUP = 0, ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED
 MINE, THEIRS = "mine", "theirs"
@@ -361,6 +365,24 @@ def test_one_denied_topic_refuses_a_subscription(client: RawClient, permits: Per
     assert client.ask(request, 1).error_code == TOPIC
 
 
+def test_a_pattern_finds_only_topics_that_may_be_described(
+    broker: BrokerThread, client: RawClient, permits: Permits
+) -> None:
+    permits.change(on_group(Operation.READ, "seeker"), on_topic(Operation.DESCRIBE))
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="seeker",
+        member_id="m",
+        subscribed_topic_names=[],
+        subscribed_topic_regex=f"{MINE}|{THEIRS}",
+        rebalance_timeout_ms=10_000,
+        topic_partitions=[],
+    )
+    wait_for(lambda: client.ask(request, 1).error_code != ErrorCode.NOT_COORDINATOR)
+    told = client.ask(request, 1)
+    assert told.error_code == OK, told
+    assert [t.topic_id for t in told.assignment.topic_partitions] == [topic_id(broker, MINE)]
+
+
 def test_an_idempotent_producer_may_write_to_some_topic(
     client: RawClient, permits: Permits
 ) -> None:
@@ -461,6 +483,48 @@ def test_topics_are_deleted_by_who_may_and_unseen_ones_are_not_told_apart(
         "absent-unseen": TOPIC,
         THEIRS: TOPIC,
     }
+
+
+@pytest.fixture
+def learning(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A broker that knows no topic id until something is in this list."""
+    known: list[str] = []
+    real = Services.topic_name
+
+    def topic_name(services: Services, topic_id: UUID) -> str | None:
+        return real(services, topic_id) if known else None
+
+    monkeypatch.setattr(Services, "topic_name", topic_name)
+    return known
+
+
+@pytest.mark.usefixtures("learning")
+def test_a_topic_is_not_deleted_by_an_id_that_only_the_controller_knows(
+    broker: BrokerThread, client: RawClient, permits: Permits
+) -> None:
+    by_id = [DeleteTopicState(name=None, topic_id=topic_id(broker, THEIRS))]
+    told = client.ask(DeleteTopicsRequest(topics=by_id), 6).responses
+    assert [(t.name, t.error_code) for t in told] == [(None, ErrorCode.UNKNOWN_TOPIC_ID)]
+    assert THEIRS in broker.broker.services.image.topics
+
+
+def test_a_produce_by_an_id_that_becomes_known_while_it_waits_is_refused(
+    broker: BrokerThread,
+    client: RawClient,
+    permits: Permits,
+    learning: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def slow_validation(context: object, request: object) -> dict[int, Any]:
+        learning.append(THEIRS)
+        return {}
+
+    monkeypatch.setattr(produce_handler, "validate_deeply", slow_validation)
+    request = produce_request("")
+    request.topic_data[0].topic_id = topic_id(broker, THEIRS)
+    (told,) = client.ask(request, 13).responses
+    assert told.topic_id == request.topic_data[0].topic_id
+    assert told.partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
 def test_the_operations_on_the_cluster_are_told(client: RawClient, permits: Permits) -> None:

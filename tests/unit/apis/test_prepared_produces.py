@@ -172,7 +172,7 @@ def test_an_acknowledgement_that_fails_after_a_wait_says_so(
     offset = replica.log.log_end_offset
 
     async def never_flush() -> None:
-        replicas._flusher.request = lambda replica: None  # type: ignore[method-assign]
+        replicas._flusher.request = lambda replica: None
 
     async def follow() -> None:
         known = replica.core.leadership

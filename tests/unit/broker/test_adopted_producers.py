@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ def written(topic: str, *, producer_id: int, value: bytes, clean: bool) -> int:
     """The last producer id in a folder with one record of this producer."""
     files = MemoryFiles()
     log = PartitionLog.open(files, LOG_DIR / f"{topic}-0", LogConfig(), now_ms=1)
-    identity = (
+    identity: dict[str, Any] = (
         {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": 0}
         if producer_id >= 0
         else {}

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from floodmark.client.admin.admin import Admin
-from floodmark.client.admin.admin_types import ConfigChange, ConfigOperation, ConfigResource
+from floodmark.client.admin.admin_types import ConfigChange, ConfigResource
 from floodmark.client.cluster.connection import Connection, ConnectionOptions
 from floodmark.client.cluster.security import Security
 from floodmark.client.errors import KafkaError
@@ -33,6 +33,7 @@ from floodmark.wire.messages.heartbeat import HeartbeatRequest
 from floodmark.wire.messages.metadata import MetadataRequest
 from floodmark.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from floodmark.wire.messages.sasl_handshake import SaslHandshakeRequest
+from floodmark.wire.numbers import ConfigOperation
 from fuzz_kit.locked_broker import LockedBroker, start_locked_broker
 from fuzz_kit.looking import open_sockets
 from fuzz_kit.raw_client import RawClient, request_bytes

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -20,12 +21,14 @@ from floodmark.metadata.image import PartitionImage, TopicImage
 from floodmark.metadata.quota_nodes import quotas_in
 from floodmark.security.quota_entities import QuotaEntity
 from floodmark.security.resources import Operation, ResourceKind
+from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from floodmark.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from floodmark.wire.messages.update_metadata import UpdateMetadataBroker, UpdateMetadataRequest
 from floodmark.wire.numbers import ResourceType
 from fuzz_kit.raw_client import RawClient
 from kit.acls import acl, give, take_all
@@ -182,6 +185,58 @@ async def test_every_broker_tells_which_replicas_are_eligible_to_lead(cluster: C
         assert partition.eligible_leader_replicas == [gone], f"broker {broker_id}"
 
 
+async def test_a_new_controller_does_not_obey_the_one_before(cluster: Cluster) -> None:
+    """That one may have stood still, and goes on with what it was about to say."""
+    controller = cluster.controller
+    epoch = cluster.image(controller).controller_epoch
+    live = [UpdateMetadataBroker(id=i, endpoints=[], rack=None) for i in IDS if i != controller]
+    stale = UpdateMetadataRequest(
+        controller_id=controller % 3 + 1,
+        controller_epoch=epoch - 1,
+        broker_epoch=-1,
+        live_brokers=live,
+    )
+    with RawClient(cluster.brokers[controller].bootstrap_servers) as client:
+        answer = await asyncio.to_thread(client.ask, stale, 8)
+    assert answer.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert cluster.controller == controller
+    assert sorted(cluster.image(controller).brokers) == list(IDS)
+
+
+async def test_a_deletion_that_the_controller_could_not_tell_any_more_is_known(
+    cluster: Cluster,
+) -> None:
+    await create(cluster.brokers[1].bootstrap_servers, NewTopic("t", 3, 3))
+    await create(cluster.brokers[1].bootstrap_servers, NewTopic("kept", 1, 3))
+    cluster.wait_until_agreed()
+    silent = cluster.brokers[cluster.controller]
+    silent.broker.controller._channels.tell = lambda *_: None
+    async with Admin(silent.bootstrap_servers) as admin:
+        await admin.delete_topics(["t"])
+    silent.stop()
+    cluster.wait_until_agreed()
+    for broker_id in cluster.running:
+        assert list(cluster.image(broker_id).topics) == ["kept"]
+        wait_for(lambda b=broker_id: len(cluster.brokers[b].broker.replicas) == 1)
+
+
+async def test_a_new_topic_is_never_without_its_settings(cluster: Cluster) -> None:
+    """Not even on a broker that reads them late: its first records would meet the defaults."""
+
+    async def never() -> None:
+        await asyncio.Event().wait()
+
+    others = [i for i in IDS if i != cluster.controller]
+    for other in others:
+        cluster.brokers[other].broker.membership._read_settings = never
+    settings = {"max.message.bytes": "12345"}
+    controller = cluster.brokers[cluster.controller].bootstrap_servers
+    await create(controller, NewTopic("t", 3, 3, configs=settings))
+    for other in others:
+        wait_for(lambda b=other: "t" in cluster.image(b).topics)
+        assert cluster.image(other).config("topic", "t") == settings
+
+
 async def test_a_topic_that_kafkas_broker_has_made_in_zookeeper_gets_leaders(
     zookeeper: ZooKeeper, tmp_path: Path
 ) -> None:
@@ -205,5 +260,33 @@ async def test_a_topic_that_kafkas_broker_has_made_in_zookeeper_gets_leaders(
             )
         )
         wait_for(lambda: all(cluster.image(i).config("topic", "__made") for i in IDS))
+    finally:
+        cluster.close()
+
+
+async def test_lists_of_eligible_leaders_that_nobody_knew_of_are_no_obstacle(
+    zookeeper: ZooKeeper, tmp_path: Path
+) -> None:
+    """As a controller of Kafka's leaves them behind, which does not know them."""
+    connect = f"{zookeeper.hosts}/{tmp_path.name}"
+    cluster = Cluster(tmp_path, {"zookeeper.connect": connect})
+    try:
+        cluster.wait_until_agreed()
+        topic = NewTopic("t", 1, 3, configs={"min.insync.replicas": "3"})
+        for one in (topic, replace(topic, name="deleted")):
+            await create(cluster.brokers[1].bootstrap_servers, one)
+        cluster.wait_until_agreed()
+        client = KazooClient(connect)
+        client.start()
+        for name in ("t", "deleted"):
+            void = b'{"version":1,"state_version":99,"replicas":[1]}'
+            client.create(paths.eligible_path(name, 0), void)
+        client.stop()
+        client.close()
+        cluster.brokers[next(i for i in IDS if i != cluster.controller)].stop()
+        wait_for(lambda: len(cluster.image(cluster.controller).topics["t"].partitions[0].isr) == 2)
+        async with Admin(cluster.brokers[cluster.controller].bootstrap_servers) as admin:
+            await admin.delete_topics(["deleted"])
+        wait_for(lambda: all(list(cluster.image(i).topics) == ["t"] for i in cluster.running))
     finally:
         cluster.close()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from floodmark.apis.delegation_tokens import TokenRefused, TokenWish
+from floodmark.broker import token_requests
 from floodmark.client.admin.admin import Admin
 from floodmark.client.admin.tokens import TokenDescription
 from floodmark.client.errors import AuthenticationError, KafkaError
@@ -151,6 +152,21 @@ async def test_renewers_are_users(secure):
     assert caught.value.code is ErrorCode.INVALID_PRINCIPAL_TYPE
 
 
+async def test_tokens_are_bounded(secure, monkeypatch):
+    """Every user may make them, and they are kept until they expire."""
+    with pytest.raises(KafkaError) as caught:
+        await token_of(secure, renewers=["User:" + "x" * 30_000])
+    assert caught.value.code is ErrorCode.POLICY_VIOLATION
+    for name in ("greedy", "modest"):
+        await asyncio.to_thread(secure.add_scram_user, name, PASSWORD)
+    monkeypatch.setattr(token_requests, "MOST_TOKENS_OF_REQUESTER", 1)
+    await token_of(secure, "greedy")
+    with pytest.raises(KafkaError) as caught:
+        await token_of(secure, "greedy")
+    assert caught.value.code is ErrorCode.POLICY_VIOLATION
+    assert (await token_of(secure, "modest")).owner == "User:modest", "others still get theirs"
+
+
 async def test_owner_and_renewer_renew_it_and_a_stranger_does_not(secure):
     token = await token_of(secure, renewers=["User:bob"])
     for name in (ALICE, "bob"):
@@ -267,7 +283,7 @@ def test_tokens_survive_a_restart(tmp_path):
 
 @pytest.fixture(params=["folder", "zookeeper"])
 def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
-    settings = {"delegation_token_secret_key": KEY}
+    settings: dict[str, Any] = {"delegation_token_secret_key": KEY}
     if request.param == "folder":
         running = Cluster(tmp_path, **settings)
         yield running
@@ -303,3 +319,21 @@ def test_every_broker_makes_tokens_and_knows_those_of_the_others(cluster):
     with pytest.raises(TokenRefused):
         requests = others[0].broker.token_requests
         others[0].call(requests.renew(requests.hmac_of(token), "User:bob", -1))
+
+
+async def test_an_owner_of_another_type_than_a_user_is_refused(secure):
+    """Its bearer would be the user of that name, whom an ACL may protect from just this."""
+    every = acl(Operation.CREATE_TOKENS, ResourceKind.USER, "*", principal="User:eve")
+    but = acl(Operation.ALL, ResourceKind.USER, "User:root", deny=True, principal="User:eve")
+    give(secure.broker, [every, but])
+    connection = await secure.connect("SASL_SSL", **by_password("eve"))
+    wanted = {"Group": ErrorCode.INVALID_PRINCIPAL_TYPE, "": ErrorCode.INVALID_PRINCIPAL_TYPE}
+    wanted["User"] = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+    for kind, error_code in wanted.items():
+        request = CreateDelegationTokenRequest(
+            owner_principal_type=kind, owner_principal_name="root", max_lifetime_ms=-1
+        )
+        answer = await connection.request(request)
+        assert (answer.error_code, answer.hmac) == (error_code, b"")
+    await connection.close()
+    take_all(secure.broker)

@@ -51,7 +51,7 @@ def test_the_sample_settings_are_known_and_work_also_those_in_comments() -> None
 
 def test_the_unit_and_the_image_start_the_broker_with_options_that_exist() -> None:
     unit = ConfigParser(interpolation=None)
-    unit.optionxform = str  # type: ignore[method-assign, assignment]
+    unit.optionxform = str  # type: ignore[assignment]
     unit.read_string(text("floodmark.service"))
     check_options(shlex.split(unit["Service"]["ExecStart"]))
     check_options(instruction("ENTRYPOINT"))

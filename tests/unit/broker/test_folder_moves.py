@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,7 +42,7 @@ class TwoFolders:
     def elsewhere(self) -> Path:
         return next(folder for folder in self.folders if folder != self.here)
 
-    def ask(self, request: object, version: int) -> object:
+    def ask(self, request: object, version: int) -> Any:
         with RawClient(self.server.bootstrap_servers) as client:
             return client.ask(request, version)
 

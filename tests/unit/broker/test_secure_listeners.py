@@ -118,8 +118,11 @@ async def test_a_client_that_knows_another_authority_refuses_us(secure, tmp_path
         await secure.connect("SSL", ssl_truststore_location=str(other.ca_file))
 
 
-async def test_a_client_certificate_of_another_authority_is_refused(secure, tmp_path):
-    pem = Authority(tmp_path).client("mallory")
+@pytest.mark.parametrize("what", ["of another authority", "expired"])
+async def test_a_client_certificate_that_does_not_count_is_refused(secure, tmp_path, what):
+    """Also where clients need none."""
+    stranger = Authority(tmp_path).client("mallory")
+    pem = secure.authority.expired_client() if what == "expired" else stranger
     with pytest.raises(KafkaError):
         connection = await secure.connect(
             "SSL", ssl_keystore_type="PEM", ssl_keystore_location=str(pem)
@@ -448,7 +451,9 @@ async def test_a_key_that_cannot_be_used_is_refused_and_nothing_changes(
         number = secure.broker.broker.broker_id
         connection = await Connection.open("127.0.0.1", secure.port("PLAINTEXT"))
         if way == "incremental":
-            request = incremental_request({str(number): changes, "": {"log.retention.ms": "9999"}})
+            request: Any = incremental_request(
+                {str(number): changes, "": {"log.retention.ms": "9999"}}
+            )
         else:
             request = whole_request({str(number): changes, "": {"log.retention.ms": "9999"}})
         answers = {one.resource_name: one for one in (await connection.request(request)).responses}

@@ -1,5 +1,6 @@
 """OAUTHBEARER with signed tokens: keys from a file, tokens from an endpoint or a file."""
 
+import asyncio
 import base64
 import json
 import threading
@@ -140,3 +141,27 @@ async def test_a_client_gets_its_token_from_an_endpoint_or_a_file(secure, tmp_pa
     file = tmp_path / "token"
     file.write_text(token() + "\n")
     await enter(secure, sasl_oauthbearer_token_endpoint_url=file.as_uri())
+
+
+async def test_a_token_with_a_new_key_makes_the_broker_look_for_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("floodmark.broker.token_keys.EXPEDITED_INTERVAL_S", 0.2)
+    path = tmp_path / "keys.json"
+    publish(path, KEY)
+    with secure_broker(
+        tmp_path,
+        floodmark_sasl_oauthbearer_unsecured_tokens="false",
+        sasl_oauthbearer_jwks_endpoint_url=path.as_uri(),
+    ) as secure:
+        wait_for(lambda: key_ids(secure) == ["one"])
+        await enter(secure, sasl_oauthbearer_token=token())
+        publish(path, KEY, OTHER)
+        await asyncio.sleep(0.2)
+        # A known key with a wrong signature is no reason to look.
+        forged = token().rpartition(".")[0] + "." + token(OTHER).rpartition(".")[2]
+        with pytest.raises(AuthenticationError, match="invalid_token"):
+            await enter(secure, sasl_oauthbearer_token=forged)
+        assert key_ids(secure) == ["one"]
+        with pytest.raises(AuthenticationError, match="invalid_token"):
+            await enter(secure, sasl_oauthbearer_token=token(OTHER))
+        wait_for(lambda: key_ids(secure) == ["one", "two"])
+        await enter(secure, sasl_oauthbearer_token=token(OTHER))

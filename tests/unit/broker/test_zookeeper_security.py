@@ -16,6 +16,7 @@ from floodmark.controller.users import CredentialChange
 from floodmark.metadata.image import ConfigResource
 from floodmark.security.scram_credentials import ScramCredential
 from floodmark.testing import Broker
+from floodmark.wire.errors import ErrorCode
 from kit.certificates import Authority, as_pkcs12, encrypted
 from kit.thread_cluster import Cluster
 from kit.zookeeper import ZooKeeper
@@ -176,3 +177,25 @@ def test_a_store_that_cannot_be_read_keeps_the_broker_from_starting(zookeeper, a
     settings["zookeeper.ssl.truststore.location"] = str(tmp_path / "nothing.pem")
     with pytest.raises(ConfigError, match=r"TLS to ZooKeeper by zookeeper.ssl.\*"):
         Broker(tmp_path / "data", settings).start()
+
+
+def altered(broker: Broker, name: str, value: str | None) -> tuple[int, str | None]:
+    controller = broker.broker.controller
+    step = ConfigStep(name, 0 if value is not None else 1, value)
+    alteration = ConfigAlteration(ConfigResource("broker", "1"), [step])
+    (answer,) = broker.call(controller.incremental_alter_configs([alteration]))
+    return answer.error_code, answer.message
+
+
+def test_passwords_go_to_zookeeper_only_where_nobody_else_reads_them(zookeeper, tmp_path):
+    name = "listener.name.ssl.ssl.keystore.password"
+    open_to_all = {"zookeeper.connect": f"{zookeeper.hosts}/open", "node.id": "1"}
+    with Broker(tmp_path / "open", open_to_all) as broker:
+        error_code, message = altered(broker, name, "a secret")
+        assert error_code == ErrorCode.INVALID_REQUEST
+        assert "zookeeper.set.acl" in (message or "") and "a secret" not in (message or "")
+        assert altered(broker, "log.retention.ms", "99999999") == (0, None)
+        assert altered(broker, name, None) == (0, None)
+    closed = {"zookeeper.connect": f"{zookeeper.hosts}/closed", "node.id": "1", **DIGEST}
+    with Broker(tmp_path / "closed", closed) as broker:
+        assert altered(broker, name, "a secret") == (0, None)

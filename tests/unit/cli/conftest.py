@@ -23,7 +23,7 @@ Cli = Callable[..., Done]
 
 @pytest.fixture(autouse=True)
 def own_profiles(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No profile of whoever runs the tests has a say in them."""
+    """The profiles of the user who runs the tests do not affect them."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
     monkeypatch.delenv("FLOODMARK_PROFILE", raising=False)
 

@@ -156,3 +156,27 @@ def test_what_the_quota_command_refuses(
     done = cli("quota", *arguments)
     assert done.code == code
     assert text in done.err
+
+
+def test_a_refusal_of_several_acls_is_told_once_with_a_way_out(cli: Cli) -> None:
+    done = cli("acl", "add", "--allow-principal", "alice", "--producer", "--topic", "t")
+    assert done.code == 1
+    assert done.err.count("was not added") == 1
+    assert "try: write principals as User:NAME" in done.err
+
+
+def test_removing_acls_without_a_confirmation_says_how_to_go_on(cli: Cli) -> None:
+    assert cli("acl", "add", *ALICE, "--operation", "read", "--topic", "t").code == 0
+    done = cli("acl", "remove", "--topic", "t")
+    assert done.code == 1
+    assert "nothing was removed" in done.err
+    assert "try: add --yes" in done.err
+    assert len(listed(cli)) == 1
+    assert cli("acl", "remove", "--topic", "t", stdin=b"y\n").code == 0
+    assert listed(cli) == []
+
+
+def test_a_misspelt_quota_is_refused_with_a_suggestion(cli: Cli) -> None:
+    done = cli("quota", "alter", "--user", "alice", "producer_byte_rat=1")
+    assert done.code == 2
+    assert "did you mean producer_byte_rate?" in done.err

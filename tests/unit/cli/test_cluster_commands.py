@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ class Said:
         assert found == code, said.err
         return said.out + said.err
 
-    def json(self, *arguments: str) -> object:
+    def json(self, *arguments: str) -> Any:
         return json.loads(self(*arguments, "--json"))
 
 
@@ -48,7 +49,7 @@ def said(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> Said:
     return Said(cluster, capsys)
 
 
-def describe(said: Said, topic: str) -> list[dict[str, object]]:
+def describe(said: Said, topic: str) -> list[dict[str, Any]]:
     (described,) = said.json("topic", "describe", topic)
     return described["partitions"]
 
@@ -63,6 +64,8 @@ def test_the_status_of_a_cluster_in_which_nothing_is_missing(said: Said) -> None
     table = said("cluster", "status")
     assert "is healthy" in table
     assert "OUT-OF-SYNC" in table
+    assert "no such partitions" in said("topic", "describe", "--under-replicated")
+    assert "already has a leader" in said("partition", "elect", "whole:0", "--unclean")
     listed = said.json("broker", "list")
     assert sum(broker["leads"] for broker in listed) >= 3
     assert "ADDRESS" in said("broker", "list")
@@ -100,7 +103,7 @@ def test_a_broker_that_is_gone_is_missed(said: Said, cluster: Cluster) -> None:
     wait_for(lambda: said.json("cluster", "status")["missing_brokers"] == [3])
     status = said("cluster", "status")
     assert "is not healthy" in status
-    assert "brokers that hold replicas but are not running: 1 (3)" in status
+    assert "not running, but holding replicas: broker 3" in status
     behind = said("topic", "describe", "missed", "--under-replicated")
     assert behind.count("under-replicated") == 3
     cluster.brokers[3].start()

@@ -110,9 +110,12 @@ def up_to_the_broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterato
     monkeypatch.setattr("floodmark.cli.commands.service._run", not_run)
     monkeypatch.setattr("floodmark.cli.commands.service._load", reached)
     monkeypatch.setattr("floodmark.cli.commands.demo.check_machine", reached)
-    monkeypatch.setattr("floodmark.cli.commands.pipeline.load_pipeline", reached)
+    for module in ("cli.pipeline_plans", "cli.commands.pipeline_deploy"):
+        monkeypatch.setattr(f"floodmark.{module}.load_run_options", reached)
+    monkeypatch.setattr("floodmark.pipeline.spark.session.spark_session", reached)
     monkeypatch.setattr("floodmark.pipeline.authoring.loading.load_pipeline", reached)
     monkeypatch.setattr("floodmark.cli.commands.pipeline.read_checkpoint", reached)
+    monkeypatch.setattr("floodmark.cli.commands.pipeline_replay._find", reached)
     monkeypatch.setattr("floodmark.cli.commands.log.dump_file", reached)
     monkeypatch.setattr("floodmark.cli.commands.records.read_deletions", reached)
     monkeypatch.setattr("floodmark.cli.commands.up._read_file", lambda _path: {})

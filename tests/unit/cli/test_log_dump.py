@@ -3,6 +3,7 @@
 import json
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def dump(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, list[dict]]:
+def dump(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> dict[str, list[dict[str, Any]]]:
     run(["log", "dump", "-o", "json", *arguments])
     documents = json.loads(capsys.readouterr().out)
     return {Path(document["file"]).name: document["entries"] for document in documents}

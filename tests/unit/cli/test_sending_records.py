@@ -1,6 +1,8 @@
 """What `produce` refuses before it sends, and what it says of records that the broker refuses."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -65,3 +67,35 @@ def test_options_for_lines_do_not_go_with_json(cli: Cli) -> None:
     done = cli("produce", "t", "--json", "-k", "key", stdin=b'{"value": 1}')
     assert done.code == 2
     assert "drop --key" in done.err
+
+
+@pytest.mark.parametrize("arguments", ["produce kept <&-", "consume kept --from-beginning >&-"])
+def test_a_closed_standard_stream_is_like_dev_null(cli: Cli, arguments: str) -> None:
+    assert cli("produce", "kept", stdin=b"x\n").code == 0
+    command = f"{sys.executable} -m floodmark {arguments}"
+    done = subprocess.run(
+        ["sh", "-c", command], check=False, stderr=subprocess.PIPE, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_record_above_the_clients_limit_is_named_and_so_is_the_limit(cli: Cli) -> None:
+    limit = ["-X", "max.request.size=1000"]
+    done = cli("produce", "limited", *limit, stdin=b"a\n" + b"x" * 2000 + b"\nb\n")
+    assert done.code == 1
+    assert "record 2: the record takes 2016 bytes" in done.err
+    assert "; the one before it was sent" in done.err
+    assert "try: send smaller records, or raise the client's limit: -X max.request" in done.err
+    assert cli("consume", "limited", "--from-beginning").out == "a\n"
+
+
+def test_records_that_the_broker_refuses_are_counted(cli: Cli, broker: BrokerThread) -> None:
+    broker.create_topic("small", configs={"max.message.bytes": "1000"})
+    done = cli("produce", "small", stdin=b"a\n" + b"x" * 2000 + b"\nb\n")
+    assert done.code == 1
+    assert "Error: record 2 was not delivered\n  why: the batch has 20" in done.err
+    assert "raise max.message.bytes of the topic" in done.err
+    big = b"x" * 2000 + b"\n"
+    assert "2 of 3 records were not delivered, beginning with record 1\n" in (
+        cli("produce", "small", stdin=big + big + b"c\n").err
+    )

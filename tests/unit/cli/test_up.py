@@ -1,6 +1,7 @@
 """`floodmark up`: which properties reach the broker, and what is said when it is ready."""
 
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -197,3 +198,19 @@ def test_an_unknown_setting_is_warned_of_with_what_was_meant(tmp_path: Path) -> 
     assert "log.segmnt.bytes (did you mean log.segment.bytes?)" in done.stderr
     assert "retention.ms (a topic's setting; for all topics: log.retention.ms)" in done.stderr
     assert "xyzzy\n" in done.stderr
+
+
+def test_a_cluster_whose_port_is_taken_starts_no_broker(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("a broker was started")
+
+    monkeypatch.setattr(subprocess, "Popen", never)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        arguments = ["--brokers", "3", "--port", str(port), "--data-dir", str(tmp_path)]
+        assert run(["up", *arguments]) == 1
+    said = capsys.readouterr().err
+    assert f"broker 1 cannot listen on 127.0.0.1:{port}: Address already in use" in said
+    assert "try: choose another --host or --port" in said

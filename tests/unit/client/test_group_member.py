@@ -113,7 +113,7 @@ async def test_a_group_that_refuses_the_member_for_good_is_an_error_of_poll(
     with pytest.raises(KafkaError) as refused:
         await poll_until_assigned(consumer)
     assert refused.value.code is ErrorCode.GROUP_MAX_SIZE_REACHED
-    # Somebody has left meanwhile: whoever goes on polling is let in.
+    # A member has left meanwhile, so the one that keeps polling gets in.
     await poll_until_assigned(consumer)
 
 

@@ -94,10 +94,10 @@ def test_a_new_epoch_waits_for_all_under_way_and_numbers_from_zero() -> None:
     first, second = queue.take(), queue.take()
     queue.put_back(first, 0)
     queue.needs_new_epoch = True
-    assert not queue.can_number_anew()
+    assert not queue.can_renumber()
     assert not ready(queue)
     queue.put_back(second, 0)
-    assert queue.can_number_anew()
+    assert queue.can_renumber()
     queue.begin_epoch(ProducerIdentity(9, 1))
     assert queue.take() is first
     assert (first.base_sequence, second.base_sequence) == (0, None)

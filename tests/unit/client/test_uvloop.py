@@ -1,4 +1,4 @@
-"""The client on uvloop, which brokers use to talk to each other, and whoever likes it."""
+"""The client on uvloop, as in brokers that talk to each other."""
 
 import asyncio
 

@@ -3,7 +3,8 @@
 import uuid
 
 from floodmark.client.cluster.connection import Address
-from floodmark.client.cluster.view import NO_LEADER, Broker, ClusterView, TopicPartition
+from floodmark.client.cluster.view import Broker, ClusterView, TopicPartition
+from floodmark.vocabulary import NO_LEADER
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.metadata import (
     MetadataResponse,

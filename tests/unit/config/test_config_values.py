@@ -297,3 +297,17 @@ def test_a_groups_session_must_be_longer_than_its_heartbeat_interval():
     validate_group_overrides({"consumer.session.timeout.ms": "5001"}, broker)
     with pytest.raises(ConfigError, match=r"must be greater than consumer\.heartbeat"):
         validate_group_overrides({"consumer.session.timeout.ms": "5000"}, broker)
+
+
+@pytest.mark.parametrize(
+    "servers", ["zk", "zk1:2181", "zk1:2181, zk2:2181/kafka/a:b", "[::1]:2181", "/kafka", ""]
+)
+def test_zookeeper_servers_may_lack_a_port_or_have_a_path(servers):
+    BrokerConfig.load({"zookeeper.connect": servers})
+
+
+@pytest.mark.parametrize("servers", ["zk:abc", "zk1:2181,zk2:", "zk 1:2181", "http://zk:2181"])
+def test_zookeeper_servers_that_no_client_could_read_are_refused(servers):
+    with pytest.raises(ConfigError, match="not of the form host:port") as caught:
+        BrokerConfig.load({"zookeeper.connect": servers})
+    assert caught.value.hint == "For example zk1:2181,zk2:2181/kafka"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 from floodmark.config import BrokerConfig
@@ -43,7 +44,7 @@ def view(*partitions: PartitionImage, brokers: tuple[int, ...] = (1, 2, 3)) -> V
     return View(image, BrokerConfig.load({}), lambda _: 0, lambda: UUID(int=1))
 
 
-def after(view: View, decision: Decision[object]) -> View:
+def after(view: View, decision: Decision[Any]) -> View:
     return replace(view, image=view.image.apply(decision.change))
 
 

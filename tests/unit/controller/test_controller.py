@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -169,7 +170,7 @@ async def test_commits_that_fail_again_and_again_do_not_fill_the_log(controller,
     for _ in range(20):
         with pytest.raises(ControllerUnavailable):
             await controller.create_topics([NewTopic("a")])
-    told = [line.message for line in caplog.records if "a change of metadata" in line.message]
+    told = [line.message for line in caplog.records if "a metadata change" in line.message]
     assert len(told) == 5, "at the 1st, 2nd, 4th, 8th and 16th time"
     assert "(16 times by now): the change could not be stored" in told[-1]
 
@@ -189,11 +190,12 @@ async def test_a_stopped_controller_refuses_requests(store):
 
 
 async def test_a_request_that_breaks_does_not_take_others_with_it(controller):
-    broken, fine = await asyncio.gather(
+    outcomes: tuple[Any, ...] = await asyncio.gather(
         controller._writer.submit(lambda view: 1 // 0),
         controller.create_topics([NewTopic("a")]),
         return_exceptions=True,
     )
+    broken, fine = outcomes
     assert isinstance(broken, ZeroDivisionError)
     assert fine[0].error_code is ErrorCode.NONE
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from floodmark.config import BrokerConfig
-from floodmark.controller.decision import View
+from floodmark.controller.configs import ConfigAlteration, ConfigStep, incremental_alter_configs
+from floodmark.controller.decision import Decision, View
 from floodmark.controller.elections import led_by
 from floodmark.controller.isr import IsrMember, IsrProposal, alter_partitions
 from floodmark.controller.membership import broker_gone, broker_registered
 from floodmark.controller.partition_states import store_partitions
+from floodmark.controller.rebalance import minimum_changed, with_consequences
 from floodmark.metadata import paths
 from floodmark.metadata.image import (
     BrokerInfo,
@@ -24,6 +27,7 @@ from floodmark.metadata.image import (
 )
 from floodmark.metadata.store import Create, Delete, SetData
 from floodmark.wire.errors import ErrorCode
+from floodmark.wire.numbers import ConfigOperation
 
 TOPIC_ID = UUID(int=7)
 
@@ -116,6 +120,43 @@ def test_with_a_minimum_of_one_the_last_replica_is_all_there_is():
     view = view_of(partition, min_in_sync_replicas=1)
     decision = broker_registered(view, BrokerInfo(1, 200, {}))
     assert after(decision.change).leader == 1
+
+
+ORDERS = ConfigResource("topic", "orders")
+ALL_BROKERS = ConfigResource("broker", "")
+
+
+def with_minimum(view: View, resource: ConfigResource, value: str) -> Decision[Any]:
+    steps = [ConfigStep("min.insync.replicas", ConfigOperation.SET, value)]
+    altered = incremental_alter_configs(view, [ConfigAlteration(resource, steps)])
+    return with_consequences(view, altered)
+
+
+@pytest.mark.parametrize("minimum", ["1", "3"])
+def test_nobody_is_eligible_after_a_change_of_the_minimum(minimum: str):
+    """With a minimum of one the leader may commit alone, and a later minimum must not make those
+    eligible again who missed that."""
+    partition = PartitionImage(1, 5, 9, (1, 2, 3), (1,), eligible_leader_replicas=(2,))
+    decision = with_minimum(view_of(partition, 1, 2, 3), ORDERS, minimum)
+    assert state(after(decision.change)) == (1, (1,), ())
+    paths_written = [operation.path for operation in decision.operations]
+    eligible, settings = paths.eligible_path("orders", 0), paths.config_path(ORDERS)
+    assert paths_written.index(eligible) < paths_written.index(settings)
+
+
+def test_the_default_for_all_topics_ends_eligibility_where_it_counts():
+    partition = PartitionImage(1, 5, 9, (1, 2, 3), (1,), eligible_leader_replicas=(2,))
+    view = view_of(partition, 1, 2, 3)
+    assert not with_minimum(view, ALL_BROKERS, "3").change.topics
+    unset = replace(view, image=view.image.apply(ImageChange(configs={ORDERS: None})))
+    assert state(after(with_minimum(unset, ALL_BROKERS, "2").change)) == (1, (1,), ())
+
+
+def test_settings_that_others_have_written_end_eligibility_too():
+    partition = PartitionImage(1, 5, 9, (1, 2, 3), (1,), eligible_leader_replicas=(2,))
+    before, now = view_of(partition, 1), view_of(partition, 1, min_in_sync_replicas=1)
+    assert state(after(minimum_changed(before, now).change)) == (1, (1,), ())
+    assert not minimum_changed(before, before).change.topics
 
 
 def test_the_eligible_have_a_node_of_their_own_as_long_as_there_are_any():

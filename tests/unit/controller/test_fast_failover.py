@@ -82,7 +82,6 @@ async def member(store: MemoryStore, processes: OtherProcesses) -> Iterator[Clus
         *(1, store, cache, VirtualClock(), processes.send, random.Random(7)),
         until_gone=processes.until_gone,
     )
-    member.cache = cache
     await member.join(broker(1))
     yield member
     await member.leave()
@@ -99,13 +98,13 @@ async def unregister(store: MemoryStore, broker_id: int) -> None:
 
 
 def partition(member: ClusterMembership) -> PartitionImage:
-    found = member.cache.image.partition("t", 0)
+    found = member._cache.image.partition("t", 0)
     assert found is not None
     return found
 
 
 def is_live(member: ClusterMembership, broker_id: int) -> bool:
-    return member.cache.image.is_live(broker_id)
+    return member._cache.image.is_live(broker_id)
 
 
 @pytest.fixture
@@ -213,3 +212,16 @@ def test_an_answer_under_another_epoch_takes_nobody_back() -> None:
     dead = replace(broker(2, broker_epoch=8), is_fenced=True)
     decision = membership.broker_lives(view(dead), broker(2, broker_epoch=9))
     assert not decision.operations and not decision.change.brokers
+
+
+async def test_a_broker_that_has_asked_to_stop_is_not_mourned(
+    led_by_two: ClusterMembership, processes: OtherProcesses, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "floodmark.controller.liveness")
+    epoch = led_by_two._cache.image.brokers[2].broker_epoch
+    await led_by_two.controller.controlled_shutdown(2, epoch)
+    processes.kill(2)
+    await eventually(lambda: not is_live(led_by_two, 2))
+    assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
+        ("INFO", "broker 2 has stopped")
+    ]

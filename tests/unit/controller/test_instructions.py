@@ -136,3 +136,11 @@ def test_a_broker_learns_of_a_topic_whole_or_not_at_all() -> None:
     assert after_leader_and_isr(image(), leadership).topics == {}
     known = after_update_metadata(image(), metadata)
     assert after_leader_and_isr(known, leadership).topics == whole.topics
+
+
+def test_a_deletion_does_not_concern_another_topic_of_the_same_name() -> None:
+    old, new = topic("a", partition(1, 2)), topic("a", partition(1, 2), topic_id=2)
+    deletion, *_ = told(image(old), image())[2]
+    assert isinstance(deletion, UpdateMetadataRequest)
+    assert not after_update_metadata(image(old), deletion).topics
+    assert after_update_metadata(image(new), deletion).topics == {"a": new}

@@ -17,6 +17,17 @@ def test_a_restart_under_the_controller_before_is_noticed():
     assert changes == ([registered[2]], [3], [registered[4]])
 
 
+def test_of_those_that_restarted_one_that_may_have_lost_records_comes_first():
+    """The last one in sync stays there, so it should be one that has everything."""
+    registered = {
+        1: BrokerInfo(1, 20, {}, unbroken_since=10),
+        2: BrokerInfo(2, 22, {}, unbroken_since=21),
+        3: BrokerInfo(3, 23, {}),
+    }
+    changes = known_brokers.compare(brokers(b1=10, b2=11, b3=12), registered)
+    assert [broker.id for broker in changes.restarted] == [2, 3, 1]
+
+
 def test_the_first_controller_knows_nobody():
     registered = brokers(b1=10)
     changes = known_brokers.compare(known_brokers.recall(b""), registered)

@@ -1,4 +1,4 @@
-"""Partitions that lost their leader in a decision of which only the first part was stored."""
+"""Partitions that lost their leader in a decision whose first part alone was stored."""
 
 from __future__ import annotations
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from floodmark.controller.controlled_shutdown import controlled_shutdown
 from floodmark.controller.decision import Decision
-from floodmark.controller.elections import ElectionType, elect_leaders
+from floodmark.controller.elections import elect_leaders
 from floodmark.controller.instructions import instructions, question
 from floodmark.controller.isr import IsrMember, IsrProposal, alter_partitions
 from floodmark.controller.lost_replicas import (
@@ -33,6 +34,7 @@ from floodmark.wire.messages.leader_and_isr import (
     LeaderAndIsrTopicError,
 )
 from floodmark.wire.messages.update_metadata import UpdateMetadataRequest
+from floodmark.wire.numbers import ElectionType
 from unit.controller.test_decisions import ORDERS_ID, broker, in_sync, orders, view
 
 
@@ -45,7 +47,7 @@ def report(broker_id: int, lost: Iterable[int] = (), sound: Iterable[int] = ()) 
     )
 
 
-def after(image: MetadataImage, decision: Decision[object]) -> MetadataImage:
+def after(image: MetadataImage, decision: Decision[Any]) -> MetadataImage:
     return image.apply(decision.change)
 
 

@@ -20,6 +20,7 @@ from floodmark.controller.reassignment import (
     is_moving,
     reassign_partitions,
 )
+from floodmark.controller.told import after_stop_replica
 from floodmark.controller.topics import TopicRef, delete_topics
 from floodmark.metadata import paths
 from floodmark.metadata.image import (
@@ -252,3 +253,13 @@ def test_who_gets_a_replica_is_told_that_it_is_new_and_who_loses_it_to_delete_it
     (stop,) = (request for request in told[1] if isinstance(request, StopReplicaRequest))
     (state,) = stop.topic_states[0].partition_states
     assert (state.leader_epoch, state.delete_partition) == (7, True)
+
+
+def test_a_repeated_request_to_delete_a_replica_leaves_one_that_has_come_back():
+    begun = moved(view(ONE_TWO), 3, 2)
+    done, _ = in_sync(begun, 1, 2, 3)
+    told = instructions(begun.image, done.image, difference(begun.image, done.image), "INSIDE")
+    (stop,) = (request for request in told[1] if isinstance(request, StopReplicaRequest))
+    assert after_stop_replica(begun.image, stop, 1).partition("t", 0).replicas == (3, 2)
+    back = moved(done, 1, 2).image
+    assert after_stop_replica(back, stop, 1) == back

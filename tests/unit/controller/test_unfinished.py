@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from uuid import UUID
 
 import pytest
@@ -16,9 +17,17 @@ from floodmark.metadata import paths
 from floodmark.metadata.cache import MetadataCache
 from floodmark.metadata.image import BrokerInfo, Endpoint, PartitionImage, TopicImage
 from floodmark.metadata.loader import load_image
-from floodmark.metadata.store import Create, Delete, StoreUnavailable, operation_bytes
+from floodmark.metadata.store import (
+    Create,
+    Delete,
+    Node,
+    SetData,
+    StoreUnavailable,
+    operation_bytes,
+)
 from floodmark.testing.memory_store import MemoryStore
 from floodmark.testing.virtual_clock import VirtualClock
+from floodmark.wire.errors import ErrorCode
 from kit.waiting import eventually
 
 ME = BrokerInfo(1, 0, {"PLAINTEXT": Endpoint("PLAINTEXT", "127.0.0.1", 9092, "PLAINTEXT")})
@@ -42,6 +51,27 @@ class StoppingStore(MemoryStore):
             self.loses_answers -= 1
             raise StoreUnavailable("/", "the answer is lost")
         return outcomes
+
+
+class LaggingStore(StoppingStore):
+    """Reads what was there before the last lost answer, as from a server that lags behind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.old_nodes: Mapping[str, Node] | None = None
+
+    async def multi(self, operations):
+        if self.loses_answers:
+            self.old_nodes = await super().read_tree("/")
+        return await super().multi(operations)
+
+    async def read_tree(self, path):
+        if self.old_nodes is None:
+            return await super().read_tree(path)
+        return {at: node for at, node in self.old_nodes.items() if f"{at}/".startswith(f"{path}/")}
+
+    async def synchronize(self):
+        self.old_nodes = None
 
 
 @pytest.fixture
@@ -137,6 +167,36 @@ async def test_the_same_controller_finishes_what_its_store_did_not_take(store):
     await member.controller.create_topics([NewTopic("other", 1, 1)])
     await eventually(lambda: all(one.leader == 1 for one in partitions(member, "large")))
     await member.leave()
+
+
+async def test_the_same_controller_finishes_a_move_of_which_only_the_state_was_stored(store):
+    """The added replicas are in sync, and the topic's node still names those that were to go."""
+    member = await joined(store)
+    await member.controller.create_topics([NewTopic("moving", 1, 1)])
+    (partition,) = partitions(member, "moving")
+    moving = partition._replace(replicas=(1, 2), removing_replicas=(2,))
+    topic = member.metadata.image.topics["moving"].with_partitions({0: moving})
+    await store.multi([SetData(paths.topic_path("moving"), paths.encode_topic(topic))])
+    store.fail_next = 1
+    with pytest.raises(ControllerUnavailable):
+        await member.controller.create_topics([NewTopic("other", 1, 1)])
+    await member.controller.create_topics([NewTopic("other", 1, 1)])
+    await eventually(lambda: partitions(member, "moving")[0].replicas == (1,))
+    (stored,) = (await load_image(store)).topics["moving"].partitions
+    assert (stored.replicas, stored.removing_replicas) == ((1,), ())
+    await member.leave()
+
+
+async def test_what_was_stored_without_an_answer_is_known_though_a_server_lags():
+    store = LaggingStore()
+    member = await joined(store)
+    store.loses_answers = 1
+    with pytest.raises(ControllerUnavailable):
+        await member.controller.create_topics([NewTopic("stored", 1, 1)])
+    (created,) = await member.controller.create_topics([NewTopic("stored", 1, 1)])
+    assert created.error_code is ErrorCode.TOPIC_ALREADY_EXISTS
+    await member.leave()
+    store.dispose()
 
 
 async def test_a_topic_that_only_kafka_has_announced_is_begun(store):

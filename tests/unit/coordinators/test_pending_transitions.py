@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -21,14 +21,6 @@ THERE = ("topic", 1)
 TIMEOUT_MS = 60_000
 
 Request = Callable[[TransactionBench, Producer, int], Awaitable[ErrorCode]]
-
-
-@pytest.fixture
-async def bench() -> AsyncIterator[TransactionBench]:
-    bench = TransactionBench()
-    yield bench
-    bench.close()
-    await asyncio.sleep(0)
 
 
 async def start(bench: TransactionBench, producer: Producer, version: int) -> ErrorCode:

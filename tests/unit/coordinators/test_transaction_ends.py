@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -35,13 +34,6 @@ from kit.transactions import (
 
 HERE = ("topic", 0)
 THERE = ("topic", 1)
-
-
-@pytest.fixture
-async def bench() -> AsyncIterator[TransactionBench]:
-    made = TransactionBench()
-    yield made
-    made.close()
 
 
 async def test_a_commit_marks_every_partition_and_completes(bench: TransactionBench) -> None:

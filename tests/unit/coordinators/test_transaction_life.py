@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from itertools import count, islice
 
 import pytest
@@ -46,13 +45,6 @@ from kit.transactions import (
 
 HERE = ("topic", 0)
 THERE = ("topic", 1)
-
-
-@pytest.fixture
-async def bench() -> AsyncIterator[TransactionBench]:
-    made = TransactionBench()
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("server_version", [FIRST_VERSION, SECOND_VERSION])
@@ -222,11 +214,16 @@ async def test_tools_find_transactions_by_state_producer_age_and_pattern(
     assert found(producer_ids=frozenset({first.producer_id})) == {"orders-1"}
     assert found(state_labels=("Ongoing",), min_duration_ms=4999) == {"orders-1"}
     assert found(state_labels=("Ongoing",), min_duration_ms=5000) == set()
-    assert found(transactional_id_pattern="orders-.*") == {"orders-1"}
-    assert found(transactional_id_pattern="orders") == set()
+
+    async def found_by(pattern: str) -> set[str]:
+        listing = await bench.service.search_by_pattern(pattern, TransactionFilter())
+        return {transaction.transactional_id for transaction in listing.transactions}
+
+    assert await found_by("orders-.*") == {"orders-1"}
+    assert await found_by("orders") == set()
     unknown = bench.service.search(TransactionFilter(state_labels=("Nonsense", "Empty")))
     assert unknown.unknown_state_labels == ["Nonsense"]
-    bad = bench.service.search(TransactionFilter(transactional_id_pattern="("))
+    bad = await bench.service.search_by_pattern("(", TransactionFilter())
     assert bad.error_code is ErrorCode.INVALID_REGULAR_EXPRESSION
 
 

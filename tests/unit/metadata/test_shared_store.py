@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import os
 import signal
+import sqlite3
+import struct
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from floodmark.clock import SystemClock
 from floodmark.metadata import shared_table
+from floodmark.metadata.session_file import SessionFile
 from floodmark.metadata.shared import SharedStore
+from floodmark.metadata.shared_table import SharedTable
 from floodmark.metadata.store import Create, EventKind, SessionEvent, SessionLost, SetData
 from kit.waiting import eventually
 
@@ -132,6 +142,27 @@ async def test_a_process_that_stands_still_loses_its_session_and_learns_of_it(st
     assert await store.get("/zombie") is None
 
 
+async def test_a_disk_that_fails_for_a_moment_does_not_end_the_session(store, monkeypatch):
+    events: list[SessionEvent] = []
+    store.watch_session(events.append)
+
+    def fail(self: SessionFile, deadline_ms: float) -> None:
+        raise OSError(errno.EIO, "no such luck")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SessionFile, "renew", fail)
+        await eventually(lambda: events == [SessionEvent.SUSPENDED])
+    await eventually(lambda: events == [SessionEvent.SUSPENDED, SessionEvent.RESUMED])
+    await store.multi([Create("/mine", ephemeral=True)])
+
+
+async def test_opening_twice_keeps_the_session(store, file):
+    await store.open()
+    table = shared_table.SharedTable(str(file))
+    assert len(table.sessions()) == 1
+    table.close()
+
+
 async def test_a_lost_session_is_followed_by_a_new_one(store, file):
     events: list[SessionEvent] = []
     store.watch_session(events.append)
@@ -182,3 +213,65 @@ async def test_who_missed_too_many_changes_is_told_to_look_at_everything(store, 
     heard = heard_of(store, "/a")
     await store.multi([Create("/a"), *(SetData("/a", b"x") for _ in range(20))])
     await eventually(lambda: heard == [(EventKind.CHANGED, "/a")])
+
+
+def test_a_table_opens_while_another_process_keeps_it_locked(file):
+    file.parent.mkdir()
+    table = SharedTable(str(file))
+    with table._transaction("/"):
+        SharedTable(str(file), lock_timeout_s=0).close()
+    table.close()
+
+
+async def test_a_lease_is_renewed_while_another_process_keeps_the_table_locked(file):
+    """One that stands still in the middle of a write. The others must not expel each other."""
+    (file.parent / "sessions").mkdir(parents=True)
+    other = SessionFile(file.parent / "sessions" / "99.lock", float("inf"))
+    table = SharedTable(str(file))
+    store = SharedStore(file, SystemClock(), SHORT_MS)
+    await store.open()
+    (lease,) = (path for path in other_leases(file) if path.name != "99.lock")
+    table.add_session(99)
+    with table._transaction("/"):
+        # Whose session has ended, which is to be written now.
+        other.release()
+        first = deadline_ms(lease)
+        async with asyncio.timeout(3):
+            await eventually(lambda: deadline_ms(lease) > first + 2 * SHORT_MS)
+    await eventually(lambda: 99 not in table.sessions())
+    await store.multi([Create("/still-here")])
+    await store.close()
+    table.close()
+
+
+def other_leases(file: Path) -> list[Path]:
+    return list((file.parent / "sessions").iterdir())
+
+
+def deadline_ms(lease: Path) -> float:
+    (deadline,) = struct.unpack(">d", lease.read_bytes())
+    return float(deadline)
+
+
+def test_brokers_that_start_together_wait_for_the_one_that_creates_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = str(tmp_path / "cluster.db")
+    creating = sqlite3.connect(file, isolation_level=None)
+    creating.execute("BEGIN IMMEDIATE")
+    is_waiting = threading.Event()
+
+    class Watched(sqlite3.Connection):
+        def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+            if sql == "BEGIN IMMEDIATE":
+                is_waiting.set()
+            return super().execute(sql, *parameters)
+
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Watched))
+    with ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(shared_table.SharedTable, file)
+        opening.add_done_callback(lambda _: is_waiting.set())
+        assert is_waiting.wait(10)
+        creating.execute("ROLLBACK")
+        creating.close()
+        pool.submit(opening.result(10).close).result(10)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 
 import pytest
 
 from floodmark.clock import SystemClock
 from floodmark.metadata.embedded import FILE_NAME, EmbeddedStore
+from floodmark.metadata.node_table import NodeTable
 from floodmark.metadata.shared import SharedStore
 from floodmark.metadata.store import (
     BadVersion,
@@ -191,3 +193,29 @@ async def test_commits_are_synced(tmp_path):
     )
     assert pragmas == ["wal", 2]
     await store.close()
+
+
+@pytest.mark.parametrize("kind", ["embedded", "shared"])
+async def test_only_its_owner_reads_the_file_with_password_hashes(kind, tmp_path, request):
+    store = made(kind, tmp_path / FILE_NAME, request)
+    await store.open()
+    await store.multi([Create("/a", b"a secret")])
+    modes = {path.name: path.stat().st_mode & 0o077 for path in tmp_path.glob(f"{FILE_NAME}*")}
+    await store.close()
+    assert FILE_NAME in modes and set(modes.values()) == {0}
+
+
+async def test_opening_it_again_ends_no_lock_of_this_process(tmp_path, request):
+    """Closing any descriptor of a file ends all locks that the process has on it (POSIX)."""
+    file = tmp_path / FILE_NAME
+    store = made("embedded", file, request)
+    await store.open()
+    before = locks_on(file)
+    NodeTable(str(file)).close()
+    assert before and locks_on(file) == before
+    await store.close()
+
+
+def locks_on(file: Path) -> list[str]:
+    lines = Path("/proc/locks").read_text().splitlines()
+    return [line.split(":", 1)[1] for line in lines if f":{file.stat().st_ino} " in line]

@@ -1,6 +1,7 @@
 """Servers in memory that close with their test."""
 
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from kit.connections import MemoryServer
 async def serve() -> AsyncIterator[Callable[..., MemoryServer]]:
     servers: list[MemoryServer] = []
 
-    def start(*arguments: object, **settings: int) -> MemoryServer:
+    def start(*arguments: Any, **settings: Any) -> MemoryServer:
         servers.append(MemoryServer(*arguments, **settings))
         return servers[-1]
 

@@ -222,7 +222,7 @@ async def test_the_same_port_carries_openssl(serve: Serve, window_bytes: int) ->
     raw = MemoryPort(window_bytes)
     server_in, server_out, client_in, client_out = [ssl.MemoryBIO() for _ in range(4)]
     server_context = _anonymous(ssl.PROTOCOL_TLS_SERVER)
-    engine = server_context.wrap_bio(server_in, server_out, server_side=True)
+    engine: Any = server_context.wrap_bio(server_in, server_out, server_side=True)
     connection = serve(Requests()).serve(BioPort(raw, engine, server_in, server_out))
     tls = _anonymous(ssl.PROTOCOL_TLS_CLIENT).wrap_bio(client_in, client_out)
 

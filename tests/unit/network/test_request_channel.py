@@ -34,6 +34,12 @@ class Nobody:
     def abort(self, reason: str, last_words: Any = None) -> None:
         self.ended_by = reason
 
+    def parked(self, abandon: Any) -> None:
+        raise AssertionError("no request of these tests waits for an event")
+
+    def channel_has_room(self) -> None:
+        raise AssertionError("the channel of these tests is never full")
+
 
 @pytest.fixture
 def clock() -> Processing:

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from floodmark.network.acceptor import Listener
+from floodmark.network.creation_rates import CreationRates
 from floodmark.network.plain_port import PlainPort
 from floodmark.network.server import NetworkServer, NetworkSettings
 from floodmark.network.transfer import SMALL_BYTES
+from floodmark.security.rates import Windows
 from floodmark.storage.files import FileSlice, RealFiles
 from floodmark.testing.virtual_clock import VirtualClock
 
@@ -28,8 +30,8 @@ class Ports:
         self._servers: list[NetworkServer] = []
         self._writers: list[asyncio.StreamWriter] = []
 
-    def serve(self, handler: Handler, **settings: int) -> NetworkServer:
-        listener = Listener("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 0)
+    def serve(self, handler: Handler, host: str = "127.0.0.1", **settings: Any) -> NetworkServer:
+        listener = Listener("PLAINTEXT", "PLAINTEXT", host, 0)
         server = NetworkServer([listener], handler, NetworkSettings(**settings), self.clock)
         server.start()
         self._servers.append(server)
@@ -170,3 +172,29 @@ async def test_a_connection_that_the_system_cannot_watch_is_closed(
     reader, writer = await ports.connect(server)
     writer.write(framed(b"x"))
     assert await read_frame(reader) == b"x"
+
+
+async def test_a_listener_for_both_families_knows_ipv4_clients_by_their_own_address(
+    ports: Ports,
+) -> None:
+    """Otherwise an ACL that denies them would not find them."""
+    server = ports.serve(lambda connection, _: connection.peer.host.encode(), host="::")
+    reader, writer = await ports.connect(server)
+    writer.write(framed(b"who am I?"))
+    assert await read_frame(reader) == b"127.0.0.1"
+
+
+async def test_addresses_above_their_rate_cannot_take_all_file_descriptors(
+    ports: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("floodmark.network.acceptor.MOST_DELAYED", 3)
+    server = ports.serve(echo)
+    rates = CreationRates(ports.clock, Windows())
+    rates.limit_of_address = lambda _: 0.001
+    server.limits.rates = rates
+    await ports.connect(server)
+    for _ in range(20):
+        await ports.connect(server)
+    await until(lambda: rates.throttled >= 20)
+    (acceptor,) = server.acceptors
+    assert len(acceptor._delayed) == 3

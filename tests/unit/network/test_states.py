@@ -1,5 +1,7 @@
 """A connection's states change by the tables and by nothing else."""
 
+from enum import Enum
+
 import pytest
 
 from floodmark.network import states
@@ -30,7 +32,9 @@ def test_every_combination_of_the_sides_is_reachable() -> None:
 
 
 @pytest.mark.parametrize(("side", "table"), SIDES)
-def test_the_tables_in_the_docstring_are_those_in_force(side: type, table: states.Table) -> None:
+def test_the_tables_in_the_docstring_are_those_in_force(
+    side: type[Enum], table: states.Table
+) -> None:
     lines = (states.__doc__ or "").splitlines()
     begin = next(at for at, line in enumerate(lines) if line.startswith(f"`{side.__name__}` is"))
     header, _, *rows = lines[begin + 2 : begin + 4 + len(list(side))]

@@ -10,7 +10,7 @@ import pytest
 from floodmark.network.connection import Connection
 from floodmark.network.processor import StrangerLimits
 from floodmark.network.states import CLOSED_STATE
-from floodmark.network.tls_port import SEND_BYTES, TlsPort
+from floodmark.network.tls_port import MAX_UNSENT_BYTES, SEND_BYTES, TlsPort
 from floodmark.security.tls_context import client_context, server_tls
 from floodmark.security.tls_settings import PEM, REQUIRED, StoreSettings, TlsSettings
 from floodmark.testing.memory_port import WINDOW_BYTES, MemoryPort
@@ -203,3 +203,36 @@ async def test_broken_records_end_the_connection(serve: Serve, authority):
     client.raw.client.write(b"\x17\x03\x03\x00\x20" + bytes(32))
     await client.raw.client.closed()
     assert client.connection.state is CLOSED_STATE
+
+
+class AnswersAll:
+    """An engine to which everything is a key update: it answers, and has nothing for us."""
+
+    def __init__(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> None:
+        self._incoming, self._outgoing = incoming, outgoing
+
+    def read(self, *_: object) -> int:
+        self._outgoing.write(self._incoming.read())
+        raise ssl.SSLWantReadError
+
+    def pending(self) -> int:
+        return 0
+
+
+async def test_a_client_that_asks_for_key_updates_and_reads_none_is_closed(serve: Serve, authority):
+    """Python cannot ask for one, so the engine is another: what counts is what the port keeps."""
+    client = Client(serve(echo), authority)
+    await client.shake_hands()
+    await client.request(b"x")
+    await client.read(5)
+    port = client.port
+    port._engine = AnswersAll(port._incoming, port._outgoing)  # type: ignore[assignment]
+    most_bytes = 0
+    for _ in range(100):
+        if client.connection.state is CLOSED_STATE:
+            break
+        client.raw.client.write(bytes(50_000))
+        await settled()
+        most_bytes = max(most_bytes, len(port._unsent))
+    assert client.connection.state is CLOSED_STATE
+    assert SEND_BYTES < most_bytes < MAX_UNSENT_BYTES + 150_000

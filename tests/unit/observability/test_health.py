@@ -123,6 +123,6 @@ def test_a_broker_that_stops_is_not_ready(floodmark: BrokerThread, watcher: Watc
     floodmark.broker.is_serving = False
     try:
         assert watcher.ask("/readyz") == (503, {"status": "not serving"})
-        assert watcher.ask("/healthz")[1]["reasons"] == ["the broker does not serve"]
+        assert watcher.ask("/healthz")[1]["reasons"] == ["the broker does not serve clients"]
     finally:
         floodmark.broker.is_serving = True

@@ -2,7 +2,6 @@
 
 import json
 import re
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +15,7 @@ from floodmark.testing.broker_thread import BrokerThread
 from fuzz_kit.raw_client import RawClient
 from kit.plain_requests import commit, fetch_request, produce, produce_request
 from kit.scraping import Watcher
+from kit.scripts import load_tool
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "metrics.md"
@@ -29,12 +29,7 @@ NAME = re.compile(r"\b(?:kafka|floodmark|process)_[a-z_]+")
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
-    spec = spec_from_file_location("metrics_page", ROOT / "tools" / "metrics_page.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_tool("metrics_page")
 
 
 def test_the_page_is_made_from_the_catalog(tool: ModuleType) -> None:

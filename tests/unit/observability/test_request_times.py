@@ -63,4 +63,4 @@ async def forbid_decoding(floodmark: BrokerThread) -> None:
     dispatch = floodmark.broker.dispatch
     known = dispatch._routes
     dispatch._routes = {key: route for key, route in known.items() if key[0] != 0}
-    dispatch._load = None  # type: ignore[method-assign, assignment]
+    dispatch._load = None

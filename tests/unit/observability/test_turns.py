@@ -1,6 +1,7 @@
 """A scrape of many partitions and groups lets the loop serve clients in between."""
 
 import asyncio
+from typing import Any, cast
 
 from floodmark.observability.collecting import collect
 from floodmark.observability.readings import SLICE_MS
@@ -45,7 +46,7 @@ def test_the_loop_has_turns_during_a_scrape(floodmark: BrokerThread) -> None:
 
     async def turns_of_others() -> int:
         sources = Sources(floodmark.broker)
-        sources.broker = _WithClock(floodmark.broker, TickingClock())
+        sources.broker = cast(Any, _WithClock(floodmark.broker, TickingClock()))
         scrape = asyncio.create_task(collect(sources))
         turns = 0
         while not scrape.done():

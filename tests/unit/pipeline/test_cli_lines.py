@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from floodmark.cli.commands.pipeline import NewLines, pipeline
+from floodmark.cli.commands.pipeline import pipeline
+from floodmark.cli.pipeline_kit import NewLines
 from floodmark.pipeline.authoring.checkpoints import held, open_checkpoint, read_checkpoint
-from floodmark.pipeline.authoring.progress import Follower, OutputProgress
+from floodmark.pipeline.authoring.progress import OBSERVED, Follower, OutputProgress
 from floodmark.pipeline.errors import PipelineError
 from floodmark.pipeline.spark.session import spark_session
 
@@ -61,6 +62,19 @@ def test_every_batch_is_printed_once_however_many_are_between_two_looks() -> Non
     ]
     assert [line.count("dropped as late") for line in lines] == [0, 1, 1, 1]
     assert sums == [0, 0, 3, 3, 4]
+
+
+def test_a_batch_without_input_is_printed_if_it_wrote_rows() -> None:
+    lines: list[str] = []
+    show, follower = NewLines(lines.append), Follower("out")
+    emitted = report(1, rows=0) | {"observedMetrics": {OBSERVED: {"rows": 7}}}
+    for reports in ([report(0, rows=1)], [report(0, rows=1), emitted]):
+        show(follower.follow(reports, is_active=True))
+    assert [line.partition(" (")[0] for line in lines] == [
+        "out: batch 0, 1 rows in",
+        "out: batch 1, 0 rows in",
+    ]
+    assert ", 7 out" in lines[1]
 
 
 @pytest.mark.parametrize("master", ["nonsense", "localhost:7077", "local[", "yarn-client"])

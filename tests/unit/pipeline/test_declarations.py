@@ -23,6 +23,7 @@ from floodmark.pipeline.authoring.loading import load_pipeline, load_settings
 from floodmark.pipeline.authoring.progress import OutputProgress
 from floodmark.pipeline.authoring.template import write_template
 from floodmark.pipeline.errors import PipelineError
+from floodmark.pipeline.spark.atomic_files import open_folder
 from floodmark.pipeline.spark.java import java_home
 
 HEAD = "from floodmark.pipeline import Pipeline\npipeline = Pipeline('p')\n"
@@ -245,10 +246,13 @@ def test_a_folder_without_locks_is_told(tmp_path: Path, monkeypatch: pytest.Monk
         pytest.fail("it was held without a lock")
 
 
-def test_a_checkpoint_lies_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_is_never_taken_for_a_folder_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(PipelineError, match="is not a local folder"):
-        open_checkpoint(Path("hdfs://host/c"), "shop", "h:1")
+    with pytest.raises(PipelineError, match="is not a local folder, so a Spark session is needed"):
+        open_folder("hdfs://host/c")
+    assert open_folder(f"file://{tmp_path}/c") == tmp_path / "c"
     assert not list(tmp_path.iterdir())
 
 

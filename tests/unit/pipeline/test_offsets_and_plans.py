@@ -199,8 +199,15 @@ def test_a_task_writes_after_its_last_batch_and_never_before_it() -> None:
 
 
 def test_marks_survive_the_way_through_an_offset() -> None:
-    mark = Mark(7, 3, 100)
-    assert Mark.of(mark.to_offset()) == mark
+    mark = Mark(7, 3, 100, "out")
+    assert Mark.of_text(mark.to_text()) == mark
+    assert Mark.of_text(Mark(7, 3).to_text()) == Mark(7, 3)
+    assert Mark.of_old("out", 7, "tasks=3 rows=100") == mark
+    for text in ("", "tasks=3", "something else"):
+        with pytest.raises(ExactlyOnceError, match="someone else has committed"):
+            Mark.of_text(text)
+        with pytest.raises(ExactlyOnceError, match="someone else has committed"):
+            Mark.of_old("out", 7, text)
 
 
 def test_our_sentence_is_found_in_a_trace_of_spark() -> None:

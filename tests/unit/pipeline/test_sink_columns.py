@@ -85,7 +85,7 @@ def test_a_header_name_that_is_no_text_does_not_stop_a_query() -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        # A thousand headers of which none has a name: the second leads back to the first.
+        # A thousand headers without a name: the second leads back to the first.
         pytest.param(b"\xd0\x0f\x01\x03", id="round and round"),
         pytest.param(b"\x02\x02n\x7e", id="a value behind the record"),
         pytest.param(b"\x02\x02n\x00rest", id="bytes behind the headers"),

@@ -1,4 +1,4 @@
-"""A topic that is made anew under a query, or while it was down, is known by its id."""
+"""A topic that is recreated under a query, or while it was down, is recognized by its id."""
 
 import uuid
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from floodmark.pipeline.errors import DataLossError, PipelineError
 
 
 class PlannerOfOneTopic:
-    """Ten records, before and after the topic is made anew."""
+    """Ten records, before and after the topic is recreated."""
 
     def __init__(self, _options: object) -> None:
         self.topic_id = uuid.uuid4()

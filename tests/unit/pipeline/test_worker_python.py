@@ -12,10 +12,10 @@ from floodmark.pipeline.spark.worker_python import worker_python
 SHOW_PATH = "import os, sys; print(os.environ['PYTHONPATH'], sys.executable, sys.argv[1])"
 
 
-def spark_entries() -> list[str]:
+def spark_entries(home: Path | None = None) -> list[str]:
     import pyspark
 
-    home = Path(pyspark.__file__).parent
+    home = home or Path(pyspark.__file__).parent
     jar = next(home.glob("jars/spark-core_*.jar"))
     return [str(home / "python" / "lib" / "pyspark.zip"), str(jar)]
 
@@ -33,6 +33,14 @@ def test_the_zipped_pyspark_is_taken_off_the_path_and_the_users_entries_stay(
     own = [str(tmp_path / "one"), str(tmp_path / "two")]
     shown = run(launcher, [*spark_entries(), *spark_entries(), *own])
     assert shown == [os.pathsep.join(own), sys.executable, "two words"]
+
+
+def test_it_is_found_where_spark_names_the_installation_by_another_path(tmp_path: Path) -> None:
+    """As with a virtual environment behind a link, which Spark resolves."""
+    home = Path(spark_entries()[1]).parent.parent
+    (tmp_path / "link").symlink_to(home, target_is_directory=True)
+    launcher = worker_python({}, tmp_path)
+    assert run(launcher, [*spark_entries(tmp_path / "link"), "mine"])[0] == "mine"
 
 
 def test_a_path_that_is_not_sparks_is_left_alone(tmp_path: Path) -> None:

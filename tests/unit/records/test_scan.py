@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -33,7 +34,7 @@ records = st.lists(
 )
 
 
-def scanned(batch: bytes | bytearray, **options: int) -> tuple[list[Noted], Scanned]:
+def scanned(batch: bytes | bytearray, **options: Any) -> tuple[list[Noted], Scanned]:
     noted: list[Noted] = []
     scan = scan_records(batch, read_header(batch), **options)
     while True:

@@ -58,6 +58,8 @@ def test_a_good_batch_gives_its_header() -> None:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
+        (lambda h: h._replace(base_offset=5), ErrorCode.INVALID_RECORD),
+        (lambda h: h._replace(base_offset=-1), ErrorCode.INVALID_RECORD),
         (lambda h: h._replace(records_count=0, last_offset_delta=-1), ErrorCode.INVALID_RECORD),
         (lambda h: h._replace(records_count=3), ErrorCode.INVALID_RECORD),
         (lambda h: h._replace(attributes=0x20), ErrorCode.INVALID_RECORD),

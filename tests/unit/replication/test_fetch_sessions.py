@@ -95,3 +95,25 @@ def test_what_all_sessions_keep_is_bounded(monkeypatch):
     late = plan(held, 0, 0, [target(0), target(1)])
     assert (late.session_id, len(late.targets)) == (0, 2)
     assert plan(held, 0, 0, [target(0)]).session_id != 0
+
+
+def test_what_sessions_keep_is_bounded_as_they_grow(monkeypatch):
+    monkeypatch.setattr(fetch_sessions, "MOST_PARTITIONS_KEPT", 3)
+    held = sessions()
+    opened = [plan(held, 0, 0, [target(0)]).session_id for _ in range(2)]
+    assert plan(held, opened[0], 1, [target(1)]).session_id == opened[0]
+    grown = plan(held, opened[1], 1, [target(1)])
+    assert grown.error_code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert held.partitions_cached() == 2
+    assert plan(held, opened[0], 2).session_id == opened[0], "the other goes on"
+
+
+def test_names_that_cannot_be_topics_are_not_kept():
+    held = sessions()
+    long = FetchTarget("x" * 32_000, 0, 0, 1000)
+    begun = plan(held, 0, 0, [long, target(0)])
+    assert (begun.session_id, len(begun.targets)) == (0, 2)
+    opened = plan(held, 0, 0, [target(0)])
+    grown = plan(held, opened.session_id, 1, [long])
+    assert grown.error_code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(held) == 0

@@ -54,6 +54,28 @@ def test_records_that_follow_the_log_are_appended():
 
 
 @pytest.mark.parametrize(
+    ("high_watermark", "latest_epoch", "leader_log_start", "expected"),
+    [
+        # Uncommitted, of another leader, and all deleted: it may be another history.
+        (8, 5, 10, StartAt(10)),
+        # All committed.
+        (10, 5, 10, Append(12, 10)),
+        # Copied from this leader.
+        (8, 7, 10, Append(12, 10)),
+        # The leader has a part of it, and knows its epochs.
+        (8, 5, 9, Append(12, 9)),
+    ],
+)
+def test_a_log_that_its_leader_could_not_compare_starts_over(
+    high_watermark, latest_epoch, leader_log_start, expected
+):
+    partition = follower_at(10, high_watermark=high_watermark)
+    answer = FollowerAnswer(ErrorCode.NONE, high_watermark=12, log_start_offset=leader_log_start)
+    fetch = FollowerFetch(1, 7, 10, latest_epoch)
+    assert decide(partition, latest_epoch, fetch, answer, history()) == expected
+
+
+@pytest.mark.parametrize(
     "stale",
     [
         FollowerFetch(1, 6, 10, 5),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from floodmark.records.record import Record, encode_batch
 from floodmark.replication.outcomes import ACKS_ALL
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.fetch import FetchRequest
@@ -108,6 +109,80 @@ async def test_a_log_that_starts_inside_a_batch_is_copied_with_the_whole_batch(
     cluster.nodes[3].is_down = False
     await eventually(lambda: cluster.nodes[3].values() == [b"2"], 5)
     assert cluster.nodes[3].replica().log.log_start_offset == 2
+
+
+async def test_a_diverged_log_that_ends_where_the_leaders_starts_inside_a_batch_starts_over(
+    cluster: ReplicaCluster,
+) -> None:
+    """The leader has forgotten the epochs below its log start: it cannot see the divergence."""
+    cluster.create()
+    leader, diverged = cluster.nodes[1], cluster.nodes[3]
+    diverged.is_down = True
+    cluster.lead(3, isr=(3,), tell=(3,))
+    for value in (b"lost", b"lost, too"):
+        diverged.append(value)
+    cluster.lead(1, isr=(1, 2), tell=(1, 2))
+    leader.append_all([b"0", b"1", b"2"])
+    leader.append(b"3")
+    await eventually(lambda: leader.replica().core.high_watermark == 4, 5)
+    leader.replica().log.advance_log_start(2)
+    diverged.is_down = False
+    cluster.tell(0, [3])
+    await eventually(lambda: diverged.values() == [b"2", b"3"], 5)
+    mine, theirs = diverged.replica().log, leader.replica().log
+    assert mine.log_start_offset == 2
+    copied, original = (log.read(2, 1 << 20, end_offset=4) for log in (mine, theirs))
+    assert copied is not None and original is not None
+    assert copied.read() == original.read()
+    assert mine.leader_epochs.epochs == theirs.leader_epochs.epochs
+    # It is a replica like any other again.
+    leader.append(b"4")
+    await eventually(lambda: diverged.values() == [b"2", b"3", b"4"], 5)
+    assert not diverged.failed
+
+
+async def test_a_diverged_log_that_ends_where_the_leaders_starts_forgets_its_producers(
+    cluster: ReplicaCluster,
+) -> None:
+    """A batch that only it had would be taken for a duplicate, acknowledged and lost."""
+    cluster.create()
+    leader, diverged = cluster.nodes[1], cluster.nodes[3]
+    batch = encode_batch(
+        [Record(0, 0, None, b"once", [])], producer_id=7, producer_epoch=0, base_sequence=0
+    )
+    diverged.is_down = True
+    cluster.lead(3, tell=(3,))
+    diverged.replicas.append((TOPIC, 0), memoryview(bytearray(batch)), ACKS_ALL)
+    cluster.lead(1, isr=(1, 2), tell=(1, 2))
+    leader.append(b"0")
+    await eventually(lambda: leader.replica().core.high_watermark == 1, 5)
+    leader.replica().log.advance_log_start(1)
+    diverged.is_down = False
+    cluster.tell(0, [3])
+    await eventually(lambda: diverged.replica().log.log_start_offset == 1, 5)
+    cluster.lead(3)
+    again = diverged.replicas.append((TOPIC, 0), memoryview(bytearray(batch)), ACKS_ALL)
+    assert (again.error_code, again.base_offset) == (ErrorCode.NONE, 1)
+    await eventually(lambda: leader.values() == [b"once"], 5)
+
+
+async def test_records_that_were_deleted_stay_so_under_a_leader_that_has_them(
+    cluster: ReplicaCluster,
+) -> None:
+    """A replica begins at a log start inside a batch; the next leader does not know that start."""
+    cluster.create(isr=(1, 2))
+    newcomer = cluster.nodes[3]
+    newcomer.is_down = True
+    cluster.nodes[1].append_all([b"0", b"1", b"2"])
+    await eventually(lambda: cluster.nodes[2].end() == 3, 5)
+    log = newcomer.replica().log
+    newcomer.logs.truncate_fully_and_start_at(log, 2, newcomer.clock.now_ms())
+    newcomer.replica().truncated()
+    newcomer.is_down = False
+    cluster.lead(2, isr=(1, 2))
+    await eventually(lambda: newcomer.end() == 3, 5)
+    assert newcomer.values() == [b"2"]
+    assert cluster.nodes[2].replica().log.log_start_offset == 0
 
 
 async def test_a_leader_that_does_not_know_its_epoch_yet_is_asked_again(

@@ -192,7 +192,7 @@ async def test_a_partition_that_goes_while_its_log_is_cut_troubles_nobody(
     cluster.tell(0, [1])
     await eventually(lambda: cluster.nodes[1].replica().log.is_truncating, 5)
     cluster.nodes[1].replicas.remove((TOPIC, 0))
-    cluster.nodes[1].logs.get(TOPIC, 0).sync.close_files()  # type: ignore[union-attr]
+    cluster.nodes[1].logs.get(TOPIC, 0).sync.close_files()
     removed.set()
     assert await asyncio.wait_for(cluster.nodes[1].produce(b"v", 1), 5) is ErrorCode.NONE
     assert cluster.nodes[1].failed == []
@@ -244,7 +244,7 @@ async def test_a_fetch_that_waits_says_nothing_new_about_its_follower(
     asked_ms = progress.last_fetch_ms
     await asyncio.sleep(0.01)
     leader.append(b"v")
-    (outcome,) = await waiting  # type: ignore[misc]
+    (outcome,) = await waiting
     assert outcome.size_bytes > 0
     assert progress.last_fetch_ms == asked_ms
     assert progress.leader_end_at_last_fetch == 0

@@ -60,7 +60,7 @@ class Bench:
         self.replicas.lead_or_follow(self.replica, leadership)
 
     def append(self) -> None:
-        self.replicas.append(("t", 0), batch(), 1)
+        self.replicas.append(("t", 0), memoryview(batch()), 1)
 
 
 def batch(base_offset: int = 0) -> bytearray:
@@ -113,6 +113,18 @@ def test_a_follower_fetches_on_when_what_it_copied_is_synced(bench: Bench) -> No
     following = next_fetch(bench.replica)
     assert following is not None
     assert following.fetch_offset == 1
+
+
+def test_the_leaders_log_start_is_adopted_with_the_sync_of_what_came_with_it(bench: Bench) -> None:
+    """So a log that starts inside a batch never shows what was deleted."""
+    bench.decide(2, 5)
+    records = [Record(offset, NOW_MS, b"k", b"v", []) for offset in range(3)]
+    append_as_follower(bench.replica, encode_batch(records), Append(3, 2), NOW_MS)
+    bench.replicas.copied(bench.replica)
+    assert bench.replica.core.high_watermark == 0
+    bench.disk.finish()
+    assert bench.replica.core.high_watermark == 3
+    assert bench.replica.log.log_start_offset == 2
 
 
 def test_what_an_unclean_stop_left_unsynced_does_not_count_before_it_is_synced() -> None:

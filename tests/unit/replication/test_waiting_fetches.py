@@ -44,7 +44,7 @@ class Bench:
             self.replicas.add(replica)
 
     def append(self, partition: int) -> None:
-        outcome = self.replicas.append(("t", partition), bytearray(BATCH), 1)
+        outcome = self.replicas.append(("t", partition), memoryview(bytearray(BATCH)), 1)
         assert outcome.error_code is ErrorCode.NONE
 
     def fetch(

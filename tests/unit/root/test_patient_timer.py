@@ -56,7 +56,8 @@ def test_a_heartbeat_in_the_socket_counts_before_its_session_expires(
 ) -> None:
     async def scenario() -> None:
         clock = VirtualClock()
-        runtime = CoordinatorRuntime(MemoryCoordinatorLog(), clock, lambda _, timers: Idle())
+        make: Any = lambda _, timers: Idle()  # noqa: E731
+        runtime: CoordinatorRuntime[Any] = CoordinatorRuntime(MemoryCoordinatorLog(), clock, make)
         runtime.load(0)
         expired = asyncio.Event()
 

@@ -175,3 +175,17 @@ def test_the_rule_that_decided_is_named() -> None:
         "MatchingAcl(acl=StandardAcl[resourceType=TOPIC, resourceName=orders, "
         "patternType=LITERAL, principal=User:alice, host=*, operation=READ, permissionType=ALLOW])"
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "host"),
+    [
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("0:0:0:0:0:0:0:1", "::1"),
+        ("2001:DB8::0:1", "2001:db8::1"),
+    ],
+)
+def test_a_denied_address_is_denied_however_it_is_written(written: str, host: str) -> None:
+    decides = table(acl("orders"), acl("orders", host=written, deny=True))
+    assert not may(decides, "orders", host=host)
+    assert may(decides, "orders", host="10.0.0.2")

@@ -1,5 +1,6 @@
 """Subjects of certificates read as Java writes them, and rules that make principals of them."""
 
+import contextlib
 from datetime import UTC, datetime
 
 import pytest
@@ -24,11 +25,15 @@ def test_the_most_specific_part_of_a_subject_comes_first():
     [
         ('a,b+c"d\\e<f>g;h', 'CN=a\\,b\\+c\\"d\\\\e\\<f\\>g\\;h'),
         ("#1", "CN=\\#1"),
+        ("a=b#c", "CN=a\\=b\\#c"),
+        ("a\0b", "CN=a\\00b"),
         (" a ", "CN=\\ a\\ "),
+        ("  a b\r ", "CN=\\ \\ a b\\\r\\ "),
+        (" ", "CN=\\ "),
         ("Žofie", "CN=Žofie"),
     ],
 )
-def test_special_characters_are_escaped_as_in_rfc_2253(name, written):
+def test_special_characters_are_escaped_as_java_does(name, written):
     assert read_certificate(certificate_of([(COMMON_NAME, name)])).subject == written
 
 
@@ -41,6 +46,16 @@ def test_attributes_without_a_keyword_are_written_in_hexadecimal():
 def test_a_cut_certificate_is_refused(length):
     with pytest.raises(ValueError):
         read_certificate(certificate_of([(COMMON_NAME, "x")])[:length])
+
+
+def test_a_broken_certificate_is_refused_wherever_it_is_broken():
+    """A certificate that an authority has signed may still be odd."""
+    whole = certificate_of([(COMMON_NAME, "x"), (ORGANIZATION, "y")])
+    for position in range(len(whole)):
+        for value in (0x00, 0x30, 0x80, 0xFF):
+            broken = whole[:position] + bytes([value]) + whole[position + 1 :]
+            with contextlib.suppress(ValueError):
+                read_certificate(broken)
 
 
 SUBJECT = "CN=Duke,OU=ServiceUsers,O=Org,C=US"

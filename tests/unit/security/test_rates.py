@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from floodmark.security.rates import PacedRate, SampledMean, SampledRate, TokenBucket, Windows
+from floodmark.security.rates import (
+    PacedRate,
+    SampledMean,
+    SampledRate,
+    TokenBucket,
+    Windows,
+    make_room,
+)
 
 WINDOWS = Windows(samples=11, sample_ms=1000)
 
@@ -117,3 +124,16 @@ def test_a_bucket_never_holds_more_than_its_burst() -> None:
     bucket.throttle_ms(2, 0)
     bucket.take(23, 2, 1_000_000)
     assert bucket.throttle_ms(2, 1_000_000) == 500
+
+
+def test_room_is_made_by_dropping_idle_clients_first_and_then_all() -> None:
+    rates = {name: SampledRate(WINDOWS) for name in ("idle", "busy", "busier")}
+    rates["idle"].record(1, now_ms=0)
+    for name in ("busy", "busier"):
+        rates[name].record(1, now_ms=11_000)
+    make_room(rates, 4, now_ms=12_000)
+    assert set(rates) == {"idle", "busy", "busier"}
+    make_room(rates, 3, now_ms=12_000)
+    assert set(rates) == {"busy", "busier"}
+    make_room(rates, 2, now_ms=12_000)
+    assert rates == {}

@@ -11,7 +11,7 @@ import pytest
 from floodmark.security.errors import AuthenticationFailed, ProtocolViolation
 from floodmark.security.pretended_users import Pretence
 from floodmark.security.sasl import Identity
-from floodmark.security.scram import Lookup, ScramClient, ScramServer
+from floodmark.security.scram import MAX_MESSAGE_BYTES, Lookup, ScramClient, ScramServer
 from floodmark.security.scram_credentials import (
     ScramCredential,
     credential_of,
@@ -223,14 +223,15 @@ def test_credentials_have_kafkas_text():
 @pytest.mark.parametrize(
     "message",
     [
-        b"n,,n=" + b"x" * 500_000 + b",r=a",
-        b"n,,n=" + b"=2C" * 150_000 + b",r=a",
-        b"n,a=" + b"x" * 500_000,
-        b"n,,n=user,r=a" + b",a=b" * 120_000,
+        b"n,,n=" + b"x" * 16_000 + b",r=a",
+        b"n,,n=" + b"=2C" * 5_000 + b",r=a",
+        b"n,a=" + b"x" * 16_000,
+        b"n,,n=user,r=a" + b",a=b" * 4_000,
     ],
 )
 def test_the_largest_messages_cost_no_more_memory_than_their_size(message):
     """`re` kept some hundred bytes for each character, to come back to."""
+    assert MAX_MESSAGE_BYTES * 0.9 < len(message) < MAX_MESSAGE_BYTES
     machine = server({"user": credential("pencil")})
     tracemalloc.start()
     try:
@@ -240,3 +241,12 @@ def test_the_largest_messages_cost_no_more_memory_than_their_size(message):
     finally:
         tracemalloc.stop()
     assert peak_bytes < 10 * len(message)
+
+
+def test_a_message_that_would_have_to_be_kept_is_not_larger_than_it_needs_to_be():
+    machine = server({"user": credential("pencil")})
+    with pytest.raises(ProtocolViolation):
+        machine.step(b"n,,n=user,r=" + b"x" * MAX_MESSAGE_BYTES)
+    challenge = machine.step(b"n,,n=user,r=x").reply
+    with pytest.raises(ProtocolViolation):
+        machine.step(b"c=biws," + challenge + b",p=" + b"x" * MAX_MESSAGE_BYTES)

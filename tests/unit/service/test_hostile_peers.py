@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import Any
+from uuid import UUID
 
 import pytest
 import pytest_asyncio
 
 import floodmark.service.server as any_server
 from floodmark.service import method
-from floodmark.service.dubbo.connection import TURN_BYTES
+from floodmark.service.dubbo.connection import TURN_BYTES, Connection
 from floodmark.service.dubbo.frames import (
+    EVENT,
     HEADER,
     HEADER_BYTES,
     HESSIAN2,
@@ -26,9 +31,11 @@ from floodmark.service.dubbo.frames import (
     frame,
 )
 from floodmark.service.dubbo.server import DubboServer
-from floodmark.service.hessian import Encoder
+from floodmark.service.hessian import Encoder, JavaObject
+from floodmark.service.hessian.limits import MAX_KNOWN_SHAPES
 from floodmark.service.interface import interface_of
 from floodmark.service.invoker import Invoker
+from floodmark.service.types import BigInteger
 from floodmark.service.url import URL
 from kit.waiting import eventually
 
@@ -44,6 +51,11 @@ ENOUGH_SECONDS = 10.0
 class Node:
     name: str = ""
     children: list[Node] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Point:
+    x: BigInteger
 
 
 class Target:
@@ -66,6 +78,19 @@ class Target:
     @method(inline=True)
     def amounts(self, value: set[Decimal]) -> int:
         return len(value)
+
+    @method(inline=True)
+    def owners(self, value: dict[UUID, int]) -> int:
+        return len(value)
+
+    @method(inline=True)
+    def points(self, value: Any) -> int:
+        """With the class Point known from `point`."""
+        return len(value)
+
+    @method(inline=True)
+    def point(self, value: Point) -> int:
+        return value.x
 
     @method(inline=True)
     def tree(self, value: Node) -> str:
@@ -164,6 +189,15 @@ def colliding(count: int, *, as_map: bool) -> bytes:
     return list_of(count, b"".join(items))
 
 
+def colliding_objects(make: Callable[[int], object]) -> bytes:
+    """Keys of a map whose numbers have the same remainder."""
+    encoder = Encoder(interface_of(Target, INTERFACE).classes)
+    for factor in range(1, LARGE // 4):
+        encoder.write(make(factor * PRIME))
+        encoder.write_int(1)
+    return b"\x48" + encoder.take() + b"\x5a"
+
+
 def colliding_texts() -> bytes:
     """Texts do not collide before they become numbers."""
     encoder = Encoder()
@@ -182,6 +216,8 @@ HOSTILE: list[tuple[str, str, Callable[[], bytes]]] = [
     ("prices", MAP, colliding_texts),
     ("prices", MAP, lambda: b"\x48\x03abc\x91\x5a"),
     ("amounts", SET, lambda: colliding(LARGE, as_map=False)),
+    ("owners", MAP, lambda: colliding_objects(lambda number: UUID(int=number))),
+    ("points", "Ljava/lang/Object;", lambda: colliding_objects(Point)),
     ("ratio", "D", lambda: big_integer(10**400)),
 ]
 
@@ -206,6 +242,56 @@ async def test_an_expensive_argument_is_refused_and_the_connection_goes_on(
     assert time.monotonic() - began < ENOUGH_SECONDS
     writer.write(request("ratio", "D", b"\x5c"))
     assert (await answer(reader))[0] == Status.OK
+
+
+async def test_maps_with_many_different_uuids_are_taken(peers: Peers) -> None:
+    encoder = Encoder()
+    encoder.write_map({UUID(int=number << 64): number for number in range(10_000)})
+    reader, writer = await peers.connect()
+    writer.write(request("owners", MAP, encoder.take()))
+    assert (await answer(reader))[0] == Status.OK
+
+
+async def test_unknown_interfaces_do_not_hide_the_classes_of_known_ones(peers: Peers) -> None:
+    reader, writer = await peers.connect()
+    for number in range(5):
+        encoder = Encoder()
+        for text in ("2.0.2", f"dev.Unknown{number}", "", "hello", "Ljava/lang/String;", "x"):
+            encoder.write_text(text)
+        writer.write(frame(REQUEST | TWO_WAY | HESSIAN2, 0, 1, encoder.take() + b"N"))
+        assert (await answer(reader))[0] == Status.SERVICE_ERROR
+    encoder = Encoder(interface_of(Target, INTERFACE).classes)
+    encoder.write(Node("root"))
+    writer.write(request("tree", "Ldev/floodmark/Node;", encoder.take()))
+    status, body = await answer(reader)
+    assert status == Status.OK and b"root" in body
+
+
+async def test_long_names_are_not_kept(peers: Peers, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither those of methods nor those of fields: both may have megabytes."""
+    reader, writer = await peers.connect()
+    for number in range(40):
+        fields = {f"{number}{'x' * LARGE}": 1}
+        encoder = Encoder()
+        encoder.write(JavaObject("dev.floodmark.Node", fields))
+        writer.write(request(f"{number}{'y' * LARGE}", "Ldev/floodmark/Node;", encoder.take()))
+        assert (await answer(reader))[0] == Status.BAD_REQUEST
+    (connection,) = peers.server.connections
+    assert isinstance(connection, Connection)
+    assert not connection._requests._prefixes
+    (invoker,) = peers.server._invokers.values()
+    assert not invoker.classes._shapes
+    assert max(map(len, caplog.messages)) < 1_000
+
+
+async def test_a_class_with_ever_new_fields_takes_bounded_memory(peers: Peers) -> None:
+    classes = interface_of(Target, INTERFACE).classes
+    for number in range(2 * MAX_KNOWN_SHAPES):
+        classes.shape("dev.floodmark.Node", (f"field{number}",))
+    assert len(classes._shapes) <= MAX_KNOWN_SHAPES
+    assert classes.shape("dev.floodmark.Node", ("name",)) is classes.shape(
+        "dev.floodmark.Node", ("name",)
+    ), "what is used is still cached"
 
 
 async def test_a_consumer_that_does_not_read_gets_few_answers_until_it_does(peers: Peers) -> None:
@@ -260,6 +346,61 @@ async def test_a_request_that_never_ends_ends_its_connection() -> None:
         writer.close()
     finally:
         await server.stop()
+
+
+async def test_requests_that_follow_each_other_without_a_gap_are_no_endless_one() -> None:
+    """A busy consumer: whenever something arrives, the next request has begun."""
+    server = DubboServer("127.0.0.1", 0, heartbeat_seconds=0.1)
+    await server.start()
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        beat = frame(REQUEST | TWO_WAY | EVENT | HESSIAN2, 0, 1, b"N")
+        writer.write(beat[:5])
+        for _ in range(30):
+            await asyncio.sleep(0.02)
+            writer.write(beat[5:] + beat[:5])
+            assert (await answer(reader))[0] == Status.OK
+        writer.transport.abort()
+    finally:
+        await server.stop()
+
+
+class NeverRead:
+    """A consumer that asks for more than the buffers between us hold, and reads none of it."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.socket.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            for number in range(4_000):
+                self.socket.sendall(request("large", number=number))
+
+
+async def test_a_consumer_that_never_reads_is_closed() -> None:
+    server = DubboServer("127.0.0.1", 0, heartbeat_seconds=0.1)
+    await server.start()
+    url = URL("dubbo", "127.0.0.1", server.port, INTERFACE, {"interface": INTERFACE})
+    server.add(Invoker(Target(), interface_of(Target, INTERFACE), url))
+    never = NeverRead(server.port)
+    try:
+        await eventually(lambda: len(server.connections) == 1)
+        await eventually(lambda: not server.connections)
+    finally:
+        never.socket.close()
+        await server.stop()
+
+
+async def test_a_consumer_that_never_reads_does_not_keep_a_provider_from_stopping(
+    peers: Peers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(any_server, "LAST_WORDS_SECONDS", 0.2)
+    never = NeverRead(peers.server.port)
+    try:
+        await eventually(lambda: peers.target.calls > 0)
+        await asyncio.wait_for(peers.server.stop(), 15)
+        await eventually(lambda: not peers.server.connections)
+    finally:
+        never.socket.close()
 
 
 async def test_a_thousand_idle_connections_leave_room_for_a_call(peers: Peers) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -10,14 +11,16 @@ from typing import Any
 import h2.config
 import h2.connection
 import h2.events
+import h2.settings
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import floodmark.service.server as any_server
-from floodmark.service.hessian import HessianError, dumps, loads
+from floodmark.service.hessian import HessianError, dumps, loads, read_all
 from floodmark.service.interface import interface_of
 from floodmark.service.invoker import Invoker
+from floodmark.service.triple.connection import MAX_STREAMS, TripleConnection
 from floodmark.service.triple.messages import (
     grpc_frame,
     read_grpc_frame,
@@ -226,6 +229,146 @@ async def test_unfinished_requests_of_all_consumers_are_bounded(
         for writer in writers:
             writer.transport.abort()
         await eventually(lambda: not server.buffered_bytes)
+
+
+async def test_a_call_with_millions_of_arguments_is_refused_at_once() -> None:
+    """A few bytes each: unread, they are a frame of 4 MB."""
+    began = time.monotonic()
+    with pytest.raises(HessianError, match="fields"):
+        read_request(b"\x0a\x08hessian4" + b"\x12\x01N" * 1_400_000)
+    assert time.monotonic() - began < 1
+
+
+async def test_the_limits_of_a_message_hold_for_all_arguments_of_a_call() -> None:
+    """Each refers to a list of a million items, which code that walks an argument meets again."""
+    items = b"\x58\x49" + (1_000_000).to_bytes(4, "big") + b"\x91" * 1_000_000
+    large = b"\x7a" + items + b"\x51\x91"
+    with pytest.raises(HessianError, match="items"):
+        read_all([large, large, large])
+    assert len(read_all([large])[0]) == 2
+
+
+async def test_a_flood_of_window_updates_does_not_stop_the_loop() -> None:
+    """A thousand streams wait for a window, and each update is for all of them."""
+    async with served() as (server, client):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        peer = h2.connection.H2Connection(h2.config.H2Configuration())
+        peer.initiate_connection()
+        peer.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0})
+        for number in range(900):
+            asking(peer, number, "hello", request("x"))
+        writer.write(peer.data_to_send())
+        (flooded,) = [
+            one
+            for one in server.connections
+            if one.remote_address.endswith(f":{writer.get_extra_info('sockname')[1]}")
+        ]
+        assert isinstance(flooded, TripleConnection)
+        await eventually(lambda: len(flooded._began) == 900)
+        reading = asyncio.create_task(reader.read())
+        began = time.monotonic()
+        writer.write(b"\x00\x00\x04\x08\x00\x00\x00\x00\x00\x00\x00\x00\x01" * 20_000)
+        _headers, answer = await client.call("hello", request("x"))
+        assert value(answer) == "hello x"
+        assert time.monotonic() - began < 5
+        writer.transport.abort()
+        with suppress(ConnectionError):
+            await reading
+
+
+def asking(peer: h2.connection.H2Connection, number: int, method: str, body: bytes) -> int:
+    """A whole request on a stream of its own."""
+    stream_id = 2 * number + 1
+    headers = [(":method", "POST"), (":scheme", "http"), (":authority", "x")]
+    peer.send_headers(stream_id, [*headers, (":path", f"/{INTERFACE}/{method}")])
+    peer.send_data(stream_id, body, end_stream=True)
+    return stream_id
+
+
+async def test_streams_that_are_reset_do_not_make_calls_without_end() -> None:
+    """Each is gone when the next one begins, but its call goes on."""
+    async with served() as (server, client):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        peer = h2.connection.H2Connection(h2.config.H2Configuration())
+        peer.initiate_connection()
+        peer.receive_data(await reader.read(65536))  # its window is large enough for all
+        rounds, at_once = 15, 200
+        for first in range(0, rounds * at_once, at_once):
+            ids = [asking(peer, first + n, "pause", request(2_000)) for n in range(at_once)]
+            writer.write(peer.data_to_send())
+            before = server.calls
+            await eventually(lambda before=before: server.calls > before or before == MAX_STREAMS)
+            for stream_id in ids:
+                peer.reset_stream(stream_id)
+        writer.write(peer.data_to_send())
+        assert server.calls <= MAX_STREAMS
+        _headers, answer = await client.call("hello", request("x"))
+        assert value(answer) == "hello x"
+        writer.transport.abort()
+        await eventually(lambda: server.calls == 0)
+
+
+async def test_a_stream_that_is_reset_at_once_ends_no_other() -> None:
+    async with served() as (server, _client):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        peer = h2.connection.H2Connection(h2.config.H2Configuration())
+        peer.initiate_connection()
+        for number in range(3):
+            peer.reset_stream(asking(peer, number, "unheardOf", request()))
+        wanted = asking(peer, 3, "hello", request("x"))
+        writer.write(peer.data_to_send())
+        ended: set[int | None] = set()
+        while wanted not in ended:
+            data = await asyncio.wait_for(reader.read(65536), 5)
+            assert data, "the server has closed the connection"
+            events = peer.receive_data(data)
+            ended |= {e.stream_id for e in events if isinstance(e, h2.events.StreamEnded)}
+        writer.transport.abort()
+
+
+async def test_headers_of_unfinished_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(any_server, "MAX_BUFFERED_BYTES", 1_000_000)
+    async with served() as (server, client):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        peer = h2.connection.H2Connection(h2.config.H2Configuration())
+        peer.initiate_connection()
+        headers = [(":method", "POST"), (":scheme", "http"), (":authority", "x")]
+        headers += [(":path", f"/{INTERFACE}/hello")]
+        for number in range(100):
+            long = [(f"n{number}-{part}", "x" * 7_000) for part in range(7)]
+            peer.send_headers(2 * number + 1, [*headers, *long])
+            writer.write(peer.data_to_send())
+        resets = 0
+        while resets < 75:
+            events = peer.receive_data(await asyncio.wait_for(reader.read(65536), 5))
+            resets += sum(isinstance(one, h2.events.StreamReset) for one in events)
+        assert 0 < server.buffered_bytes <= 1_000_000
+        writer.transport.abort()
+        await eventually(lambda: not server.buffered_bytes)
+        _headers, answer = await client.call("hello", request("x"))
+        assert value(answer) == "hello x"
+        assert not server.buffered_bytes
+
+
+async def test_a_window_that_a_setting_opens_is_used() -> None:
+    async with served() as (server, _client):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        peer = h2.connection.H2Connection(h2.config.H2Configuration())
+        peer.initiate_connection()
+        peer.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0})
+        wanted = asking(peer, 0, "hello", request("x"))
+        writer.write(peer.data_to_send())
+        ended: set[int | None] = set()
+        is_open = False
+        while wanted not in ended:
+            events = peer.receive_data(await asyncio.wait_for(reader.read(65536), 5))
+            ended |= {e.stream_id for e in events if isinstance(e, h2.events.StreamEnded)}
+            begun = any(isinstance(one, h2.events.ResponseReceived) for one in events)
+            if begun and not is_open:
+                is_open = True
+                peer.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 65_535})
+            writer.write(peer.data_to_send())
+        writer.transport.abort()
 
 
 def opened(writer: asyncio.StreamWriter) -> h2.connection.H2Connection:

@@ -1,4 +1,4 @@
-"""A read_committed fetch is told of the aborts in what it gets, not of all that follow."""
+"""A read_committed fetch lists the aborts in the records it returns, not all later ones."""
 
 from pathlib import Path
 

@@ -43,7 +43,7 @@ def checkpoint_all(manager: LogManager) -> None:
 
 
 def with_checkpoints(files: MemoryFiles) -> LogManager:
-    """A log of ten records, of which eight are deleted, and all of that is in the files."""
+    """A log of ten records, eight of them deleted, with all checkpoints written."""
     manager = started(files)
     log = made(manager)
     append(log, 10)

@@ -1,5 +1,5 @@
-"""Index files that are empty, full of zeros or gone: they are made anew before they lead anybody
-astray, or retention takes what is new."""
+"""Index files that are empty, full of zeros or gone are rebuilt before a read or retention uses
+them."""
 
 from __future__ import annotations
 

@@ -259,3 +259,37 @@ def test_meta_properties_of_both_versions_are_read(
     again = started(tmp_path)
     assert again.dirs[tmp_path].meta == expected
     again.close(NOW_MS)
+
+
+def test_a_log_cut_below_its_high_watermark_does_not_get_it_back_after_a_crash(
+    tmp_path: Path,
+) -> None:
+    """As after an unclean election: the old one may lie within a batch of the new leader."""
+    manager = started(tmp_path)
+    log = manager.get_or_create("t", 0, TOPIC_ID, LogConfig(), now_ms=NOW_MS)
+    append(log, 5)
+    manager.checkpoint_high_watermarks({("t", 0): 5})
+    manager.truncate_to(log, 4, NOW_MS)
+    assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\nt 0 4\n"
+    manager.close(NOW_MS, clean=False)
+    again = started(tmp_path)
+    assert again.high_watermarks["t", 0] == 4
+    again.close(NOW_MS)
+
+
+def test_a_log_cut_below_its_start_starts_at_its_new_end(tmp_path: Path) -> None:
+    """As after an unclean election, whose leader ends before our records were deleted."""
+    manager = started(tmp_path)
+    log = manager.get_or_create("t", 0, TOPIC_ID, LogConfig(), now_ms=NOW_MS)
+    append(log, 5)
+    log.advance_log_start(4)
+    manager.checkpoint_log_start_offsets()
+    manager.truncate_to(log, 2, NOW_MS)
+    assert (log.log_start_offset, log.log_end_offset) == (2, 2)
+    append(log, 2)
+    manager.close(NOW_MS, clean=False)
+    again = started(tmp_path)
+    reopened = again.get("t", 0)
+    assert reopened is not None
+    assert (reopened.log_start_offset, reopened.log_end_offset) == (2, 4)
+    again.close(NOW_MS)

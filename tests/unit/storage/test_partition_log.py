@@ -102,7 +102,7 @@ def test_the_first_batch_is_whole_however_small_the_limit(tmp_path: Path) -> Non
 def test_a_batch_that_does_not_fit_is_left_out_and_only_one_behind_it_is_cut(
     tmp_path: Path,
 ) -> None:
-    # Java's consumer fails on records of which not a single batch is whole.
+    # Java's consumer fails on records without a single whole batch.
     log = open_log(tmp_path)
     append(log, 10)
     append(log, 10)

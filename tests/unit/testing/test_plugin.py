@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -61,7 +62,7 @@ def test_a_lost_answer_makes_a_plain_producer_send_twice(
 
 
 def test_topics_are_made_with_partitions_and_settings(floodmark: Broker) -> None:
-    configs = {"cleanup.policy": "compact", "segment.ms": 1000, "preallocate": True}
+    configs: dict[str, Any] = {"cleanup.policy": "compact", "segment.ms": 1000, "preallocate": True}
     name = floodmark.create_topic("orders", 3, configs)
     image = floodmark.broker.metadata.image
     assert image.config("topic", name)["segment.ms"] == "1000"
@@ -99,6 +100,29 @@ def test_the_plugin_imports_nothing_of_the_broker_until_it_is_asked() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "['floodmark.testing', 'floodmark.testing.plugin']"
+
+
+def test_pytest_does_not_rewrite_the_broker(tmp_path: Path) -> None:
+    """An installed package with a plugin is marked for it, which parses modules on two threads."""
+    (tmp_path / "conftest.py").write_text(
+        "import pytest\npytest.register_assert_rewrite('floodmark', 'helper')\n"
+    )
+    (tmp_path / "helper.py").write_text("")
+    (tmp_path / "test_it.py").write_text(
+        "import helper\n"
+        "from floodmark.broker import preload\n"
+        "def test_it():\n"
+        "    assert type(helper.__spec__.loader).__name__ == 'AssertionRewritingHook'\n"
+        "    assert type(preload.__spec__.loader).__name__ == 'SourceFileLoader'\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null"]
+    done = subprocess.run(
+        [*command, "--rootdir", tmp_path, tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize(

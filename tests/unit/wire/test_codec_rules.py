@@ -97,10 +97,10 @@ def test_an_ignorable_field_that_the_version_lacks_is_dropped() -> None:
     "wrong",
     [
         Thing(added=1 << 15),
-        Thing(name=None),  # type: ignore[arg-type]
+        Thing(name=None),
         Thing(name="\ud800"),
         Thing(name="x" * 32768),
-        Thing(numbers=None),  # type: ignore[arg-type]
+        Thing(numbers=None),
         Thing(numbers=["a"]),  # type: ignore[list-item]
     ],
 )

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from floodmark.coordinators.groups.client import Client
+from floodmark.coordinators.groups.service import Later
 from floodmark.coordinators.groups.settings import GroupSettings
 from floodmark.coordinators.groups.states import ClassicState
 from floodmark.coordinators.ports import AppendRefused, NotCoordinator
@@ -32,7 +33,7 @@ from kit.group_bench import CLIENT, GroupBench, is_waiting, now
 GROUP = "g"
 OLD_CLIENT = Client("app", "/10.0.0.1", 3)
 SUBSCRIPTION = encode_versioned(ConsumerProtocolSubscription(topics=["t"]), 3)
-JoinOutcome = JoinGroupResponse | Promise[JoinGroupResponse]
+JoinOutcome = JoinGroupResponse | Later[JoinGroupResponse]
 
 
 @pytest.fixture

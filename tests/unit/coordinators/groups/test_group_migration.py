@@ -10,10 +10,10 @@ import pytest
 from floodmark.coordinators.groups.classic_group import ClassicGroup
 from floodmark.coordinators.groups.client import Client
 from floodmark.coordinators.groups.consumer_group import ConsumerGroup
+from floodmark.coordinators.groups.service import Later
 from floodmark.coordinators.groups.settings import GroupSettings
 from floodmark.coordinators.groups.states import ClassicState
 from floodmark.coordinators.ports import AppendRefused
-from floodmark.promise import Promise
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.internal.consumer_protocol import (
     AssignmentTopicPartition,
@@ -62,7 +62,7 @@ def join(
     instance_id: str | None = None,
     protocol_type: str = "consumer",
     protocols: dict[str, bytes] | None = None,
-) -> JoinGroupResponse | Promise[JoinGroupResponse]:
+) -> JoinGroupResponse | Later[JoinGroupResponse]:
     """`protocols` are offered with what is to be written for them, by default one that is right."""
     offered = protocols or {"range": subscription(owned)}
     request = JoinGroupRequest(

@@ -1,0 +1,79 @@
+"""Where a replay starts, and what it leaves for the next run."""
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+
+from floodmark.cli.commands.pipeline_replay import parse_start
+from floodmark.client.cluster.view import TopicPartition
+from floodmark.client.offsets import OffsetSpec
+from floodmark.pipeline.authoring.checkpoints import open_checkpoint
+from floodmark.pipeline.authoring.replays import (
+    changed_starts,
+    declared_start,
+    record_drop,
+    record_replay,
+    remember_start,
+    start_replay,
+)
+
+ORDERS = TopicPartition("orders", 0)
+
+
+def test_marks_get_a_new_name_with_every_replay(tmp_path: Path) -> None:
+    checkpoint = open_checkpoint(tmp_path / "c", "shop", "localhost:1")
+    names = [checkpoint.query_name("revenue")]
+    record_replay(checkpoint.folder, "revenue", {ORDERS: 5})
+    names.append(checkpoint.query_name("revenue"))
+    record_drop(checkpoint.folder, "revenue")
+    names.append(checkpoint.query_name("revenue"))
+    assert len(set(names)) == 3
+    assert checkpoint.query_name("other") == f"shop.other.{checkpoint.run_id}"
+
+
+def test_a_replay_replaces_the_declared_start_of_its_own_topics(tmp_path: Path) -> None:
+    checkpoint = open_checkpoint(tmp_path / "c", "shop", "localhost:1")
+    record_replay(checkpoint.folder, "revenue", {ORDERS: 5, TopicPartition("other", 0): 7})
+    options = {
+        "kafka.bootstrap.servers": "localhost:1",
+        "subscribe": "orders",
+        "startingTimestamp": "1",
+    }
+    start_replay(options, checkpoint.replayed_from("revenue"))
+    assert "startingTimestamp" not in options
+    assert json.loads(options["startingOffsets"]) == {"orders": {"0": 5}}
+
+
+def test_a_dropped_output_starts_as_declared(tmp_path: Path) -> None:
+    checkpoint = open_checkpoint(tmp_path / "c", "shop", "localhost:1")
+    record_replay(checkpoint.folder, "revenue", {ORDERS: 5})
+    record_drop(checkpoint.folder, "revenue")
+    assert checkpoint.replayed_from("revenue") is None
+
+
+def test_a_changed_start_is_noticed_until_a_replay(tmp_path: Path) -> None:
+    earliest, latest = declared_start("earliest", {}), declared_start("latest", {})
+    assert changed_starts(tmp_path, "revenue", {"orders": latest}) == []
+    remember_start(tmp_path, "revenue", {"orders": earliest}, None)
+    assert changed_starts(tmp_path, "revenue", {"orders": earliest}) == []
+    assert changed_starts(tmp_path, "revenue", {"orders": latest}) == ["orders"]
+    record_replay(tmp_path, "revenue", {ORDERS: 0})
+    assert changed_starts(tmp_path, "revenue", {"orders": latest}) == []
+
+
+def test_a_start_is_a_word_a_time_an_offset_or_json() -> None:
+    assert parse_start("earliest").spec == OffsetSpec.EARLIEST
+    assert parse_start("latest").spec == OffsetSpec.LATEST
+    assert parse_start("1970-01-01T00:00:01").spec == 1000
+    assert parse_start("23").offset == 23
+    assert parse_start('{"orders": {"0": 23}}').offsets == {ORDERS: 23}
+    age_ms = parse_start("2h").spec
+    assert age_ms is not None and age_ms > 1_000_000_000_000
+
+
+@pytest.mark.parametrize("text", ["soon", "-5"])
+def test_another_start_is_refused(text: str) -> None:
+    with pytest.raises(click.UsageError):
+        parse_start(text)
