@@ -2,8 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/pytest
+# Two processes, each with a Spark and a broker of its own, take whole files in the given order.
+BY_FILE := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: setup run test test-core test-flushed test-clients test-conformance test-crash check explore soak bench bench-coordinators bench-services bench-spark demo test-services test-spark wheel conformance fuzz docs clean
+.PHONY: setup run test test-core test-flushed test-clients test-conformance test-crash downloads check explore soak bench bench-coordinators bench-services bench-spark demo test-services test-spark wheel conformance fuzz docs clean
 
 # Bytecode, too: where Python may not write it by itself, every start would compile anew (a third of it).
 setup: .venv/ready
@@ -12,6 +14,7 @@ setup: .venv/ready
 # $(call install,EXTRAS): the package itself, editable, with these extras.
 comma := ,
 define install
+	@echo 'installing what this needs into .venv: up to a minute, with PySpark some minutes'
 	@test -x $(BIN)/python || { command -v uv >/dev/null && uv venv -q .venv || $(PYTHON) -m venv .venv; }
 	@if command -v uv >/dev/null; then uv pip install -q --compile-bytecode -p .venv -e '.[$(1)]'; \
 	else $(BIN)/python -m pip install -q -e '.[$(1)]'; fi
@@ -23,7 +26,7 @@ endef
 
 # PySpark is some 400 MB, so only what needs it asks for it.
 .venv/spark: .venv/ready
-	$(call install,dev$(comma)spark)
+	$(call install,dev$(comma)dev-spark$(comma)spark)
 
 .venv/docs: .venv/ready
 	$(call install,dev$(comma)docs)
@@ -49,18 +52,19 @@ test-clients: setup
 	$(PYTEST) -q -n 2 -m 'not soak' --ignore=tests/clients/python tests/clients
 
 # 100 rounds of kill -9 under idempotent load, 30 under exactly-once load, 8 in the middle of compaction,
-# and 60 in a cluster of three; each fault of the network, the disk and the clock there five times.
+# and 60 in a cluster of three on either store; each fault of the network, the disk and the clock twice.
 test-crash: setup
-	FLOODMARK_CRASH_ROUNDS=100 FLOODMARK_EOS_ROUNDS=30 FLOODMARK_CLUSTER_ROUNDS=60 FLOODMARK_FAULT_ROUNDS=2 $(PYTEST) -q -m 'not soak' --timeout=900 tests/crash
+	FLOODMARK_CRASH_ROUNDS=100 FLOODMARK_EOS_ROUNDS=30 FLOODMARK_CLUSTER_ROUNDS=60 FLOODMARK_FAULT_ROUNDS=2 $(PYTEST) -q -n 2 --dist worksteal -m 'not soak' --timeout=900 tests/crash
 
-# Pipelines on real Spark, against our broker and the same against Apache Kafka: wants java and mvn.
+# Pipelines on real Spark, against our broker and the same against Apache Kafka: wants java, mvn and postgresql.
+# With PySpark installed, test-core runs tests/unit/pipeline.
 test-spark: .venv/spark
-	$(PYTEST) -q tests/unit/pipeline tests/spark
-	FLOODMARK_TEST_TARGET=kafka $(PYTEST) -q tests/spark/test_pipelines.py tests/spark/test_streams.py
+	$(PYTEST) -q $(BY_FILE) -m 'not soak' tests/spark
+	FLOODMARK_TEST_TARGET=kafka $(PYTEST) -q $(BY_FILE) -m 'not soak' -k 'not template' tests/spark/test_pipelines.py tests/spark/test_streams.py
 
 # Real Dubbo consumers in Java and Go over a real ZooKeeper, in a network namespace: wants java, mvn, go, ip.
 test-services: .venv/spark
-	$(PYTEST) -q -m 'not soak' tests/service
+	$(PYTEST) -q -n 3 --dist worksteal -m 'not soak' tests/service
 
 # A broker, a stream of orders, a pipeline and its results on the screen; ends by itself.
 demo: .venv/spark
@@ -75,21 +79,28 @@ explore: setup
 soak: .venv/spark
 	FLOODMARK_CRASH_ROUNDS=3000 FLOODMARK_EOS_ROUNDS=1000 FLOODMARK_EOS_CLUSTER=1 FLOODMARK_COMPACTION_KILLS=200 FLOODMARK_CLUSTER_ROUNDS=1000 FLOODMARK_FAULT_ROUNDS=100 \
 	FLOODMARK_FUZZ_REQUESTS=2000000 FLOODMARK_SIM_SCHEDULES=20000 $(PYTEST) -q --timeout=0 tests/crash tests/fuzz tests/simulation
-	FLOODMARK_SPARK_KILLS=20 FLOODMARK_SPARK_OUTAGE_SECONDS=60 FLOODMARK_SPARK_PARTITION_MB=10000 \
-	$(PYTEST) -q --timeout=0 tests/spark/test_exactly_once.py tests/spark/test_bad_input.py tests/spark/test_memory.py
+	FLOODMARK_SPARK_KILLS=20 FLOODMARK_SPARK_OUTAGES=10 FLOODMARK_SPARK_OUTAGE_SECONDS=60 FLOODMARK_SPARK_PARTITION_MB=10000 \
+	$(PYTEST) -q --timeout=0 tests/spark/test_exactly_once.py tests/spark/test_outages.py tests/spark/test_memory.py
+	FLOODMARK_CLICKSTREAM_ROUNDS=10 FLOODMARK_CLICKSTREAM_S3=1 $(PYTEST) -q --timeout=0 tests/spark/test_clickstream.py
 	$(PYTEST) -q -m soak tests/clients/java/test_quota_rates.py
 
-# A structure-aware fuzz run of 200,000 requests against one broker, watching its memory.
+# A structure-aware fuzz run of 200,000 requests against one broker, watching its memory; then 2,000
+# simulated schedules of a cluster.
 fuzz: setup
 	FLOODMARK_FUZZ_REQUESTS=200000 $(PYTEST) -q --timeout=1500 tests/fuzz
+	FLOODMARK_SIM_SCHEDULES=2000 $(PYTEST) -q -n 2 --timeout=600 tests/simulation/test_schedules.py
 
 # Other projects' own tests of a broker: franz-go's suite, Kafka's verifiers, Streams and Connect.
 test-conformance: setup
-	$(PYTEST) -q -m 'not soak' tests/conformance
+	$(PYTEST) -q -n 2 --dist worksteal -m 'not soak' tests/conformance
 
 # The same whole: franz-go's suite at the scale its authors run it, and Streams' own system test.
 conformance: setup
 	FLOODMARK_CONFORMANCE_RECORDS=50000 $(PYTEST) -q -s tests/conformance
+
+# Jars and Go programs that tests want, several at once; without it each test fetches its own.
+downloads: .venv/spark
+	PYTHONPATH=tests $(BIN)/python -m kit.downloads
 
 check: .venv/spark
 	$(BIN)/ruff check src tests bench tools

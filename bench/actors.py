@@ -25,7 +25,7 @@ class Actor(Protocol):
 
 
 def run(actors: Sequence[Actor], is_done: Callable[[], bool], patience_s: float = 60.0) -> None:
-    """Serve them until `is_done`; whoever has nothing in flight must have a `wake_at`."""
+    """Serve them until `is_done`; an actor with nothing in flight must have a `wake_at`."""
     poller = select.epoll()
     by_number = {actor.connection.socket.fileno(): actor for actor in actors}
     for number in by_number:

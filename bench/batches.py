@@ -70,7 +70,7 @@ def _batch(attributes: int, count: int, records: bytes, producer: tuple[int, int
 
 
 def patch_sequence(batch: memoryview, sequence: int) -> None:
-    """Give a ready batch its base sequence; the checksum covers it and is made anew."""
+    """Give a ready batch its base sequence, and update its checksum."""
     struct.pack_into(">i", batch, _SEQUENCE_AT, sequence)
     struct.pack_into(">I", batch, _CRC_AT, crc32.iscsi(batch[_COVERED_FROM:]))
 

@@ -1,8 +1,10 @@
 """How long producers stand still when a leader goes: three brokers, RF 3, acks=all.
 
-`python bench/failover.py [--kills 10] [--how kill|stop]`. Each client sends a record every 5 ms to
-one partition, with its default settings. The pause is the longest time between two acknowledgements
-around the moment when the leader was killed. Also prints the memory of the three idle brokers.
+`python bench/failover.py [--kills 10] [--how kill|stop|pause|cut]`. Each client sends a record
+every 5 ms to one partition, with its default settings. The pause is the longest time between two
+acknowledgements around the moment when the leader was killed, stopped, paused (SIGSTOP) or cut off
+from the metadata store. The latter two are noticed when its session ends. Also prints the memory of
+the three idle brokers.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ INTERVAL_S = 0.005
 STEADY_S = 1.0
 SETTLED = 50
 """So many acknowledgements after the kill end the wait."""
-LONGEST_PAUSE_S = 60
+LONGEST_PAUSE_S = 150
+"""A client may wait for a paused broker as long as its own request timeout says."""
 
 
 class Sender(Protocol):
@@ -96,9 +99,10 @@ CLIENTS: dict[str, Callable[[str, str], Sender]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=10)
-    parser.add_argument("--how", choices=["kill", "stop"], default="kill")
+    parser.add_argument("--how", choices=["kill", "stop", "pause", "cut"], default="kill")
+    parser.add_argument("--session-ms", type=int, default=6000)
     arguments = parser.parse_args()
-    with Cluster() as cluster:
+    with Cluster(settings={"zookeeper.session.timeout.ms": arguments.session_ms}) as cluster:
         time.sleep(10 * STEADY_S)
         memory = sum(resident_bytes(cluster.pid(broker)) for broker in cluster.ids)
         print(f"three idle brokers: {memory / 1e6:.0f} MB resident")
@@ -117,14 +121,42 @@ def measure(cluster: Cluster, client: Callable[[str, str], Sender], how: str) ->
         time.sleep(STEADY_S)
         leader = cluster.leader_of(topic)
         begin = time.monotonic()
-        (cluster.kill if how == "kill" else cluster.stop)(leader)
+        strike(cluster, leader, how)
+        if how in ("pause", "cut"):
+            # Until its session ends, a leader that is only cut off goes on.
+            wait_until_led_by_another(cluster, topic, leader)
         wait_for_more(sender)
     finally:
         sender.stop()
-    cluster.start(leader)
+    bring_back(cluster, leader, how)
     cluster.wait_until_in_sync(topic)
     times = [begin, *(one for one in sender.acknowledged if one > begin)]
     return max(after - before for before, after in pairwise(times))
+
+
+def strike(cluster: Cluster, leader: int, how: str) -> None:
+    if how == "cut":
+        cluster.cut_off(leader, from_="store")
+    else:
+        {"kill": cluster.kill, "stop": cluster.stop, "pause": cluster.pause}[how](leader)
+
+
+def bring_back(cluster: Cluster, leader: int, how: str) -> None:
+    if how == "cut":
+        cluster.heal()
+    elif how == "pause":
+        cluster.resume(leader)
+        cluster.wait_until_complete()
+    else:
+        cluster.start(leader)
+
+
+def wait_until_led_by_another(cluster: Cluster, topic: str, leader: int) -> None:
+    deadline = time.monotonic() + LONGEST_PAUSE_S
+    while cluster.leader_of(topic) == leader:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{leader} still leads after {LONGEST_PAUSE_S} s")
+        time.sleep(INTERVAL_S)
 
 
 def wait_for_more(sender: Sender) -> None:

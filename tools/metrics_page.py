@@ -23,7 +23,7 @@ def tables() -> str:
 
 
 def with_tables(page: str) -> str:
-    """The page with its generated part made anew."""
+    """The page with its generated part replaced."""
     pattern = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
     page, count = pattern.subn(lambda _: f"{BEGIN}\n\n{tables()}\n\n{END}", page)
     if count != 1:
