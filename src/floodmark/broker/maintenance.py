@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TypeVar
 
@@ -127,9 +127,27 @@ class Maintenance:
             self._replicas.disk_failed(replica, problem)
 
     async def retain(self) -> None:
+        """Hides what is due, makes the new log starts durable in one write, then removes."""
+        is_any_due = False
+        async for replica in self._in_slices():
+            with self._trouble_of(replica):
+                is_any_due |= self._hide_due(replica)
+        if is_any_due:
+            # A folder where this fails fails again below, for the log that it concerns.
+            with suppress(StorageError):
+                await self.checkpoint_log_starts()
         async for replica in self._in_slices():
             with self._trouble_of(replica):
                 await self._retain_one(replica)
+
+    def _hide_due(self, replica: Replica) -> bool:
+        log = replica.log
+        count = segments_due(log, self._clock.now_ms(), replica.core.high_watermark)
+        if not count or log.is_truncating:
+            return False
+        kept = log.segments[count:]
+        log.advance_log_start(kept[0].base_offset if kept else log.log_end_offset)
+        return True
 
     async def _retain_one(self, replica: Replica) -> None:
         if self._replicas.find(replica.key) is not replica or replica.log.is_truncating:

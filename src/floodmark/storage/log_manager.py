@@ -6,6 +6,7 @@ checkpoints and takes failing folders offline. Methods marked as blocking must r
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,6 +16,7 @@ from uuid import UUID
 from floodmark.storage import checkpoints
 from floodmark.storage.checkpoints import CorruptCheckpoint, MetaProperties
 from floodmark.storage.errors import (
+    DiskFull,
     InconsistentTopicId,
     LogDirFailure,
     StorageError,
@@ -398,7 +400,8 @@ class LogManager:
 
         Renames may reach the disk in any order: after a power loss an old segment may remain, and
         later ones be gone. A recovery point on disk past all of them shows that retention did this,
-        and that it is not a gap caused by the power loss.
+        and that it is not a gap caused by the power loss. A log start on disk past all of them
+        hides what remains: the markers that say what was aborted may be gone.
         """
         log_dir = self.dirs.get(log.directory.parent)
         if log_dir is not None:
@@ -406,6 +409,11 @@ class LogManager:
             written = log_dir.offset_in(checkpoints.RECOVERY_POINTS, key) or 0
             if written < log.segments[0].base_offset <= log.recovery_point:
                 self.checkpoint_recovery_points(log_dir.path)
+            start = log_dir.offset_in(checkpoints.LOG_START_OFFSETS, key) or 0
+            if start < log.log_start_offset:
+                # A full disk needs the removal more.
+                with contextlib.suppress(DiskFull):
+                    self.checkpoint_log_start_offsets(log_dir.path)
         return log.retire(segments)
 
     def truncate_to(self, log: PartitionLog, offset: int, now_ms: int) -> None:
