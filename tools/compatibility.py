@@ -11,9 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 from floodmark.apis.dispatch import SERVED, SERVED_TO_BROKERS
-from floodmark.wire import messages
 from floodmark.wire.api_keys import ApiKey
-from floodmark.wire.schema import schema_of
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "compatibility.md"
 NO_ACLS = "SECURITY_DISABLED without an authorizer"
@@ -23,12 +21,10 @@ NOTES = {
     ApiKey.DESCRIBE_ACLS: NO_ACLS,
     ApiKey.CREATE_ACLS: NO_ACLS,
     ApiKey.DELETE_ACLS: NO_ACLS,
-    ApiKey.ALTER_REPLICA_LOG_DIRS: "a partition stays in its folder",
     ApiKey.CREATE_DELEGATION_TOKEN: NO_TOKENS,
     ApiKey.RENEW_DELEGATION_TOKEN: NO_TOKENS,
     ApiKey.EXPIRE_DELEGATION_TOKEN: NO_TOKENS,
     ApiKey.DESCRIBE_DELEGATION_TOKEN: NO_TOKENS,
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: "a partition stays on its broker",
 }
 
 
@@ -39,16 +35,6 @@ def served_table() -> str:
         if api_key in SERVED_TO_BROKERS:
             note = "only in a cluster, between brokers"
         rows.append(f"| {int(api_key)} | {_name(api_key)} | {versions} | {note} |")
-    return "\n".join(rows)
-
-
-def unserved_table() -> str:
-    """The APIs whose messages we can read and write, and which the broker does not answer yet."""
-    rows = ["| key | API | versions of the codec |", "|---|---|---|"]
-    for api_key in ApiKey:
-        if api_key not in SERVED:
-            versions = schema_of(messages.request_class(api_key)).versions
-            rows.append(f"| {int(api_key)} | {_name(api_key)} | {_versions(*versions)} |")
     return "\n".join(rows)
 
 
@@ -64,8 +50,7 @@ def access_table() -> str:
 def with_tables(page: str) -> str:
     """The page with its generated parts rewritten."""
     page = _replace(page, "served", served_table())
-    page = _replace(page, "access", access_table())
-    return _replace(page, "unserved", unserved_table())
+    return _replace(page, "access", access_table())
 
 
 def _replace(page: str, part: str, table: str) -> str:
