@@ -13,6 +13,11 @@ from kit.tools import require_tool
 from kit.zookeeper import ZooKeeper
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What idles for minutes begins first, so that all others run meanwhile."""
+    items.sort(key=lambda item: item.get_closest_marker("idles") is None)
+
+
 @pytest.fixture(scope="session")
 def go_consumer() -> Path:
     """Built while there is a network."""

@@ -56,6 +56,7 @@ async def test_heartbeats_keep_an_idle_connection(
 
 
 @pytest.mark.go
+@pytest.mark.idles
 @pytest.mark.timeout(300)
 async def test_three_minutes_of_idling_with_the_default_heartbeat(
     zookeeper: ZooKeeper, go_consumer: Path
