@@ -7,13 +7,11 @@ have sent it meanwhile, before it can learn anything else.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from crash_kit.reader import PartitionReader
-from floodmark.client import Producer, ProducerSettings
 from floodmark.client.cluster.connection import Connection
 from floodmark.testing import Cluster
 from floodmark.wire.errors import ErrorCode
@@ -88,25 +86,6 @@ async def test_a_leader_that_does_not_know_that_its_session_is_over_acknowledges
     assert await produce(connection, topic) is not ErrorCode.NONE
     cluster.heal()
     await check_and_close(cluster, topic, leader, [connection])
-
-
-async def test_our_client_goes_on_with_the_next_leader_after_its_own_timeout(
-    cluster: Cluster,
-) -> None:
-    """It has connections to the leader that stands still, which accepts more of them."""
-    topic = await asyncio.to_thread(cluster.create_topic)
-    zombie = await asyncio.to_thread(cluster.leader_of, topic)
-    timeout_ms = 3000
-    settings = ProducerSettings(request_timeout_ms=timeout_ms)
-    async with Producer(cluster.address(zombie), settings) as producer:
-        await producer.send_and_wait(topic, b"before", partition=0)
-        cluster.pause(zombie)
-        began = time.monotonic()
-        await producer.send_and_wait(topic, b"after", partition=0)
-        took_s = time.monotonic() - began
-        cluster.resume(zombie)
-    await asyncio.to_thread(cluster.wait_until_complete)
-    assert took_s < 2 * timeout_ms / 1000, "it asked the broker that stands still who leads"
 
 
 async def next_leader(cluster: Cluster, topic: str, before: int) -> Connection:

@@ -1,6 +1,7 @@
 """A broker that answers from a script, so that a test decides what goes wrong and when."""
 
 import asyncio
+import inspect
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -24,9 +25,12 @@ from kit.partition_leader import Leader
 
 
 class ScriptedBroker:
-    """Serves Metadata of its topics by itself; everything else is what the test puts into `on`."""
+    """Serves Metadata of its topics by itself; everything else is what the test puts into `on`.
 
-    # What a script may answer beside a message: nothing for ever, or the end of the connection.
+    A script returns a message, something awaitable that becomes one, or one of these:
+    """
+
+    # Nothing for ever, or the end of the connection.
     silence = object()
     hang_up = object()
 
@@ -73,7 +77,7 @@ class ScriptedBroker:
         try:
             while True:
                 size = int.from_bytes(await reader.readexactly(4), "big")
-                answer = self._answer(await reader.readexactly(size))
+                answer = await self._answer(await reader.readexactly(size))
                 if answer is self.hang_up:
                     break
                 if isinstance(answer, bytes):
@@ -84,7 +88,7 @@ class ScriptedBroker:
             self._writers.discard(writer)
             writer.close()
 
-    def _answer(self, frame: bytes) -> object:
+    async def _answer(self, frame: bytes) -> object:
         header, offset = decode_request_header(frame)
         api_key, version = ApiKey(header.api_key), header.api_version
         limit = self.version_limits.get(api_key)
@@ -96,6 +100,8 @@ class ScriptedBroker:
         self.seen[api_key].append(request)
         self._news.set()
         response = self.on[api_key](request, version)
+        if inspect.isawaitable(response):
+            response = await response
         if response is self.hang_up or response is self.silence:
             return response
         head = response_header_encoder(api_key, version)(header.correlation_id)

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
+from floodmark.client.cluster.asking_in_turn import ask_in_turn
 from floodmark.client.cluster.backoff import Backoff
 from floodmark.client.cluster.connection import Address, Connection, ConnectionOptions
 from floodmark.client.cluster.pool import ConnectionPool
+from floodmark.client.cluster.silent_brokers import LeaderAsked, SilentBrokers
 from floodmark.client.cluster.view import Broker, ClusterView, TopicPartition
 from floodmark.client.errors import (
-    AuthenticationError,
     ClientClosed,
     ConnectionFailed,
     KafkaError,
@@ -124,6 +125,10 @@ def _security(settings: ClientSettings) -> Security | None:
     return Security(settings)
 
 
+async def _itself(connection: Connection) -> Connection:
+    return connection
+
+
 class Cluster:
     """Opens with `async with` or on the first request. `close` closes all connections."""
 
@@ -149,6 +154,7 @@ class Cluster:
             ),
             max_idle_ms=self.settings.connections_max_idle_ms,
         )
+        self.silent_brokers = SilentBrokers(self)
         self._wanted: set[str] = set()
         self._wants_all = False
         self._refreshed_ms: float | None = None
@@ -172,6 +178,7 @@ class Cluster:
     async def close(self) -> None:
         """Closes all connections."""
         self._closed = True
+        await self.silent_brokers.close()
         await self._pool.close()
 
     # --- metadata ---
@@ -195,6 +202,13 @@ class Cluster:
         async with self._refresh_lock:
             await self._load(None, auto_create=False)
         return self.view
+
+    async def look_up(self, topics: Iterable[str], *, besides: Collection[Address]) -> None:
+        """Fetches these topics from brokers other than those at some addresses."""
+        wanted = [MetadataRequestTopic(name=name) for name in sorted(topics)]
+        message = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        response = await self._ask_any(lambda one: one.request(message), besides=besides)
+        self._learn(response, complete=False)
 
     async def topics_of(
         self, names: Iterable[str], *, timeout_ms: float | None = None
@@ -263,9 +277,15 @@ class Cluster:
     async def request(
         self, message: Any, *, timeout_ms: float | None = None, max_version: int | None = None
     ) -> Any:
-        """Sends a request to any broker."""
-        connection = await self.any_connection()
-        return await connection.request(message, timeout_ms=timeout_ms, max_version=max_version)
+        """Sends a request to any broker, and to another too if it does not respond in a second.
+
+        For requests that may be repeated.
+        """
+        return await self._ask_any(
+            lambda connection: connection.request(
+                message, timeout_ms=timeout_ms, max_version=max_version
+            )
+        )
 
     async def connection_to(self, node_id: int, purpose: str = "") -> Connection:
         """A connection to a broker, opened if necessary. `purpose` separates connections."""
@@ -294,15 +314,65 @@ class Cluster:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "the cluster currently has no controller")
         return await self.connection_to(self.view.controller_id)
 
+    async def leader_connection(
+        self, node_id: int, partitions: Collection[TopicPartition], purpose: str = ""
+    ) -> Connection:
+        """`connection_to` the leader of these partitions, unless another takes over meanwhile."""
+        connection = self.open_connection_to(node_id, purpose)
+        if connection is not None:
+            return connection
+        if node_id not in self.view.brokers:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"broker {node_id} has left")
+        async with self.silent_brokers.attempt(LeaderAsked(node_id, partitions, self.view)):
+            return await self.connection_to(node_id, purpose)
+
+    async def coordinator(self, kind: CoordinatorType, key: str) -> int:
+        """The node id of the coordinator of a group or transactional id."""
+        node_id = self._coordinators.get((kind, key))
+        if node_id is None or node_id not in self.view.brokers:
+            node_id = self._coordinators[kind, key] = await self.find_coordinator(kind, key)
+        return node_id
+
     async def coordinator_connection(
         self, kind: CoordinatorType, key: str, purpose: str = ""
     ) -> Connection:
         """A connection to the coordinator of a group or transactional id."""
-        node_id = self._coordinators.get((kind, key))
-        if node_id is None:
-            node_id = await self._find_coordinator(kind, key)
-            self._coordinators[kind, key] = node_id
+        node_id = await self.coordinator(kind, key)
         return await self.connection_to(node_id, f"coordinator-{kind.name}{purpose}")
+
+    async def find_coordinator(
+        self,
+        kind: CoordinatorType,
+        key: str,
+        *,
+        at: int | None = None,
+        besides: Collection[Address] = (),
+    ) -> int:
+        """Asks a broker, by default any, for the node id of a coordinator."""
+
+        async def ask(connection: Connection) -> int:
+            # Version 4 added the batched form. We fill both: the encoder drops one of them.
+            batched = connection.version_for(FindCoordinatorRequest) >= 4
+            message = FindCoordinatorRequest(
+                key="" if batched else key, key_type=kind, coordinator_keys=[key] if batched else []
+            )
+            response: FindCoordinatorResponse = await connection.request(message)
+            answer = response.coordinators[0] if batched else response
+            raise_for_code(answer.error_code, answer.error_message)
+            return answer.node_id
+
+        if at is None:
+            node_id = await self._ask_any(ask, besides=besides)
+        else:
+            node_id = await ask(await self.connection_to(at))
+        if node_id not in self.view.brokers:
+            await self.refresh()
+        if node_id not in self.view.brokers:
+            raise KafkaError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                f"broker {node_id}, the coordinator of {key}, is not in the cluster",
+            )
+        return node_id
 
     def forget_coordinator(self, kind: CoordinatorType, key: str) -> None:
         """Looks the coordinator up again next time. For NOT_COORDINATOR or a lost connection."""
@@ -313,26 +383,12 @@ class Cluster:
         return next((b for b in self.view.brokers.values() if b.address == address), None)
 
     async def any_connection(self) -> Connection:
-        """A live connection if possible, else one to a known broker or a bootstrap server.
+        """A connection to any broker, preferably one that is open and idle."""
+        return await self._ask_any(_itself)
 
-        Brokers that did not respond in time come last: one that stands still knows nothing new.
-        """
-        is_silent = self._pool.is_silent
-        live = [one for one in self._pool.live() if not is_silent(one.address)]
-        if live:
-            return min(live, key=lambda connection: connection.in_flight)
-        known = [broker.address for broker in self.view.brokers.values()]
-        random.shuffle(known)
-        failures: list[str] = []
-        for address in sorted(dict.fromkeys([*known, *self._bootstrap]), key=is_silent):
-            try:
-                return await self._pool.get(address)
-            except AuthenticationError:
-                # Other brokers would refuse too, and more wrong passwords may lock the user out.
-                raise
-            except KafkaError as error:
-                failures.append(error.text)
-        raise ConnectionFailed("no broker is reachable: " + "; ".join(failures))
+    def note_silent(self, address: Address) -> None:
+        """Asks the broker at this address last for a while: it did not respond in time."""
+        self._pool.note_silent(address)
 
     async def retry(
         self,
@@ -390,27 +446,46 @@ class Cluster:
 
     async def _load(self, topics: list[MetadataRequestTopic] | None, *, auto_create: bool) -> None:
         message = MetadataRequest(topics=topics, allow_auto_topic_creation=auto_create)
-        response: MetadataResponse = await self.request(message)
-        raise_for_code(response.error_code, "the metadata request failed")
-        self.view = self.view.merge(response, complete=topics is None)
+        self._learn(await self.request(message), complete=topics is None)
         self._refreshed_ms = self.clock.monotonic_ms()
+
+    def _learn(self, response: MetadataResponse, *, complete: bool) -> None:
+        raise_for_code(response.error_code, "the metadata request failed")
+        self.view = self.view.merge(response, complete=complete)
+
+    async def _ask_any(
+        self,
+        ask: Callable[[Connection], Coroutine[Any, Any, T]],
+        *,
+        besides: Collection[Address] = (),
+    ) -> T:
+        async def ask_at(address: Address) -> T:
+            # An idle connection, because a long-polling fetch would delay the response.
+            connection = self._pool.idle(address) or await self._pool.get(address)
+            return await ask(connection)
+
+        addresses = [one for one in self._addresses() if one not in besides]
+        return await ask_in_turn(
+            addresses,
+            ask_at,
+            patience_s=self.silent_brokers.patience_ms / 1000,
+            on_slow=self._pool.note_silent,
+        )
+
+    def _addresses(self) -> list[Address]:
+        """Known brokers, then bootstrap servers; those with an idle connection first.
+
+        Brokers that did not respond in time come last: one that stands still knows nothing new.
+        """
+        known = [broker.address for broker in self.view.brokers.values()]
+        random.shuffle(known)
+        return sorted(
+            dict.fromkeys([*known, *self._bootstrap]),
+            key=lambda one: (self._pool.is_silent(one), self._pool.idle(one) is None),
+        )
 
     def _raise_missing(self, name: str) -> None:
         code = self.view.topic_errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise UnknownTopic(name)
         raise KafkaError(code, f"topic {name}: {KafkaError(code).text}")
-
-    async def _find_coordinator(self, kind: CoordinatorType, key: str) -> int:
-        connection = await self.any_connection()
-        # Version 4 added the batched form. We fill both; the encoder drops what a version lacks.
-        batched = connection.version_for(FindCoordinatorRequest) >= 4
-        message = FindCoordinatorRequest(
-            key="" if batched else key, key_type=kind, coordinator_keys=[key] if batched else []
-        )
-        response: FindCoordinatorResponse = await connection.request(message)
-        answer = response.coordinators[0] if batched else response
-        raise_for_code(answer.error_code, answer.error_message)
-        if answer.node_id not in self.view.brokers:
-            await self.refresh()
-        return answer.node_id

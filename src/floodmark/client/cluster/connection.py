@@ -167,9 +167,12 @@ class Connection:
         except TimeoutError:
             self._receiver.transport.abort()
 
-    def abort(self) -> None:
+    def abort(self, error: KafkaError | None = None) -> None:
+        """Drops the connection. Pending requests fail with this error, or ConnectionFailed."""
         if self._lost is None:
             self._receiver.transport.abort()
+            if error is not None:
+                self._fail(error)
             self._on_lost(None)
 
     async def _connect(self) -> None:

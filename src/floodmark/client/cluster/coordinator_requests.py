@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from floodmark.client.cluster.cluster import Cluster, CoordinatorType
 from floodmark.client.cluster.connection import Connection
+from floodmark.client.cluster.silent_brokers import CoordinatorAsked
 from floodmark.client.errors import KafkaError
 from floodmark.wire.errors import ErrorCode
 
@@ -34,14 +35,18 @@ async def ask_coordinator_once(
     ask: Callable[[Connection], Awaitable[T]],
     *,
     purpose: str = "",
+    usual_ms: float = 0,
 ) -> T:
     """One attempt. The exception tells whether a retry may help.
 
     `purpose` separates requests that may wait long: a join must not delay another member's
-    heartbeat.
+    heartbeat. `usual_ms` is how long a healthy coordinator may keep the request.
     """
     try:
-        return await ask(await cluster.coordinator_connection(kind, key, purpose))
+        asked = CoordinatorAsked(await cluster.coordinator(kind, key), kind, key)
+        async with cluster.silent_brokers.attempt(asked, usual_ms=usual_ms) as wait:
+            wait.connection = await cluster.coordinator_connection(kind, key, purpose)
+            return await ask(wait.connection)
     except KafkaError as error:
         if error.code in _MOVED:
             cluster.forget_coordinator(kind, key)

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from floodmark.client.cluster.cluster import Cluster
 from floodmark.client.cluster.connection import Connection
+from floodmark.client.cluster.silent_brokers import LeaderAsked
 from floodmark.client.cluster.view import TopicPartition
 from floodmark.client.errors import KafkaError
 
@@ -77,6 +78,7 @@ async def _ask_once(
     cluster: Cluster, items: Mapping[TopicPartition, V], ask: Ask[V, R]
 ) -> dict[TopicPartition, R | KafkaError]:
     results: dict[TopicPartition, R | KafkaError] = {}
+    view = cluster.view
     by_leader: dict[int, dict[TopicPartition, V]] = defaultdict(dict)
     for partition, item in items.items():
         try:
@@ -86,7 +88,8 @@ async def _ask_once(
 
     async def ask_one(leader: int, share: Mapping[TopicPartition, V]) -> None:
         try:
-            results.update(await ask(await cluster.connection_to(leader), share))
+            async with cluster.silent_brokers.attempt(LeaderAsked(leader, share, view)):
+                results.update(await ask(await cluster.connection_to(leader), share))
         except KafkaError as error:
             results.update(dict.fromkeys(share, error))
 

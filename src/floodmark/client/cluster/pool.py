@@ -48,7 +48,7 @@ class ConnectionPool:
         try:
             return await Connection.open(address.host, address.port, self._options)
         except RequestTimedOut:
-            self._timed_out_at[address] = asyncio.get_running_loop().time()
+            self.note_silent(address)
             raise
 
     def find(self, address: Address, purpose: str = "") -> Connection | None:
@@ -56,8 +56,16 @@ class ConnectionPool:
         connection = self._open.get((address, purpose))
         return connection if connection is not None and connection.is_open else None
 
-    def live(self) -> list[Connection]:
-        return [connection for connection in self._open.values() if connection.is_open]
+    def idle(self, address: Address) -> Connection | None:
+        """An open connection to this address on which nothing would be waited for, if any."""
+        for (at, _), connection in self._open.items():
+            if at == address and connection.is_open and connection.in_flight == 0:
+                return connection
+        return None
+
+    def note_silent(self, address: Address) -> None:
+        """Remembers that this broker did not respond in time."""
+        self._timed_out_at[address] = asyncio.get_running_loop().time()
 
     def is_silent(self, address: Address) -> bool:
         """Whether this broker did not respond in time, not long ago."""
@@ -68,7 +76,8 @@ class ConnectionPool:
     def _note_silent(self) -> None:
         for (address, _), connection in self._open.items():
             if connection.timed_out_at is not None:
-                self._timed_out_at[address] = connection.timed_out_at
+                noted = self._timed_out_at.get(address, connection.timed_out_at)
+                self._timed_out_at[address] = max(noted, connection.timed_out_at)
 
     async def close(self) -> None:
         self._closed = True

@@ -50,6 +50,8 @@ PROTOCOL_TYPE = "consumer"
 FIRST_LEAVE_WITH_MEMBERS = 3
 # Extra time for a join beyond the rebalance timeout before the connection counts as dead.
 JOIN_GRACE_MS = 5_000
+# A healthy coordinator keeps a join until the whole group has joined, which takes a few seconds.
+USUAL_JOIN_MS = 10_000
 
 REBALANCE = ErrorCode.REBALANCE_IN_PROGRESS
 # The coordinator dropped the member: it must rejoin and has lost its partitions.
@@ -188,6 +190,7 @@ class Membership:
             ),
             timeout_ms=max(self._settings.request_timeout_ms, rebalance_timeout_ms + JOIN_GRACE_MS),
             purpose="-join",
+            usual_ms=USUAL_JOIN_MS,
         )
         if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = response.member_id
@@ -236,21 +239,25 @@ class Membership:
             ),
             timeout_ms=self._settings.max_poll_interval_ms + JOIN_GRACE_MS,
             purpose="-join",
+            usual_ms=USUAL_JOIN_MS,
         )
         raise_for_code(response.error_code)
         return read_assignment(response.assignment)
 
-    async def _ask(self, request: Any, *, timeout_ms: float, purpose: str = "") -> Any:
+    async def _ask(
+        self, request: Any, *, timeout_ms: float, purpose: str = "", usual_ms: float = 0
+    ) -> Any:
         async def ask(connection: Connection) -> Any:
             return await connection.request(request, timeout_ms=timeout_ms)
 
-        return await self._ask_by(ask, purpose)
+        return await self._ask_by(ask, purpose, usual_ms)
 
-    async def _ask_by(self, ask: Any, purpose: str = "") -> Any:
+    async def _ask_by(self, ask: Any, purpose: str = "", usual_ms: float = 0) -> Any:
         return await ask_coordinator_once(
             self._cluster,
             CoordinatorType.GROUP,
             self.group_id,
             ask,
             purpose=self.purpose + purpose,
+            usual_ms=usual_ms,
         )

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
 from floodmark.client.cluster.cluster import Cluster
+from floodmark.client.cluster.silent_brokers import LeaderAsked
 from floodmark.client.cluster.view import TopicPartition
 from floodmark.client.consumer.fetch_requests import PartitionAnswer, fetch
 from floodmark.client.consumer.fetched_records import FetchedRecords
@@ -236,9 +237,13 @@ class Fetcher:
 
     async def _fetch(self, leader: int, offsets: Mapping[TopicPartition, int]) -> None:
         asked = {partition: self.assigned[partition] for partition in offsets}
+        asked_leader = LeaderAsked(leader, offsets, self._cluster.view)
         try:
-            connection = await self._cluster.connection_to(leader, "fetch")
-            answers = await fetch(self._cluster, connection, offsets, self._settings)
+            connection = await self._cluster.leader_connection(leader, offsets, "fetch")
+            with self._cluster.silent_brokers.request(
+                asked_leader, connection, usual_ms=self._settings.fetch_max_wait_ms
+            ):
+                answers = await fetch(self._cluster, connection, offsets, self._settings)
             self._failing.discard(leader)
             for partition, state in asked.items():
                 if partition in answers and state.position == offsets[partition]:

@@ -17,6 +17,7 @@ from functools import partial
 
 from floodmark.client.cluster.cluster import Cluster
 from floodmark.client.cluster.connection import Connection
+from floodmark.client.cluster.silent_brokers import LeaderAsked
 from floodmark.client.cluster.view import TopicPartition
 from floodmark.client.errors import ConnectionFailed, KafkaError, RequestTimedOut
 from floodmark.client.producer.batch import ProducerBatch
@@ -233,7 +234,7 @@ class Sender:
         """
         connection = self._cluster.open_connection_to(leader, PURPOSE)
         if connection is None:
-            self._connect_to(leader)
+            self._connect_to(leader, [queue.partition for queue in queues])
             return False
         limit = self._settings.max_in_flight_requests_per_connection
         waiting = deque(queues)
@@ -250,20 +251,20 @@ class Sender:
             task.add_done_callback(partial(self._exchanged, leader, batches))
         return len(waiting) < len(queues)
 
-    def _connect_to(self, leader: int) -> None:
+    def _connect_to(self, leader: int, partitions: list[TopicPartition]) -> None:
         if leader not in self._connecting:
             self._connecting.add(leader)
-            task = asyncio.create_task(self._connect(leader))
+            task = asyncio.create_task(self._connect(leader, partitions))
             self._tasks.add(task)
             task.add_done_callback(partial(self._connected, leader))
 
-    async def _connect(self, leader: int) -> None:
+    async def _connect(self, leader: int, partitions: list[TopicPartition]) -> None:
         """Opens the connection, or pauses after a failure.
 
         Meanwhile batches stay queued until `delivery.timeout.ms` expires or their leader changes.
         """
         try:
-            await self._cluster.connection_to(leader, PURPOSE)
+            await self._cluster.leader_connection(leader, partitions, PURPOSE)
             self._unreachable.pop(leader, None)
         except KafkaError as error:
             failures = self._unreachable.get(leader, (0, error))[0] + 1
@@ -316,7 +317,9 @@ class Sender:
         self, leader: int, connection: Connection, batches: list[ProducerBatch]
     ) -> None:
         try:
-            await self._produce(connection, batches)
+            asked = LeaderAsked(leader, [batch.partition for batch in batches], self._cluster.view)
+            with self._cluster.silent_brokers.request(asked, connection):
+                await self._produce(connection, batches)
             self._failing.discard(leader)
         except KafkaError as error:
             self._tell_of(leader, error)
