@@ -9,14 +9,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from floodmark.client.admin.admin import Admin
 from floodmark.client.admin.admin_types import NewTopic
+from floodmark.client.cluster.connection import Connection
 from floodmark.client.producer.producer import Producer
 from floodmark.client.settings import ProducerSettings
-from kit.thread_cluster import Cluster
+from floodmark.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from floodmark.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kit.thread_cluster import IDS, Cluster
+from kit.waiting import eventually
 
 PRODUCERS = 6
 PARTITIONS = 6
@@ -56,3 +61,37 @@ async def test_transactions_on_all_brokers_do_not_wait_for_each_others_slots(
 
     async with asyncio.timeout(FAR_BELOW_A_TIMEOUT_S):
         await asyncio.gather(*map(produce, range(PRODUCERS)))
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        CreateTopicsRequest(topics=[CreatableTopic(name="x", num_partitions=1)]),
+        MetadataRequest(topics=[MetadataRequestTopic(name="x")]),
+    ],
+    ids=lambda request: type(request).__name__,
+)
+async def test_a_broker_that_asks_a_silent_controller_hears_of_changes(
+    cluster: Cluster, request_: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a failover, they come from the next controller."""
+    other = next(i for i in IDS if i != cluster.controller)
+    links = cluster.brokers[other].broker.controller_client._links
+    real_request, asked = links.request, []
+
+    async def be_silent(broker_id: int, message: Any, *arguments: Any, **options: Any) -> Any:
+        if isinstance(message, CreateTopicsRequest):
+            asked.append(message)
+            await asyncio.Event().wait()
+        return await real_request(broker_id, message, *arguments, **options)
+
+    monkeypatch.setattr(links, "request", be_silent)
+    host, port = cluster.brokers[other].bootstrap_servers.split(":")
+    connection = await Connection.open(host, int(port))
+    waiting = asyncio.create_task(connection.request(request_))
+    await eventually(lambda: bool(asked))
+    async with Admin(cluster.brokers[cluster.controller].bootstrap_servers) as admin:
+        await admin.create_topic(NewTopic("t", 1, 3))
+    await eventually(lambda: "t" in cluster.image(other).topics, timeout_s=10)
+    waiting.cancel()
+    await connection.close()
