@@ -24,10 +24,10 @@ def after(outcome: T | Promise[T], convert: Callable[[T], R]) -> R | Promise[R]:
 
 
 @overload
-def after(outcome: T | Awaitable[T], convert: Callable[[T], R]) -> Deferred[R]: ...
+def after(outcome: T | Awaitable[T | Promise[T]], convert: Callable[[T], R]) -> Deferred[R]: ...
 
 
-def after(outcome: T | Awaitable[T], convert: Callable[[T], R]) -> Deferred[R]:
+def after(outcome: T | Awaitable[T | Promise[T]], convert: Callable[[T], R]) -> Deferred[R]:
     """`convert` turns the outcome into the response, now or once it is available."""
     if isinstance(outcome, Promise):
         return outcome.map(convert)
