@@ -220,6 +220,15 @@ async def test_markers_of_other_leaders_go_over_the_network(bench: TransactionBe
     assert len(bench.markers.written) == 1, "what was written is not written again"
 
 
+async def test_a_bug_leaves_no_transaction_without_its_markers(bench: TransactionBench) -> None:
+    producer = await bench.start()
+    await bench.add(producer, THERE)
+    bench.cluster.leaders[THERE] = OTHER_BROKER_ID
+    bench.cluster.answers = [object(), marker_answer(producer, ErrorCode.NONE)]
+    await bench.end(producer)
+    await until(lambda: bench.transaction().state is COMPLETE_COMMIT)
+
+
 async def test_markers_leave_a_broker_that_no_longer_leads(
     bench: TransactionBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

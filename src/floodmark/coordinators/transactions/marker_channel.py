@@ -67,6 +67,8 @@ class MarkerChannel:
             error_codes = _error_codes(request.result())
         except OSError as problem:
             logger.info("markers for broker %d: %s", self._broker_id, problem)
+        except Exception:
+            logger.exception("bug in the markers for broker %d; they are retried", self._broker_id)
         finally:
             request.cancel()
         for marker, waiting in batch.items():
