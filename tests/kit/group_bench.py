@@ -86,7 +86,7 @@ class GroupBench:
         return shard.groups.get(group_id)
 
 
-def now(outcome: T | Promise[T] | Coroutine[Any, Any, T]) -> T:
+def now(outcome: T | Promise[T] | Coroutine[Any, Any, T | Promise[T]]) -> T:
     """An answer that must have come already."""
     if isinstance(outcome, Promise):
         outcome = outcome.now_or_later()

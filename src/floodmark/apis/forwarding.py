@@ -11,6 +11,7 @@ from typing import Any
 from floodmark.apis.context import RequestContext
 from floodmark.apis.route import Handle
 from floodmark.controller.decision import ControllerUnavailable
+from floodmark.network.request_channel import Waiting
 from floodmark.wire.api_keys import ApiKey
 
 FORWARDED = frozenset(
@@ -38,7 +39,7 @@ def forwarding(handle: Handle) -> Handle:
     def handle_or_forward(context: RequestContext, request: Any) -> Any:
         if context.services.controller.is_active:
             return handle(context, request)
-        return _forward(context, request, handle)
+        return Waiting(_forward(context, request, handle))
 
     return handle_or_forward
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 
 from floodmark.apis.access import Access, Each, Reviews, Tells, itself
 from floodmark.apis.authorized_operations import ALL_ON_GROUP
 from floodmark.apis.authorizer import Operation, Resource, ResourceKind
 from floodmark.apis.context import RequestContext
 from floodmark.coordinators.groups.client import Client
+from floodmark.network.request_channel import Waiting
 from floodmark.promise import Promise
 
 T = TypeVar("T")
@@ -29,12 +30,10 @@ def client_of(context: RequestContext) -> Client:
     return client._replace(may_describe=may_describe)
 
 
-def when_all(
-    answers: list[A | Promise[A]], finish: Callable[[list[A]], T]
-) -> T | Coroutine[Any, Any, T]:
+def when_all(answers: list[A | Promise[A]], finish: Callable[[list[A]], T]) -> T | Waiting[T]:
     """Calls `finish` with all responses, immediately if none is pending."""
     if any(isinstance(answer, Promise) for answer in answers):
-        return _wait_for_all(answers, finish)
+        return Waiting(_wait_for_all(answers, finish))
     return finish([answer for answer in answers if not isinstance(answer, Promise)])
 
 

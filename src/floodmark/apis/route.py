@@ -13,7 +13,7 @@ from floodmark.apis.access import Access
 from floodmark.apis.context import RequestContext
 from floodmark.apis.farewell import Farewell
 from floodmark.apis.gate import throttled
-from floodmark.network.request_channel import CloseConnection, Outcome, Response
+from floodmark.network.request_channel import CloseConnection, Outcome, Response, Waiting, Work
 from floodmark.network.transfer import Answer
 from floodmark.promise import Promise
 from floodmark.wire.api_keys import ApiKey
@@ -68,7 +68,14 @@ class Route(NamedTuple):
             return self.answer(context, result)
         if isinstance(result, Promise):
             return result.map(partial(self.answer, context))
+        if isinstance(result, Waiting):
+            return Waiting(self._answer_later(context, result.work))
         return self._finish(context, result)
 
-    async def _finish(self, context: RequestContext, work: Coroutine[Any, Any, Any]) -> Response:
+    async def _answer_later(
+        self, context: RequestContext, work: Coroutine[Any, Any, Any]
+    ) -> Response:
         return self.answer(context, await work)
+
+    async def _finish(self, context: RequestContext, work: Work) -> Outcome:
+        return self.outcome(context, await work)

@@ -36,7 +36,10 @@ from floodmark.wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 
-PURPOSE = "to-controller"
+OWN, FORWARDED = "to-controller", "forwarded-to-controller"
+"""Each has its own connection: a topic of thousands of partitions, which a client creates, must not
+delay a change of in-sync replicas that producers wait for."""
+
 CREATE_TIMEOUT_MS = 30_000
 
 
@@ -74,7 +77,8 @@ class ControllerClient:
         response: AllocateProducerIdsResponse = await self.request(
             AllocateProducerIdsRequest(
                 broker_id=self._broker_id, broker_epoch=self._fence.broker_epoch
-            )
+            ),
+            purpose=OWN,
         )
         _check(response.error_code)
         return ProducerIdBlock(response.producer_id_start, response.producer_id_len)
@@ -83,7 +87,7 @@ class ControllerClient:
         """Raises ConnectionError if there is no controller or it does not respond."""
         try:
             if not self._controller.is_active:
-                response: AlterPartitionResponse = await self.request(request)
+                response: AlterPartitionResponse = await self.request(request, purpose=OWN)
                 return response
             answer = await self._controller.alter_partitions(
                 request.broker_id, request.broker_epoch, proposals_of(request)
@@ -100,7 +104,9 @@ class ControllerClient:
             _check(answer.error_code)
             return list(answer.remaining)
         request = ControlledShutdownRequest(broker_id=self._broker_id, broker_epoch=epoch)
-        response: ControlledShutdownResponse = await self.request(request, timeout_ms=timeout_ms)
+        response: ControlledShutdownResponse = await self.request(
+            request, timeout_ms=timeout_ms, purpose=OWN
+        )
         _check(response.error_code)
         return [(one.topic_name, one.partition_index) for one in response.remaining_partitions]
 
@@ -113,7 +119,11 @@ class ControllerClient:
             pass
 
     async def request(
-        self, message: Any, max_version: int | None = None, timeout_ms: float | None = None
+        self,
+        message: Any,
+        max_version: int | None = None,
+        timeout_ms: float | None = None,
+        purpose: str = FORWARDED,
     ) -> Any:
         """Sends a request to the controller. Raises ControllerUnavailable if none responds."""
         controller_id = self._metadata.image.controller_id
@@ -121,7 +131,7 @@ class ControllerClient:
             raise ControllerUnavailable(ErrorCode.NOT_CONTROLLER, "there is no controller")
         try:
             return await self._links.request(
-                controller_id, message, PURPOSE, timeout_ms=timeout_ms, max_version=max_version
+                controller_id, message, purpose, timeout_ms=timeout_ms, max_version=max_version
             )
         except OSError as problem:
             raise ControllerUnavailable(ErrorCode.NOT_CONTROLLER, str(problem)) from problem

@@ -217,4 +217,6 @@ class _Cluster:
         return None if found is None else found.leader
 
     async def request(self, broker_id: int, message: Any) -> Any:
-        return await self._links.request(broker_id, message, "transactions")
+        """Each kind of request has its own connection, as in Kafka: markers may wait for a dead
+        follower, and a connection answers one request after the other."""
+        return await self._links.request(broker_id, message, type(message).__name__)

@@ -13,7 +13,9 @@ A handler's result determines what happens until the response:
 - `Throttled`: one of these, after which the connection stays muted for a while;
 - a `Promise` of the response: the request waits for an event. Its slot is free, its connection
   stays muted;
-- a coroutine: the request needs work, and holds a slot from its first step to its end.
+- a coroutine: the request needs work, and holds a slot from its first step to its end, which may be
+  any of these results;
+- `Waiting`: a coroutine that needs no slot.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from enum import Enum
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from floodmark.clock import Clock
 from floodmark.network.transfer import Answer
@@ -31,6 +33,8 @@ from floodmark.occurrences import Occurrences
 from floodmark.promise import Promise
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 TIMED_EVERY = 16
 """One in this many requests is timed and stands for all: reading the clock twice costs a tenth of a
@@ -59,8 +63,24 @@ TAKEN: Final = NoAnswerYet.TAKEN
 NO_ROOM: Final = NoAnswerYet.NO_ROOM
 
 
-Work: TypeAlias = "Coroutine[Any, Any, Response]"
-Outcome: TypeAlias = "Response | Promise[Response] | Work"
+class Waiting(Generic[T]):
+    """Work that mostly waits for other brokers.
+
+    It takes no slot. Two brokers whose slots all waited for each other would never go on: the
+    answers need slots, too, and so do the controller's requests.
+    """
+
+    __slots__ = ("work",)
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self.work = work
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return self.work.__await__()
+
+
+Work: TypeAlias = "Coroutine[Any, Any, Outcome]"
+Outcome: TypeAlias = "Response | Promise[Response] | Waiting[Response] | Work"
 
 
 class CloseConnection(Exception):
@@ -159,9 +179,13 @@ class RequestChannel:
                 self._handling_ms += (self._clock.monotonic_ms() - begin_ms) * TIMED_EVERY
         return TAKEN
 
-    def _await(self, requester: Requester, outcome: Promise[Response] | Work) -> None:
+    def _await(
+        self, requester: Requester, outcome: Promise[Response] | Waiting[Response] | Work
+    ) -> None:
         if isinstance(outcome, Promise):
             self._park(requester, outcome)
+        elif isinstance(outcome, Waiting):
+            self._run(self._end(requester, outcome.work))
         elif self._busy < self.slots:
             self._start(requester, outcome)
         else:
@@ -201,22 +225,33 @@ class RequestChannel:
 
     def _start(self, requester: Requester, work: Work) -> None:
         self._busy += 1
-        task = asyncio.get_running_loop().create_task(self._work(requester, work))
+        self._run(self._work(requester, work))
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _work(self, requester: Requester, work: Work) -> None:
         begin_ms = self._clock.monotonic_ms()
         try:
-            requester.respond(await work)
-        except CloseConnection as problem:
-            requester.abort(str(problem), problem.last_words)
-        except Exception as problem:  # noqa: BLE001 - the supervisor of requests
-            self._fail(requester, problem)
+            await self._end(requester, work)
         finally:
             self._busy -= 1
             self._held_ms += self._clock.monotonic_ms() - begin_ms
             self._drain()
+
+    async def _end(self, requester: Requester, work: Work) -> None:
+        try:
+            outcome = await work
+            if outcome is None or isinstance(outcome, (bytes, list, Throttled)):
+                requester.respond(outcome)
+            else:
+                self._await(requester, outcome)
+        except CloseConnection as problem:
+            requester.abort(str(problem), problem.last_words)
+        except Exception as problem:  # noqa: BLE001 - the supervisor of requests
+            self._fail(requester, problem)
 
     def _fail(self, requester: Requester, problem: BaseException) -> None:
         """A bug of ours must cost one connection, never the broker, and must be logged loudly."""

@@ -21,7 +21,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from floodmark.clock import Clock
-from floodmark.network.request_channel import Outcome, Response, Throttled, Work
+from floodmark.network.request_channel import Outcome, Response, Throttled, Waiting, Work
 from floodmark.promise import Promise
 
 BUCKETS_MS = (
@@ -82,12 +82,27 @@ class RequestTimings:
     def timed(self, api_key: int, begin_ms: float, outcome: Outcome, connection: Sender) -> Outcome:
         """Records the time of a completed request, or waits for the end of a pending one."""
         now_ms = self.now_ms()
-        local_ms = now_ms - begin_ms
+        return self._timed(api_key, connection, outcome, now_ms - begin_ms, 0.0, now_ms)
+
+    def _timed(
+        self,
+        api_key: int,
+        connection: Sender,
+        outcome: Outcome,
+        local_ms: float,
+        queue_ms: float,
+        pending_since_ms: float,
+    ) -> Outcome:
         if outcome is None or isinstance(outcome, (bytes, list, Throttled)):
-            return self._answered(api_key, connection, outcome, local_ms=local_ms)
-        if isinstance(outcome, Promise):
-            return outcome.map(partial(self._kept, api_key, connection, local_ms, now_ms))
-        return self._work(api_key, connection, outcome, local_ms, now_ms)
+            return self._answered(
+                api_key, connection, outcome, local_ms=local_ms, queue_ms=queue_ms
+            )
+        if isinstance(outcome, Promise | Waiting):
+            kept = partial(self._kept, api_key, connection, local_ms, queue_ms, pending_since_ms)
+            if isinstance(outcome, Promise):
+                return outcome.map(kept)
+            return Waiting(_converted(outcome, kept))
+        return self._work(api_key, connection, outcome, local_ms, queue_ms, pending_since_ms)
 
     def numbers(self) -> dict[int, ApiNumbers]:
         return {
@@ -105,22 +120,34 @@ class RequestTimings:
         api_key: int,
         connection: Sender,
         local_ms: float,
+        queue_ms: float,
         parked_ms: float,
         answer: Response,
     ) -> Response:
         return self._answered(
-            api_key, connection, answer, local_ms=local_ms, remote_ms=self.now_ms() - parked_ms
+            api_key,
+            connection,
+            answer,
+            local_ms=local_ms,
+            remote_ms=self.now_ms() - parked_ms,
+            queue_ms=queue_ms,
         )
 
     async def _work(
-        self, api_key: int, connection: Sender, work: Work, local_ms: float, queued_ms: float
-    ) -> Response:
+        self,
+        api_key: int,
+        connection: Sender,
+        work: Work,
+        local_ms: float,
+        queue_ms: float,
+        queued_ms: float,
+    ) -> Outcome:
         started_ms = self.now_ms()
-        answer = await work
-        local_ms += self.now_ms() - started_ms
-        return self._answered(
-            api_key, connection, answer, local_ms=local_ms, queue_ms=started_ms - queued_ms
-        )
+        outcome = await work
+        ended_ms = self.now_ms()
+        local_ms += ended_ms - started_ms
+        queue_ms += started_ms - queued_ms
+        return self._timed(api_key, connection, outcome, local_ms, queue_ms, ended_ms)
 
     def _answered(
         self,
@@ -146,6 +173,12 @@ class RequestTimings:
 
     def _sent(self, times: _ApiTimes, answered_ms: float) -> None:
         times.note(len(PARTS) - 1, self.now_ms() - answered_ms)
+
+
+async def _converted(
+    waiting: Waiting[Response], convert: Callable[[Response], Response]
+) -> Response:
+    return convert(await waiting)
 
 
 def quantiles(samples: Sequence[float]) -> list[float]:

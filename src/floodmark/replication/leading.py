@@ -166,6 +166,7 @@ def append_own(
     except AppendRefused as problem:
         return AppendOutcome(problem.error_code, error_message=str(problem))
     replica.appended()
+    log.producers.forget_replicated(core.high_watermark)
     required_offset = log.log_end_offset
     return AppendOutcome(
         NO_ERROR,

@@ -154,6 +154,9 @@ class Replica:
         self.core.followed(end_offset, high_watermark)
         # Not beyond our high watermark, as the leader's log start is never beyond its own.
         self.log.advance_log_start(min(log_start_offset, self.core.high_watermark))
+        producers = self.log.producers
+        if producers.unreplicated:
+            producers.forget_replicated(self.core.high_watermark)
 
     def truncated(self) -> None:
         """`LogManager` has truncated this follower's log, as `decide` asked for. Cancels pending

@@ -193,4 +193,6 @@ async def _handle_and_close(handle: Handle) -> object:
 
 async def _handle(handle: Handle) -> object:
     result = handle()
-    return await result if inspect.isawaitable(result) else result
+    while inspect.isawaitable(result):
+        result = await result
+    return result

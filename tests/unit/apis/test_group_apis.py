@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import inspect
 from collections.abc import AsyncIterator, Iterator
 from importlib import import_module
 from types import SimpleNamespace
@@ -15,7 +15,6 @@ from floodmark.apis.authorized_operations import ALL_ON_GROUP
 from floodmark.apis.context import RequestContext
 from floodmark.metadata.image import ImageChange
 from floodmark.network.connection import Peer
-from floodmark.promise import Promise
 from floodmark.wire.compiler import decode, encode
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.headers import RequestHeader
@@ -84,7 +83,7 @@ class Api:
         outcome = import_module(f"floodmark.apis.handlers.{name}").handle(
             RequestContext(services, peer, header), request
         )
-        if asyncio.iscoroutine(outcome) or isinstance(outcome, Promise):
+        if inspect.isawaitable(outcome):
             outcome = await outcome
         return decode(type(outcome), encode(outcome, version), version)
 

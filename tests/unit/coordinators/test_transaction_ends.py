@@ -9,6 +9,7 @@ import pytest
 
 from floodmark.coordinators.ports import NotCoordinator
 from floodmark.coordinators.shard import Producer
+from floodmark.coordinators.transactions import marker_channel
 from floodmark.coordinators.transactions.states import (
     COMPLETE_COMMIT,
     ONGOING,
@@ -217,6 +218,40 @@ async def test_markers_of_other_leaders_go_over_the_network(bench: TransactionBe
     assert (sent.producer_id, sent.transaction_result) == (producer.producer_id, True)
     assert sent.transaction_version == SECOND_VERSION
     assert len(bench.markers.written) == 1, "what was written is not written again"
+
+
+async def test_a_bug_leaves_no_transaction_without_its_markers(bench: TransactionBench) -> None:
+    producer = await bench.start()
+    await bench.add(producer, THERE)
+    bench.cluster.leaders[THERE] = OTHER_BROKER_ID
+    bench.cluster.answers = [object(), marker_answer(producer, ErrorCode.NONE)]
+    await bench.end(producer)
+    await until(lambda: bench.transaction().state is COMPLETE_COMMIT)
+
+
+async def test_markers_leave_a_broker_that_no_longer_leads(
+    bench: TransactionBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A paused broker answers only after its request's timeout; the next leader is there sooner."""
+    asked = asyncio.Event()
+
+    async def never_answer(broker_id: int, message: object) -> object:
+        asked.set()
+        return await asyncio.Event().wait()
+
+    monkeypatch.setattr(bench.cluster, "request", never_answer)
+    monkeypatch.setattr(marker_channel, "LEADERS_CHECK_S", 0.01)
+    under_way, queued = await bench.start("under way"), await bench.start("queued")
+    bench.cluster.leaders[THERE] = OTHER_BROKER_ID
+    for transactional_id, producer in (("under way", under_way), ("queued", queued)):
+        await bench.add(producer, THERE, transactional_id=transactional_id)
+        await bench.end(producer, transactional_id=transactional_id)
+        await asyncio.wait_for(asked.wait(), timeout=5)
+    assert bench.transaction("under way").state is PREPARE_COMMIT
+    del bench.cluster.leaders[THERE]
+    await until(lambda: bench.transaction("under way").state is COMPLETE_COMMIT)
+    await until(lambda: bench.transaction("queued").state is COMPLETE_COMMIT)
+    assert len(bench.markers.written) == 2
 
 
 async def test_a_deleted_partition_needs_no_marker(bench: TransactionBench) -> None:

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from floodmark.network.request_channel import TIMED_EVERY, RequestChannel
+from floodmark.network.request_channel import TIMED_EVERY, RequestChannel, Waiting
+from floodmark.promise import Promise
 from floodmark.testing.virtual_clock import VirtualClock
+from kit.waiting import eventually
 
 SLOTS = 8
 
@@ -137,3 +139,77 @@ async def test_what_comes_while_it_closes_is_not_begun(clock: Processing) -> Non
     await closing
     assert late.ended_by == "the broker is stopping"
     assert begun == ["work"]
+
+
+class Waiter(Nobody):
+    """A requester whose requests may wait for an event."""
+
+    def parked(self, abandon: Any) -> None: ...
+
+
+async def test_work_that_waits_for_others_takes_no_slot(clock: Processing) -> None:
+    gate = asyncio.Event()
+
+    async def wait() -> bytes:
+        await gate.wait()
+        return b"late"
+
+    async def work() -> bytes:
+        return b"done"
+
+    waiting = [Nobody() for _ in range(2 * SLOTS)]
+    outcomes: list[Any] = [*(Waiting(wait()) for _ in waiting), work()]
+    channel = channel_of(clock, lambda *_: outcomes.pop(0))
+    for requester in waiting:
+        channel.submit(requester, memoryview(b""))
+    other = Nobody()
+    channel.submit(other, memoryview(b""))
+    await other.answered.wait()
+    assert not any(requester.answered.is_set() for requester in waiting)
+    gate.set()
+    await asyncio.gather(*(requester.answered.wait() for requester in waiting))
+    await channel.close()
+
+
+@pytest.mark.parametrize("is_promise", [True, False])
+async def test_work_that_ends_with_a_wait_gives_its_slot_back(
+    clock: Processing, is_promise: bool
+) -> None:
+    promises: list[Promise[bytes]] = []
+
+    async def work() -> Any:
+        promises.append(Promise())
+        return promises[-1] if is_promise else Waiting(_kept(promises[-1]))
+
+    requesters = [Waiter() for _ in range(2 * SLOTS)]
+    channel = channel_of(clock, lambda *_: work())
+    for requester in requesters:
+        channel.submit(requester, memoryview(b""))
+    await eventually(lambda: len(promises) == len(requesters))
+    assert not any(requester.answered.is_set() for requester in requesters)
+    for promise in promises:
+        promise.set(b"done")
+    await asyncio.gather(*(requester.answered.wait() for requester in requesters))
+    await channel.close()
+
+
+async def _kept(promise: Promise[bytes]) -> bytes:
+    return await promise
+
+
+async def test_waiting_work_ends_with_the_channel(clock: Processing) -> None:
+    is_cancelled = False
+
+    async def wait() -> bytes:
+        nonlocal is_cancelled
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            is_cancelled = True
+            raise
+        return b""
+
+    channel = channel_of(clock, lambda *_: Waiting(wait()))
+    channel.submit(Nobody(), memoryview(b""))
+    await channel.close()
+    assert is_cancelled

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from floodmark.network.request_channel import Response
+from floodmark.network.request_channel import Response, Waiting
 from floodmark.observability.timings import (
     BUCKETS_MS,
     KEPT_SAMPLES,
@@ -86,6 +86,33 @@ async def test_work_waits_for_a_slot_and_then_counts_to_its_end(
         "totaltimems": 27.0,
         "requestqueuetimems": 7.0,
         "localtimems": 20.0,
+    }
+
+
+@pytest.mark.parametrize("is_promise", [True, False])
+async def test_work_may_end_with_a_wait_for_others(
+    timings: RequestTimings, clock: VirtualClock, is_promise: bool
+) -> None:
+    promise: Promise[Response] = Promise()
+
+    async def wait() -> Response:
+        return await promise
+
+    async def work() -> Any:
+        clock.advance(20)
+        return promise if is_promise else Waiting(wait())
+
+    timed: Any = timings.timed(FETCH, timings.now_ms(), work(), Connection())
+    clock.advance(7)
+    pending = await asyncio.create_task(timed)
+    clock.advance(500)
+    promise.set(b"answer")
+    assert await pending == b"answer"
+    assert spent(timings.numbers()[FETCH]) == {
+        "totaltimems": 527.0,
+        "requestqueuetimems": 7.0,
+        "localtimems": 20.0,
+        "remotetimems": 500.0,
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -97,6 +98,40 @@ async def test_it_runs_by_itself(kit: Kit) -> None:
     while len(kit.bench.pairs()) > 6:  # noqa: ASYNC110 - the disk has no event
         await asyncio.sleep(0.01)
     assert kit.bench.table()["x"] == "49"
+
+
+@pytest.mark.parametrize("suffix", [".log.swap", ".index.swap", ".log.deleted", ".log"])
+async def test_a_swap_that_the_disk_refuses_loses_nothing_later(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    for number, key in enumerate("aabbccdd"):
+        kit.bench.put((key, f"{number:03}"))
+    kit.bench.roll()
+    real_rename = RealFiles.rename
+    refused: list[Path] = []
+
+    def rename(self: RealFiles, source: Path, target: Path) -> None:
+        if target.name.endswith(suffix) and not refused:
+            refused.append(target)
+            raise OSError(errno.ENOSPC, "no space left on device", str(target))
+        real_rename(self, source, target)
+
+    monkeypatch.setattr(RealFiles, "rename", rename)
+    assert await kit.cleaner.clean_one()
+    assert refused
+    for number in range(8):
+        kit.bench.put(("other", f"{number:03}"))
+    kit.bench.roll()
+    table = kit.bench.table()
+    for _ in range(4):
+        kit.cleaner.begin_round()
+        while await kit.cleaner.clean_one():
+            pass
+    assert kit.bench.table() == table
+    kit.bench.log.close(0, clean=False)
+    kit.bench.log = kit.bench.open(clean=False)
+    kit.bench.clean()
+    assert kit.bench.table() == table
 
 
 async def test_a_damaged_log_is_given_up_and_the_others_go_on(kit: Kit) -> None:

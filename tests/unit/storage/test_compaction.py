@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from floodmark.storage.compaction.cleanable import examine
 from floodmark.storage.compaction.compaction import CleanedGroup, compact
 from floodmark.storage.compaction.key_offsets import KeyOffsets
 from floodmark.storage.errors import OutOfOrderSequence
-from floodmark.storage.files import RealFiles
+from floodmark.storage.files import File, RealFiles
 from floodmark.storage.log.segment import Segment
 from floodmark.storage.log_config import log_config_from
 from floodmark.testing.memory_files import MemoryFiles
@@ -172,6 +173,27 @@ def test_a_committed_transaction_of_a_producer_that_aborted_before_stays(
         assert bench.table()["a"] == "committed"
         bench.put(("other", "x"))
         bench.roll()
+
+
+def test_an_abort_noted_while_the_disk_was_full_is_an_abort(
+    bench: CompactionBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.put(("a", "committed"))
+    bench.put(("a", "aborted"), producer=(5, 0), is_transactional=True)
+    bench.roll()
+    files = bench.files
+    real_open = files.open
+
+    def refuse_index(path: Path, *, create: bool = True) -> File:
+        if path.suffix == ".txnindex":
+            raise OSError(errno.ENOSPC, "no space left on device", str(path))
+        return real_open(path, create=create)
+
+    with monkeypatch.context() as full_disk:
+        full_disk.setattr(files, "open", refuse_index)
+        bench.end((5, 0), committed=False)
+    bench.clean()
+    assert ("a", "committed") in bench.pairs()
 
 
 def test_the_aborted_list_of_readers_survives(bench: CompactionBench) -> None:

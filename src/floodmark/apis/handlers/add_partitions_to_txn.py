@@ -20,6 +20,7 @@ from floodmark.apis.deferred import Deferred, after
 from floodmark.coordinators.shard import Producer
 from floodmark.coordinators.transactions.transaction import Outcomes
 from floodmark.metadata.image import INTERNAL_TOPICS
+from floodmark.network.request_channel import Waiting
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -70,7 +71,7 @@ def handle(
     done = [outcome for outcome in outcomes if isinstance(outcome, dict)]
     if len(done) == len(outcomes):
         return _batched_response(request, done)
-    return _respond_when_all_are_done(request, outcomes)
+    return Waiting(_respond_when_all_are_done(request, outcomes))
 
 
 def _run(

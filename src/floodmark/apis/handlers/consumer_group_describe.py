@@ -5,9 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any
-
 from floodmark.apis.access import Reviews
 from floodmark.apis.authorizer import Guard, Operation, Resource, ResourceKind
 from floodmark.apis.context import RequestContext
@@ -17,6 +14,7 @@ from floodmark.apis.group_requests import (
     serves_consumer_protocol,
     when_all,
 )
+from floodmark.network.request_channel import Waiting
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -61,7 +59,7 @@ ACCESS = describing_groups(
 
 def handle(
     context: RequestContext, request: ConsumerGroupDescribeRequest
-) -> ConsumerGroupDescribeResponse | Coroutine[Any, Any, ConsumerGroupDescribeResponse]:
+) -> ConsumerGroupDescribeResponse | Waiting[ConsumerGroupDescribeResponse]:
     if not serves_consumer_protocol(context):
         return ConsumerGroupDescribeResponse(
             groups=[

@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any
-
 from floodmark.apis.access import Access, Each, itself
 from floodmark.apis.authorizer import Operation, ResourceKind
 from floodmark.apis.context import RequestContext
 from floodmark.apis.group_requests import when_all
+from floodmark.network.request_channel import Waiting
 from floodmark.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
 ACCESS = Access(
@@ -29,7 +27,7 @@ ACCESS = Access(
 
 def handle(
     context: RequestContext, request: DeleteGroupsRequest
-) -> DeleteGroupsResponse | Coroutine[Any, Any, DeleteGroupsResponse]:
+) -> DeleteGroupsResponse | Waiting[DeleteGroupsResponse]:
     groups = context.services.groups
     answers = [groups.delete_group(group_id) for group_id in dict.fromkeys(request.groups_names)]
     return when_all(answers, lambda results: DeleteGroupsResponse(results=results))

@@ -6,11 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any
-
 from floodmark.apis.context import RequestContext
 from floodmark.apis.group_requests import allow_all_operations, describing_groups, when_all
+from floodmark.network.request_channel import Waiting
 from floodmark.wire.messages.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,
@@ -22,7 +20,7 @@ ACCESS = describing_groups("groups")
 
 def handle(
     context: RequestContext, request: DescribeGroupsRequest
-) -> DescribeGroupsResponse | Coroutine[Any, Any, DescribeGroupsResponse]:
+) -> DescribeGroupsResponse | Waiting[DescribeGroupsResponse]:
     groups, api_version = context.services.groups, context.api_version
     answers = [groups.describe_group(api_version, group_id) for group_id in request.groups]
 

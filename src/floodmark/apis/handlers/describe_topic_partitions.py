@@ -6,8 +6,6 @@ knows which replicas are eligible to lead; other brokers ask it if there can be 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 from floodmark.apis.access import Access, each_topic
 from floodmark.apis.authorized_operations import ALL_ON_TOPIC
 from floodmark.apis.authorizer import Operation
@@ -19,6 +17,7 @@ from floodmark.apis.topic_descriptions import (
 )
 from floodmark.controller.decision import ControllerUnavailable
 from floodmark.metadata.image import TopicImage
+from floodmark.network.request_channel import Waiting
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
@@ -42,7 +41,7 @@ ACCESS = Access(
 
 def handle(
     context: RequestContext, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse | Awaitable[DescribeTopicPartitionsResponse]:
+) -> DescribeTopicPartitionsResponse | Waiting[DescribeTopicPartitionsResponse]:
     cursor = request.cursor
     asked = sorted({topic.name for topic in request.topics})
     if cursor is not None and not _fits(cursor, asked):
@@ -56,7 +55,7 @@ def handle(
     limit = min(max(request.response_partition_limit, 1), MAX_PARTITIONS_PER_PAGE)
     page = _page(context, names, first_partition, limit)
     incomplete = [] if context.services.controller.is_active else _out_of_sync(page)
-    return _with_eligible(context, page, incomplete) if incomplete else page
+    return Waiting(_with_eligible(context, page, incomplete)) if incomplete else page
 
 
 def _out_of_sync(page: DescribeTopicPartitionsResponse) -> list[str]:

@@ -9,14 +9,12 @@ use.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any
-
 from floodmark.apis.access import Access, Each, Needs, itself
 from floodmark.apis.authorizer import Operation, ResourceKind
 from floodmark.apis.context import RequestContext
 from floodmark.coordinators.java_hash import partition_for
 from floodmark.coordinators.ports import CoordinatorError, CoordinatorLog
+from floodmark.network.request_channel import Waiting
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.find_coordinator import (
     Coordinator,
@@ -71,14 +69,14 @@ ACCESS = Access(
 
 def handle(
     context: RequestContext, request: FindCoordinatorRequest
-) -> FindCoordinatorResponse | Coroutine[Any, Any, FindCoordinatorResponse]:
+) -> FindCoordinatorResponse | Waiting[FindCoordinatorResponse]:
     log = _log_for(context, request.key_type)
     if (
         log is not None
         and _keys(context, request)
         and log.topic not in context.services.image.topics
     ):
-        return _create_and_answer(context, request, log)
+        return Waiting(_create_and_answer(context, request, log))
     return _answer(context, request, log)
 
 

@@ -12,9 +12,11 @@ from floodmark.apis.broker_loggers import alter_loggers
 from floodmark.apis.config_changes import change_configs, times_asked
 from floodmark.apis.config_resources import each_config_resource
 from floodmark.apis.context import RequestContext
+from floodmark.apis.deferred import Deferred
 from floodmark.controller.configs import ConfigAlteration, ConfigStep
 from floodmark.controller.decision import ControllerUnavailable
 from floodmark.metadata.image import ConfigResource
+from floodmark.network.request_channel import Waiting
 from floodmark.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
@@ -26,7 +28,14 @@ from floodmark.wire.numbers import ResourceType
 ACCESS = Access(each=each_config_resource(Operation.ALTER_CONFIGS, "responses"))
 
 
-async def handle(
+def handle(
+    context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> Deferred[IncrementalAlterConfigsResponse]:
+    work = _handle(context, request)
+    return work if context.services.controller.is_active else Waiting(work)
+
+
+async def _handle(
     context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     controller, broker_id = context.services.controller, context.services.broker_id

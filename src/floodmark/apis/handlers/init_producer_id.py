@@ -10,12 +10,15 @@ CONCURRENT_TRANSACTIONS until that is done.
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+
 from floodmark.apis.access import Access, Needs, transactional_id
 from floodmark.apis.authorizer import THE_CLUSTER, Operation, ResourceKind
 from floodmark.apis.context import RequestContext
 from floodmark.apis.deferred import Deferred, after
 from floodmark.coordinators.shard import Producer
 from floodmark.coordinators.transactions.shard import Identity
+from floodmark.network.request_channel import Waiting
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -59,10 +62,10 @@ def handle(
         )
 
     if request.transactional_id is None:
-        return after(transactions.new_producer_id(), respond)
-    return after(
-        transactions.init_producer_id(
+        outcome = transactions.new_producer_id()
+    else:
+        outcome = transactions.init_producer_id(
             request.transactional_id, request.transaction_timeout_ms, expected
-        ),
-        respond,
-    )
+        )
+    # It waits for the controller if the broker has no producer ids left.
+    return after(Waiting(outcome) if isinstance(outcome, Coroutine) else outcome, respond)

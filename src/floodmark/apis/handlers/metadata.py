@@ -12,8 +12,6 @@ that its own request created.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any
 from uuid import UUID
 
 from floodmark.apis.access import Access, Tells, each_topic
@@ -34,6 +32,7 @@ from floodmark.metadata.image import (
     TRANSACTION_STATE_TOPIC,
     TopicImage,
 )
+from floodmark.network.request_channel import Waiting
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.metadata import (
     MetadataRequest,
@@ -94,14 +93,14 @@ ACCESS = Access(
 
 def handle(
     context: RequestContext, request: MetadataRequest
-) -> MetadataResponse | Coroutine[Any, Any, MetadataResponse]:
+) -> MetadataResponse | Waiting[MetadataResponse]:
     if context.api_version < BY_ID_SINCE and not _has_names_only(request):
         return _refuse(request, ErrorCode.INVALID_REQUEST)
     if request.topics:
         request.topics = _distinct(request.topics)
     missing = _to_create(context, request)
     if missing:
-        return _create_and_answer(context, request, missing)
+        return Waiting(_create_and_answer(context, request, missing))
     return _answer(context, request, {})
 
 

@@ -23,7 +23,7 @@ from floodmark.apis.transactional_produce import (
     topic_name,
     verify_transaction,
 )
-from floodmark.network.request_channel import CloseConnection
+from floodmark.network.request_channel import CloseConnection, Waiting
 from floodmark.promise import Promise
 from floodmark.records.batch import COMPRESSION_MASK, HEADER_BYTES, read_header
 from floodmark.records.compression import Compression
@@ -46,6 +46,7 @@ VALID_ACKS = (-1, 0, 1)
 
 Outcomes: TypeAlias = dict[TopicPartition, AppendOutcome]
 Answer: TypeAlias = "ProduceResponse | Promise[ProduceResponse] | None"
+LateAnswer: TypeAlias = "Answer | Waiting[ProduceResponse | None]"
 
 ACCESS = Access(
     needs=(transactional_id(),),
@@ -58,7 +59,7 @@ ACCESS = Access(
 
 def handle(
     context: RequestContext, request: ProduceRequest
-) -> Answer | Coroutine[Any, Any, ProduceResponse | None]:
+) -> LateAnswer | Coroutine[Any, Any, LateAnswer]:
     """Validates the records, verifies the transaction, and appends.
 
     Both checks may take long. Nothing waits between the last of them and the append.
@@ -71,20 +72,19 @@ def handle(
 
 async def _append_when_validated(
     context: RequestContext, request: ProduceRequest, validating: Awaitable[DeepValidations]
-) -> ProduceResponse | None:
-    answer = _append_validated(context, request, await validating)
-    return answer if answer is None or isinstance(answer, ProduceResponse) else await answer
+) -> LateAnswer:
+    return _append_validated(context, request, await validating)
 
 
 def _append_validated(
     context: RequestContext, request: ProduceRequest, validations: DeepValidations
-) -> Answer | Coroutine[Any, Any, ProduceResponse | None]:
+) -> LateAnswer:
     if request.transactional_id is None:
         return append(context, request, {}, validations)
     verified = verify_transaction(context, request)
     if isinstance(verified, Verified):
         return append(context, request, verified.refusals, validations, verified)
-    return _append_when_verified(context, request, verified, validations)
+    return Waiting(_append_when_verified(context, request, verified, validations))
 
 
 async def _append_when_verified(

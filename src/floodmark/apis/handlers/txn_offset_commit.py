@@ -21,6 +21,8 @@ from floodmark.coordinators.groups.offset_requests import refuse_transactional
 from floodmark.coordinators.ports import CoordinatorError, GuardedAppend
 from floodmark.coordinators.transactions.transaction import Outcomes
 from floodmark.metadata.image import CONSUMER_OFFSETS_TOPIC
+from floodmark.network.request_channel import Waiting
+from floodmark.promise import Promise
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -81,7 +83,9 @@ class _Commit:
             add=self._api_version >= ADDS_OFFSETS_SINCE,
             before_retry=self._start,
         )
-        return self._commit(verified) if isinstance(verified, dict) else self._wait(verified)
+        if isinstance(verified, dict):
+            return self._commit(verified)
+        return Waiting(self._wait(verified))
 
     def _start(self) -> None:
         self._append: GuardedAppend | ErrorCode
@@ -96,7 +100,9 @@ class _Commit:
         response = self._commit(await verified)
         return response if isinstance(response, TxnOffsetCommitResponse) else await response
 
-    def _commit(self, refusals: Outcomes) -> Deferred[TxnOffsetCommitResponse]:
+    def _commit(
+        self, refusals: Outcomes
+    ) -> TxnOffsetCommitResponse | Promise[TxnOffsetCommitResponse]:
         for error_code in refusals.values():
             return self._refuse(_for_group(error_code, self._api_version))
         if isinstance(self._append, ErrorCode):

@@ -17,6 +17,7 @@ from floodmark.apis.context import RequestContext
 from floodmark.apis.deferred import Deferred
 from floodmark.coordinators.transactions.markers import MARKERS_PER_TURN
 from floodmark.coordinators.transactions.ports import Marker
+from floodmark.network.request_channel import Waiting
 from floodmark.promise import Promise
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.write_txn_markers import (
@@ -48,7 +49,7 @@ def handle(
     if len(appends) > MARKERS_PER_TURN:
         return _append_in_turns(context, response, appends)
     waiting = _append(context, appends)
-    return _wait(response, waiting) if waiting else response
+    return Waiting(_wait(response, waiting)) if waiting else response
 
 
 def _append(context: RequestContext, appends: list[_Append]) -> _Waiting:
@@ -66,12 +67,12 @@ def _append(context: RequestContext, appends: list[_Append]) -> _Waiting:
 
 async def _append_in_turns(
     context: RequestContext, response: WriteTxnMarkersResponse, appends: list[_Append]
-) -> WriteTxnMarkersResponse:
+) -> Waiting[WriteTxnMarkersResponse]:
     waiting: _Waiting = []
     for first in range(0, len(appends), MARKERS_PER_TURN):
         waiting += _append(context, appends[first : first + MARKERS_PER_TURN])
         await asyncio.sleep(0)
-    return await _wait(response, waiting)
+    return Waiting(_wait(response, waiting))
 
 
 async def _wait(response: WriteTxnMarkersResponse, waiting: _Waiting) -> WriteTxnMarkersResponse:

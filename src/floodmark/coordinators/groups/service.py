@@ -63,7 +63,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-Later: TypeAlias = Promise[T] | Coroutine[Any, Any, T]
+Later: TypeAlias = Promise[T] | Coroutine[Any, Any, T | Promise[T]]
 
 MATCHES_AT_ONCE = 20
 """How many names to match on the loop. A pattern can take some milliseconds for each of them; more
@@ -281,7 +281,9 @@ class GroupService:
             return run()
         return self._match_and_run(patterns, run)
 
-    async def _match_and_run(self, patterns: set[str], run: Callable[[], T | Promise[T]]) -> T:
+    async def _match_and_run(
+        self, patterns: set[str], run: Callable[[], T | Promise[T]]
+    ) -> T | Promise[T]:
         around = self.surroundings
         matched = NOTHING_MATCHED
         for _ in range(MATCHING_TRIES):
@@ -291,10 +293,9 @@ class GroupService:
                 break
         around.matched = matched
         try:
-            answer = run()
+            return run()
         finally:
             around.matched = NOTHING_MATCHED
-        return await answer if isinstance(answer, Promise) else answer
 
     # Offsets
 

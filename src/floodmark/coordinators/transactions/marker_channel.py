@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Final
 
 from floodmark.coordinators.transactions.ports import Cluster, Marker
 from floodmark.promise import Promise
@@ -20,6 +21,9 @@ from floodmark.wire.messages.write_txn_markers import (
 )
 
 logger = logging.getLogger(__name__)
+
+LEADERS_CHECK_S: Final = 1.0
+"""How often to look whether the markers under way still have this leader."""
 
 _Waiting = dict[TopicPartition, Promise[ErrorCode]]
 
@@ -52,16 +56,39 @@ class MarkerChannel:
 
     async def _send_batch(self, batch: dict[Marker, _Waiting]) -> None:
         error_codes: dict[tuple[int, str, int], int] = {}
+        if not self._is_led_here(batch):
+            return
+        request = asyncio.ensure_future(self._cluster.request(self._broker_id, _request(batch)))
         try:
-            response = await self._cluster.request(self._broker_id, _request(batch))
+            while not request.done():
+                await asyncio.wait({request}, timeout=LEADERS_CHECK_S)
+                if not request.done() and not self._is_led_here(batch):
+                    return
+            error_codes = _error_codes(request.result())
         except OSError as problem:
             logger.info("markers for broker %d: %s", self._broker_id, problem)
-        else:
-            error_codes = _error_codes(response)
+        except Exception:
+            logger.exception("bug in the markers for broker %d; they are retried", self._broker_id)
+        finally:
+            request.cancel()
         for marker, waiting in batch.items():
             for (topic, partition), written in waiting.items():
                 code = error_codes.get((marker.producer_id, topic, partition))
                 written.set(ErrorCode.NETWORK_EXCEPTION if code is None else ErrorCode.of(code))
+
+    def _is_led_here(self, batch: dict[Marker, _Waiting]) -> bool:
+        """Gives back the markers of partitions that have moved. Returns whether any are left.
+
+        A paused broker answers nothing until its requests time out, but others lead by then.
+        """
+        is_any_left = False
+        for waiting in batch.values():
+            for (topic, partition), written in waiting.items():
+                if self._cluster.leader_of(topic, partition) == self._broker_id:
+                    is_any_left = True
+                else:
+                    written.set(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return is_any_left
 
 
 def _request(batch: dict[Marker, _Waiting]) -> WriteTxnMarkersRequest:

@@ -55,7 +55,8 @@ class TransactionService:
         self.runtime = CoordinatorRuntime(log, clock, self._make_shard)
         self._markers = MarkerWriter(broker_id, marker_log, cluster, self._complete)
         self.append_marker = marker_log.append_marker
-        self.verify_or_add = PartitionVerifier(broker_id, self, cluster, clock).verify_or_add
+        self._verifier = PartitionVerifier(broker_id, self, cluster, clock)
+        self.verify_or_add = self._verifier.verify_or_add
 
     # Partitions of the transaction topic
 
@@ -71,6 +72,7 @@ class TransactionService:
 
     def close(self) -> None:
         self._markers.close()
+        self._verifier.close()
         self.runtime.close()
         self._producer_ids.close()
 

@@ -15,12 +15,11 @@ from floodmark.clock import Clock
 from floodmark.coordinators.shard import Producer
 from floodmark.coordinators.transactions.ports import Cluster
 from floodmark.coordinators.transactions.transaction import EPOCH_BUMP_VERSION, Outcomes
+from floodmark.coordinators.transactions.verification_channel import VerificationChannel
 from floodmark.promise import Promise
 from floodmark.vocabulary import NO_LEADER, TopicPartition
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
@@ -37,6 +36,11 @@ class PartitionVerifier:
         self._service = service
         self._cluster = cluster
         self._clock = clock
+        self._channels: dict[int, VerificationChannel] = {}
+
+    def close(self) -> None:
+        for channel in self._channels.values():
+            channel.close()
 
     def verify_or_add(
         self,
@@ -114,14 +118,14 @@ class PartitionVerifier:
             return _for_all(partitions, added)
         return dict.fromkeys(partitions, added)
 
-    async def _ask_other(
+    def _ask_other(
         self,
         broker_id: int,
         transactional_id: str,
         producer: Producer,
         partitions: frozenset[TopicPartition],
         add: bool,
-    ) -> Outcomes:
+    ) -> Promise[Outcomes]:
         topics: dict[str, list[int]] = {}
         for topic, partition in partitions:
             topics.setdefault(topic, []).append(partition)
@@ -135,20 +139,10 @@ class PartitionVerifier:
                 for name, indexes in topics.items()
             ],
         )
-        try:
-            response: AddPartitionsToTxnResponse = await self._cluster.request(
-                broker_id, AddPartitionsToTxnRequest(transactions=[transaction])
-            )
-        except OSError:
-            return dict.fromkeys(partitions, ErrorCode.NETWORK_EXCEPTION)
-        if response.error_code != ErrorCode.NONE:
-            return dict.fromkeys(partitions, ErrorCode.of(response.error_code))
-        return {
-            (topic.name, partition.partition_index): ErrorCode.of(partition.partition_error_code)
-            for result in response.results_by_transaction
-            for topic in result.topic_results
-            for partition in topic.results_by_partition
-        }
+        channel = self._channels.get(broker_id)
+        if channel is None:
+            channel = self._channels[broker_id] = VerificationChannel(broker_id, self._cluster)
+        return channel.ask(transaction)
 
 
 async def _ready(outcome: Outcomes) -> Outcomes:

@@ -40,7 +40,11 @@ class Cleanable:
         return self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
 
     def job(self, now_ms: int, dedupe_buffer_bytes: int) -> CompactionJob:
+        """Raises OSError if the disk is full."""
         log = self.log
+        # The cleaner's process reads from the files what was aborted. The disk may have been full
+        # when the last marker was appended.
+        log.active.transaction_index.flush()
         config = log.config
         bases = [segment.base_offset for segment in log.segments]
         ends = dict(zip(bases, [*bases[1:], log.log_end_offset], strict=True))

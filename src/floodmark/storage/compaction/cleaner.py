@@ -26,7 +26,7 @@ from floodmark.storage.checkpoints import CorruptCheckpoint
 from floodmark.storage.compaction.cleanable import Cleanable, examine
 from floodmark.storage.compaction.compaction import CleanedGroup
 from floodmark.storage.compaction.compaction_worker import GroupDone, JobDone, decode_answer
-from floodmark.storage.errors import StorageError
+from floodmark.storage.errors import LogClosed, StorageError
 from floodmark.storage.files import Files
 from floodmark.storage.indexes.index_file import CorruptIndex
 from floodmark.storage.log.partition_log import PartitionLog
@@ -58,11 +58,11 @@ class CleanerSettings:
 
 
 class CleaningFailed(Exception):
-    """This round failed; the log is unchanged."""
+    """This round failed. `is_final` means that only a restart allows another."""
 
-    def __init__(self, reason: str, *, is_corrupt: bool = False) -> None:
+    def __init__(self, reason: str, *, is_final: bool = False) -> None:
         super().__init__(reason)
-        self.is_corrupt = is_corrupt
+        self.is_final = is_final
 
 
 @dataclass(slots=True)
@@ -158,13 +158,13 @@ class LogCleaner:
 
     def _pass_over(self, log: PartitionLog, problem: Exception) -> None:
         """Lets the other logs have their turn."""
-        is_corrupt = isinstance(problem, CorruptIndex) or (
-            isinstance(problem, CleaningFailed) and problem.is_corrupt
+        is_final = isinstance(problem, CorruptIndex) or (
+            isinstance(problem, CleaningFailed) and problem.is_final
         )
         logger.error(
-            "could not compact %s%s: %s", log.directory, "" if is_corrupt else " yet", problem
+            "could not compact %s%s: %s", log.directory, "" if is_final else " yet", problem
         )
-        if is_corrupt:
+        if is_final:
             self._uncleanable.add(log)
             return
         failures = self._failed.setdefault(log, _Failures())
@@ -217,7 +217,7 @@ class LogCleaner:
             elif isinstance(answer, JobDone):
                 break
             else:
-                raise CleaningFailed(answer.reason, is_corrupt=answer.is_corrupt)
+                raise CleaningFailed(answer.reason, is_final=answer.is_corrupt)
         await self._note_clean(log, answer.clean_offset)
         logger.info(
             "compacted %s up to offset %d: %d bytes became %d in %d ms",
@@ -236,7 +236,14 @@ class LogCleaner:
             # Retention or a truncation was faster.
             await self._in_thread(lambda: _discard(cleaned))
             raise CleaningFailed(f"{log.directory.name} has changed meanwhile")
-        retired = await self._in_thread(lambda: log.finish_swap(cleaned, replaced))
+        try:
+            retired = await self._in_thread(lambda: log.finish_swap(cleaned, replaced))
+        except LogClosed:
+            raise
+        except StorageError as problem:
+            # Reads use the new segment, but its names still belong to the old files: the next
+            # compaction would take those for it. A start puts the folder in order.
+            raise CleaningFailed(f"until a restart: {problem}", is_final=True) from problem
         self._run_later(log.config.file_delete_delay_ms, retired.remove)
 
     def _load_cleaned(self, log: PartitionLog, base_offset: int) -> Segment:

@@ -345,12 +345,17 @@ class ProducerState:
         self.ongoing.pop(completed.first_offset, None)
         self.unreplicated[completed.first_offset] = completed.last_offset
 
+    def forget_replicated(self, high_watermark: int) -> None:
+        """The high watermark may have passed the end of some transactions. Called by the owners of
+        the log, too, because nobody may ever read it."""
+        done = [first for first, last in self.unreplicated.items() if last < high_watermark]
+        for first_offset in done:
+            del self.unreplicated[first_offset]
+
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """The first offset of a transaction that is open or whose end is not replicated yet."""
         if self.unreplicated:
-            done = [first for first, last in self.unreplicated.items() if last < high_watermark]
-            for first_offset in done:
-                del self.unreplicated[first_offset]
+            self.forget_replicated(high_watermark)
         first = min(self.unreplicated, default=None)
         if self.ongoing:
             oldest = next(iter(self.ongoing))

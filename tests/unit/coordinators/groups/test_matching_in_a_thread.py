@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from floodmark.metadata.image import TopicImage
+from floodmark.promise import Promise
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -32,7 +33,7 @@ def topic(number: int) -> TopicImage:
     return topic_image(f"t{number}", 1, number)
 
 
-def join(bench: GroupBench, pattern: str) -> Coroutine[Any, Any, ConsumerGroupHeartbeatResponse]:
+def join(bench: GroupBench, pattern: str) -> Coroutine[Any, Any, Any]:
     answer = bench.service.consumer_group_heartbeat(
         CLIENT,
         ConsumerGroupHeartbeatRequest(
@@ -57,6 +58,15 @@ async def test_the_answer_is_that_of_the_loop(bench: GroupBench) -> None:
     assert answer.error_code == ErrorCode.NONE
     assert assigned(answer) == {*range(1, TOPICS + 1)}
     assert bench.group("g").regexes[PATTERN].topics == {f"t{n}" for n in range(1, TOPICS + 1)}
+
+
+async def test_the_work_ends_before_the_wait_for_the_commit(bench: GroupBench) -> None:
+    """It holds one of the few handler slots."""
+    bench.log.hold = True
+    pending = await join(bench, PATTERN)
+    assert isinstance(pending, Promise)
+    bench.log.commit_all()
+    assert assigned(await pending) == {*range(1, TOPICS + 1)}
 
 
 async def test_a_topic_that_comes_meanwhile_is_matched_too(bench: GroupBench) -> None:
