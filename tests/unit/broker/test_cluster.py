@@ -6,6 +6,7 @@ On the file that brokers of one machine share, and on ZooKeeper.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -223,11 +224,10 @@ async def test_a_deletion_that_the_controller_could_not_tell_any_more_is_known(
 async def test_a_new_topic_is_never_without_its_settings(cluster: Cluster) -> None:
     """Not even on a broker that reads them late: its first records would meet the defaults."""
 
-    is_over = False
+    end = threading.Event()
 
     async def not_before_the_end() -> None:
-        while not is_over:
-            await asyncio.sleep(0.01)
+        await asyncio.to_thread(end.wait)
 
     others = [i for i in IDS if i != cluster.controller]
     for other in others:
@@ -239,7 +239,7 @@ async def test_a_new_topic_is_never_without_its_settings(cluster: Cluster) -> No
         wait_for(lambda b=other: "t" in cluster.image(b).topics)
         assert cluster.image(other).config("topic", "t") == settings
     # Brokers that stand still here would elect no controller, which an orderly stop waits for.
-    is_over = True
+    end.set()
 
 
 async def test_a_topic_that_kafkas_broker_has_made_in_zookeeper_gets_leaders(
