@@ -1,7 +1,7 @@
 """The `floodmark` command: finds the subcommand and turns errors into exit codes.
 
-Exit codes: 0 success, 1 failure, 2 usage error, 130 interrupted. Users never see a traceback for
-an error they can fix.
+Exit codes: 0 success, 1 failure, 2 usage error, 130 interrupted; a command may return others that
+its help names. Users never see a traceback for an error they can fix.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def record_from_json(line: bytes) -> Outgoing:
             _whole_number(document, "partition", 0, INT32_MAX),
             timestamp,
         )
-    except (ValueError, TypeError, binascii.Error) as error:
+    except (ValueError, TypeError, RecursionError, binascii.Error) as error:
         shown = line[:60].decode(errors="replace")
         raise CliError(
             f"not a JSON record: {shown}",

@@ -59,7 +59,7 @@ def parse_time(text: str, now_ms: int) -> StartAt:
     duration = _DURATION.fullmatch(text.strip())
     if duration:
         back_ms = float(duration[1]) * _UNIT_MS[duration[2]]
-        return StartAt(Origin.TIME, int(now_ms - back_ms))
+        return StartAt(Origin.TIME, max(0, int(now_ms - back_ms)))
     try:
         return StartAt(Origin.TIME, parse_datetime_ms(text))
     except ValueError:

@@ -40,8 +40,16 @@ class Said:
         assert found == code, said.err
         return said.out + said.err
 
-    def json(self, *arguments: str) -> Any:
-        return json.loads(self(*arguments, "--json"))
+    def json(self, *arguments: str, code: int = 0) -> Any:
+        return json.loads(self(*arguments, "--json", code=code))
+
+    def status(self) -> Any:
+        """Healthy or not, as scripts learn it."""
+        self._capsys.readouterr()
+        found = run(["cluster", "status", "--json", "-b", self._bootstrap])
+        status = json.loads(self._capsys.readouterr().out)
+        assert found == (0 if status["healthy"] else 3)
+        return status
 
 
 @pytest.fixture
@@ -56,8 +64,8 @@ def describe(said: Said, topic: str) -> list[dict[str, Any]]:
 
 def test_the_status_of_a_cluster_in_which_nothing_is_missing(said: Said) -> None:
     said("topic", "create", "whole", "-p", "3", "-r", "3")
-    wait_for(lambda: said.json("cluster", "status")["healthy"])
-    status = said.json("cluster", "status")
+    wait_for(lambda: said.status()["healthy"])
+    status = said.status()
     assert [broker["broker"] for broker in status["brokers"]] == [1, 2, 3]
     assert sum(broker["controller"] for broker in status["brokers"]) == 1
     assert (status["without_leader"], status["under_replicated"]) == ([], [])
@@ -100,14 +108,14 @@ def test_what_is_called_wrongly_says_what_is_missing(said: Said, tmp_path: Path)
 def test_a_broker_that_is_gone_is_missed(said: Said, cluster: Cluster) -> None:
     said("topic", "create", "missed", "-p", "3", "-r", "3")
     cluster.brokers[3].stop()
-    wait_for(lambda: said.json("cluster", "status")["missing_brokers"] == [3])
-    status = said("cluster", "status")
+    wait_for(lambda: said.status()["missing_brokers"] == [3])
+    status = said("cluster", "status", code=3)
     assert "is not healthy" in status
     assert "not running, but holding replicas: broker 3" in status
     behind = said("topic", "describe", "missed", "--under-replicated")
     assert behind.count("under-replicated") == 3
     cluster.brokers[3].start()
-    wait_for(lambda: said.json("cluster", "status")["healthy"])
+    wait_for(lambda: said.status()["healthy"])
 
 
 def test_the_process_of_a_broker_is_found_by_its_lock(tmp_path: Path) -> None:

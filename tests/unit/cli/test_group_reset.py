@@ -34,6 +34,8 @@ def test_a_reset_that_makes_no_sense_is_refused(
 def test_a_time_without_a_zone_is_utc() -> None:
     assert parse_datetime_ms("1970-01-01T00:00:01.500") == 1_500
     assert parse_datetime_ms("1970-01-01T01:00:00+01:00") == 0
+    # Negative timestamps are something else: -1 is the end.
+    assert parse_datetime_ms("1969-12-31T23:59:59.999") == 0
 
 
 def test_durations_are_those_of_iso_8601() -> None:

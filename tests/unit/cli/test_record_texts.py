@@ -87,6 +87,7 @@ def test_json_values_that_are_not_text_are_sent_in_their_json_form() -> None:
         b'{"partition": true}',
         b'{"timestamp": 1.5}',
         b'{"timestamp": 9223372036854775808}',
+        b'{"value": ' + b"[" * 100_000,
     ],
 )
 def test_lines_that_are_no_records_are_refused(line: bytes) -> None:
@@ -165,3 +166,7 @@ def test_offsets_are_written_as_with_kcat(text: str, expected: StartAt) -> None:
 )
 def test_times_are_dates_milliseconds_or_durations(text: str, expected_ms: int) -> None:
     assert parse_time(text, now_ms=10_000_000) == StartAt(Origin.TIME, expected_ms)
+
+
+def test_an_age_beyond_1970_means_the_first_record() -> None:
+    assert parse_time("99999d", now_ms=10_000_000) == StartAt(Origin.TIME, 0)

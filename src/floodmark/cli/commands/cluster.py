@@ -15,6 +15,9 @@ from floodmark.cli.session import admin_option, run_client
 from floodmark.client.admin.admin import Admin
 from floodmark.client.admin.admin_types import LogDir
 
+UNHEALTHY = 3
+"""The exit code of `status` for a cluster that answers but is not healthy."""
+
 
 @click.group(cls=Group, examples=["floodmark cluster status", "floodmark cluster describe"])
 def cluster() -> None:
@@ -64,11 +67,11 @@ def describe(output: str, admin: Admin) -> None:
 @cluster.command(examples=["floodmark cluster status", "floodmark cluster status --json"])
 @output_option
 @admin_option
-def status(output: str, admin: Admin) -> None:
+def status(output: str, admin: Admin) -> int:
     """Check that all brokers and replicas are available.
 
     A cluster is healthy when it has a controller, every partition has a leader, and all replicas
-    are in sync.
+    are in sync. The exit code is 0 if it is healthy, 3 if not, and 1 if no broker answers.
     """
 
     async def work() -> Document:
@@ -80,7 +83,12 @@ def status(output: str, admin: Admin) -> None:
     document = run_client(work())
     if output == JSON:
         print_json(document)
-        return
+    else:
+        _print_status(document)
+    return 0 if document["healthy"] else UNHEALTHY
+
+
+def _print_status(document: Document) -> None:
     health = "healthy" if document["healthy"] else "not healthy"
     controller = document["controller"]
     click.echo(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import logging
 import signal
@@ -98,7 +99,7 @@ def export(
     """Export an object, or an instance of a class, until Ctrl-C or SIGTERM."""
     with told():
         found = _load(target)
-        exported = found() if isinstance(found, type) else found
+        exported = _created(found, target) if isinstance(found, type) else found
         given = {
             "interface": interface,
             "group": group,
@@ -118,12 +119,11 @@ async def _serve(target: object, options: Document) -> None:
     from floodmark.service.provider import Service
 
     running = Service(target, **options)
-    stop = _stop_event()
-    async with running.export() as export:
-        await export.exported()
-        _announce(export)
-        await stop.wait()
-        click.echo("stopping after the calls in progress", err=True)
+    with _until_stopped():
+        async with running.export() as export:
+            await export.exported()
+            _announce(export)
+            await asyncio.Event().wait()
 
 
 def _announce(export: Export) -> None:
@@ -218,7 +218,10 @@ def call(
     with told():
         wanted = [name.strip() for name in types.split(",") if name.strip()]
         result = _run(_call(interface, method, values, wanted, registry, options))
-    click.echo(json.dumps(result, indent=2, ensure_ascii=False, default=str))
+    # Imported late: it needs the service extra, and only a result needs it.
+    from floodmark.cli.service_results import shown
+
+    print_json(shown(result))
 
 
 async def _call(
@@ -302,25 +305,41 @@ def tables_of(pipeline: Pipeline) -> list[Table]:
 
 
 async def _serve_tables(found: list[Table], bootstrap: str, options: Document) -> None:
-    stop = _stop_event()
     from floodmark.service.provider import Services
 
-    async with AsyncExitStack() as stack:
-        services = await stack.enter_async_context(Services())
-        for table in found:
-            serving = table.serve(bootstrap, services=services, **options)
-            served = await stack.enter_async_context(serving)
-            _announce(served.export)
-        await stop.wait()
-        click.echo("stopping after the calls in progress", err=True)
+    with _until_stopped():
+        async with AsyncExitStack() as stack:
+            services = await stack.enter_async_context(Services())
+            for table in found:
+                serving = table.serve(bootstrap, services=services, **options)
+                served = await stack.enter_async_context(serving)
+                _announce(served.export)
+            await asyncio.Event().wait()
 
 
-def _stop_event() -> asyncio.Event:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
+@contextmanager
+def _until_stopped() -> Iterator[None]:
+    """The first Ctrl-C or SIGTERM ends the block, also while it still starts: a delay, a registry
+    or a topic may take long. Those that follow do not interrupt the orderly end.
+    """
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    is_stopped = False
+
+    def stop() -> None:
+        nonlocal is_stopped
+        if not is_stopped:
+            is_stopped = True
+            click.echo("stopping after the calls in progress", err=True)
+            task.cancel()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    return stop
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not is_stopped:
+            raise
 
 
 @service.command(
@@ -384,6 +403,18 @@ def _load(target: str) -> Any:
         ) from error
     except AttributeError as error:
         raise CliError(f"module {module} has no {attribute}") from error
+
+
+def _created(cls: type, target: str) -> Any:
+    try:
+        inspect.signature(cls).bind()
+    except TypeError as error:
+        raise CliError(
+            f"{cls.__name__} cannot be created without arguments",
+            why=str(error),
+            hint=f"name an object of it: {target.partition(':')[0]}:OBJECT",
+        ) from error
+    return cls()
 
 
 def _argument(text: str) -> Any:
