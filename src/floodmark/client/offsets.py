@@ -11,7 +11,12 @@ from enum import IntEnum
 
 from floodmark.client.cluster.cluster import Cluster
 from floodmark.client.cluster.connection import Connection
-from floodmark.client.cluster.fan_out import ask_leaders, group_by_topic
+from floodmark.client.cluster.fan_out import (
+    Ask,
+    ask_leaders,
+    ask_leaders_once,
+    group_by_topic,
+)
 from floodmark.client.cluster.view import TopicPartition
 from floodmark.client.errors import KafkaError
 from floodmark.wire.errors import ErrorCode
@@ -54,7 +59,18 @@ async def list_offsets(
     timeout_ms: float | None = None,
 ) -> dict[TopicPartition, ListedOffset | KafkaError]:
     """The offset for a timestamp in ms or an OffsetSpec, per partition."""
+    ask = _asker(cluster, read_committed=read_committed)
+    return await ask_leaders(cluster, wanted, ask, timeout_ms=timeout_ms)
 
+
+async def list_offsets_once(
+    cluster: Cluster, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
+) -> dict[TopicPartition, ListedOffset | KafkaError]:
+    """One attempt with the metadata at hand."""
+    return await ask_leaders_once(cluster, wanted, _asker(cluster, read_committed=read_committed))
+
+
+def _asker(cluster: Cluster, *, read_committed: bool) -> Ask[int, ListedOffset]:
     async def ask(
         connection: Connection, share: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, ListedOffset | KafkaError]:
@@ -69,7 +85,7 @@ async def list_offsets(
         response: ListOffsetsResponse = await connection.request(request)
         return _results(response)
 
-    return await ask_leaders(cluster, wanted, ask, timeout_ms=timeout_ms)
+    return ask
 
 
 async def offsets_or_raise(

@@ -32,6 +32,18 @@ __all__ = [
 
 MIB = 1024 * 1024
 
+# Kafka's lowest values. Below them a client would spin or wait for ever.
+_LOWEST: Mapping[str, int] = {
+    **dict.fromkeys(("request_timeout_ms", "default_api_timeout_ms", "metadata_max_age_ms"), 0),
+    **dict.fromkeys(("retry_backoff_ms", "retry_backoff_max_ms"), 0),
+    **dict.fromkeys(("batch_size", "linger_ms", "max_request_size", "max_block_ms"), 0),
+    **dict.fromkeys(("delivery_timeout_ms", "retries"), 0),
+    **dict.fromkeys(("fetch_min_bytes", "fetch_max_bytes", "fetch_max_wait_ms"), 0),
+    **dict.fromkeys(("max_partition_fetch_bytes", "auto_commit_interval_ms"), 0),
+    **dict.fromkeys(("max_poll_records", "max_poll_interval_ms"), 1),
+    **dict.fromkeys(("buffer_memory", "max_in_flight_requests_per_connection"), 1),
+}
+
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
 _WORDS: Mapping[type, str] = {bool: "true or false", int: "an integer", float: "a number"}
@@ -57,6 +69,14 @@ class ClientSettings(SecuritySettings):
 
     def __post_init__(self) -> None:
         self.check_security()
+        self._check_lowest()
+
+    def _check_lowest(self) -> None:
+        for name, lowest in _LOWEST.items():
+            value = getattr(self, name, lowest)
+            if value < lowest:
+                dotted = name.replace("_", ".")
+                raise SettingsError(f"{dotted}={value} is invalid: use {lowest} or more")
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> tuple[Self, list[str]]:
@@ -106,13 +126,10 @@ class ProducerSettings(ClientSettings):
 
     def __post_init__(self) -> None:
         self.check_security()
+        self._check_lowest()
         object.__setattr__(self, "acks", _ACKS_BY_NAME.get(str(self.acks).strip(), self.acks))
         _one_of("acks", self.acks, (-1, 0, 1), shown="all, -1, 0, 1")
         _one_of("compression.type", self.compression_type, COMPRESSION_TYPES)
-        if self.batch_size < 0 or self.buffer_memory < 1 or self.linger_ms < 0:
-            raise SettingsError("batch.size, buffer.memory and linger.ms must not be negative")
-        if self.max_in_flight_requests_per_connection < 1:
-            raise SettingsError("max.in.flight.requests.per.connection must be at least 1")
         if self.transactional_id is not None:
             self._check_transactional(self.transactional_id)
 
@@ -167,6 +184,7 @@ class ConsumerSettings(ClientSettings):
 
     def __post_init__(self) -> None:
         self.check_security()
+        self._check_lowest()
         _one_of("isolation.level", self.isolation_level, ("read_uncommitted", "read_committed"))
         _one_of("auto.offset.reset", self.auto_offset_reset, ("earliest", "latest", "none"))
         for name in self.assignors:

@@ -34,6 +34,8 @@ class Leader:
         self.errors: list[ErrorCode] = []
         # Partitions whose batches arrive with a flipped bit.
         self.broken: set[int] = set()
+        # Partitions that nobody leads at the moment.
+        self.leaderless: set[int] = set()
         scripted.on[ApiKey.FETCH] = self.fetch
         scripted.on[ApiKey.LIST_OFFSETS] = self.list_offsets
 
@@ -73,6 +75,10 @@ class Leader:
         answers = []
         for asked in topic.partitions:
             index = asked.partition_index
+            if index in self.leaderless:
+                code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                answers.append(ListOffsetsPartitionResponse(partition_index=index, error_code=code))
+                continue
             offset = {-1: self.end[index], -2: self.start[index]}.get(asked.timestamp)
             if offset is None:
                 offset = max(0, asked.timestamp - FIRST_TIMESTAMP)
@@ -229,6 +235,17 @@ async def test_an_iteration_that_was_left_is_taken_up_again_without_a_gap(
         assert seen == {0: [0, 1, 2, 3, 4], 1: [0, 1, 2]}
 
 
+async def test_position_and_lag_follow_an_iteration(scripted, leader: Leader) -> None:
+    """The rest of what a poll got is not read yet: the next poll returns it again."""
+    async with Consumer(scripted.address, quick(auto_offset_reset="earliest")) as consumer:
+        await consumer.assign([T0])
+        async for record in consumer:
+            assert await consumer.position(T0) == record.offset + 1
+            assert consumer.lag(T0) == 4 - record.offset
+            if record.offset == 4:
+                break
+
+
 async def test_a_poll_after_an_iteration_gives_what_it_left(scripted, leader: Leader) -> None:
     async with Consumer(scripted.address, quick(auto_offset_reset="earliest")) as consumer:
         await consumer.assign([T0])
@@ -292,6 +309,22 @@ async def test_a_poll_keeps_its_time_while_a_broker_is_silent(scripted, leader: 
             assert await offsets(consumer) == [0, 1, 2, 3, 4]
             assert await consumer.poll(10) == {}
         assert scripted.seen[ApiKey.LIST_OFFSETS]
+
+
+async def test_a_partition_without_a_leader_does_not_keep_the_others_from_starting(
+    scripted, leader: Leader
+) -> None:
+    leader.leaderless = {1}
+    settings = quick(auto_offset_reset="earliest", default_api_timeout_ms=2_000)
+    async with Consumer(scripted.address, settings) as consumer:
+        await consumer.assign([T0, T1])
+        async with asyncio.timeout(1):
+            assert await offsets(consumer) == [0, 1, 2, 3, 4]
+            assert await consumer.position(T0) == 5
+        leader.end[1] = 1
+        leader.leaderless = set()
+        async with asyncio.timeout(20):
+            assert [record.offset for record in (await consumer.poll(30_000))[T1]] == [0]
 
 
 async def test_metadata_that_cannot_be_had_is_not_asked_for_without_a_pause(

@@ -41,6 +41,15 @@ async def test_a_connection_that_came_meanwhile_stays():
     assert pool._open[KEY] is cast(Connection, newcomer)
 
 
+async def test_a_negative_limit_keeps_idle_connections():
+    pool = ConnectionPool(ConnectionOptions(), max_idle_ms=-1)
+    idle = Dead()
+    idle.is_open = True
+    pool._open[KEY] = cast(Connection, idle)
+    await pool._drop_idle()
+    assert pool._open[KEY] is cast(Connection, idle)
+
+
 class Silent(Dead):
     """A connection that ended because its broker did not respond."""
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from floodmark.client.errors import ClientClosed, KafkaError, RequestTimedOut
+from floodmark.client.errors import ClientClosed, ConnectionFailed, KafkaError, RequestTimedOut
 from floodmark.client.producer.producer import Producer
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.errors import ErrorCode
@@ -144,6 +144,48 @@ async def test_a_missing_partition_is_named(scripted, leader: Leader) -> None:
     async with Producer(scripted.address, quick()) as producer:
         with pytest.raises(KafkaError, match="no partition 9"):
             await producer.send("t", b"x", partition=9)
+
+
+async def test_a_partition_that_was_just_added_is_found(scripted, leader: Leader) -> None:
+    async with Producer(scripted.address, quick()) as producer:
+        await producer.send_and_wait("t", b"x")
+        scripted.topics["t"] = 3
+        assert (await producer.send_and_wait("t", b"y", partition=2)).partition == 2
+
+
+async def test_a_topic_that_a_broker_does_not_know_for_a_moment_is_waited_for(
+    scripted, leader: Leader
+) -> None:
+    """A broker that has just started has to learn the topics first."""
+    async with Producer(scripted.address, quick()) as producer:
+        await producer.send_and_wait("t", b"x")
+        partitions = scripted.topics.pop("t")
+        await producer.cluster.refresh()
+        sending = asyncio.create_task(producer.send_and_wait("t", b"y"))
+        asked = len(scripted.seen[ApiKey.METADATA])
+        await scripted.until_seen(ApiKey.METADATA, asked + 2)
+        scripted.topics["t"] = partitions
+        async with asyncio.timeout(20):
+            await sending
+    assert leader.logs[0] == [b"x", b"y"]
+
+
+async def test_senders_that_wait_for_room_hear_that_the_producer_was_closed(
+    scripted, leader: Leader
+) -> None:
+    """Their records would be taken and never sent."""
+    scripted.on[ApiKey.PRODUCE] = lambda *_: scripted.silence
+    async with Producer(scripted.address, quick(buffer_memory=500, batch_size=1)) as producer:
+
+        async def send() -> None:
+            await producer.send_and_wait("t", b"x" * 100)
+
+        sending = [asyncio.create_task(send()) for _ in range(20)]
+        await scripted.until_seen(ApiKey.PRODUCE, 1)
+        await producer.close(flush=False)
+        async with asyncio.timeout(20):
+            outcomes = await asyncio.gather(*sending, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {ConnectionFailed, ClientClosed}
 
 
 async def test_a_callback_that_raises_does_not_stop_the_sender(scripted, leader: Leader) -> None:

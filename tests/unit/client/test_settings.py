@@ -151,6 +151,27 @@ def test_idempotence_needs_acks_from_all() -> None:
     assert not ProducerSettings(enable_idempotence=False).idempotent
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "lowest"),
+    [
+        (ClientSettings, "request.timeout.ms", 0),
+        (ClientSettings, "metadata.max.age.ms", 0),
+        (ProducerSettings, "retries", 0),
+        (ProducerSettings, "max.block.ms", 0),
+        (ProducerSettings, "batch.size", 0),
+        (ConsumerSettings, "max.poll.records", 1),
+        (ConsumerSettings, "max.poll.interval.ms", 1),
+        (ConsumerSettings, "fetch.max.bytes", 0),
+    ],
+)
+def test_numbers_below_kafkas_bounds_are_refused(
+    kind: type[ClientSettings], name: str, lowest: int
+) -> None:
+    kind.from_properties({name: str(lowest)})
+    with pytest.raises(SettingsError, match=f"{name}={lowest - 1} is invalid: use {lowest} or"):
+        kind.from_properties({name: str(lowest - 1)})
+
+
 def test_unknown_isolation_levels_are_refused() -> None:
     with pytest.raises(SettingsError, match="read_committed"):
         ConsumerSettings(isolation_level="serializable")

@@ -263,3 +263,54 @@ async def test_calls_out_of_turn_say_what_is_missing(
 def test_a_transactional_id_needs_idempotence(changes: dict[str, int]) -> None:
     with pytest.raises(SettingsError):
         settings(**changes)
+
+
+async def test_a_block_that_runs_out_of_time_aborts_its_transaction(
+    broker: BrokerThread, producer: Producer, floodmark_topic: str
+) -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2), producer.transaction():
+            await producer.send_and_wait(floodmark_topic, b"late")
+            await asyncio.sleep(60)
+    async with producer.transaction():
+        await producer.send(floodmark_topic, b"next")
+    assert await committed(broker, floodmark_topic) == [b"next"]
+
+
+async def test_a_cancelled_producer_does_not_wait_for_its_last_records(
+    broker: BrokerThread, floodmark_topic: str
+) -> None:
+    loop = asyncio.get_running_loop()
+
+    async def work() -> None:
+        async with Producer(broker.bootstrap_servers, settings()) as producer:
+            await producer.init_transactions()
+            async with producer.transaction():
+                broker.faults.delay("PRODUCE", 20)
+                await producer.send_and_wait(floodmark_topic, b"x")
+
+    task = asyncio.create_task(work())
+    while not broker.faults.struck["PRODUCE"]:  # noqa: ASYNC110 - there is no event to wait for
+        await asyncio.sleep(0.01)
+    began = loop.time()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert loop.time() - began < 10
+
+
+async def test_a_record_that_waited_for_room_does_not_join_a_transaction_that_is_over(
+    broker: BrokerThread, floodmark_topic: str
+) -> None:
+    changes = settings(buffer_memory=500, batch_size=1)
+    async with Producer(broker.bootstrap_servers, changes) as producer:
+        await producer.init_transactions()
+        producer.begin_transaction()
+        await producer.send_and_wait(floodmark_topic, b"first")
+        broker.faults.delay("PRODUCE", 0.3)
+        await producer.send(floodmark_topic, b"x" * 300)
+        late = asyncio.create_task(producer.send_and_wait(floodmark_topic, b"y" * 300))
+        await asyncio.sleep(0.05)
+        await producer.abort_transaction()
+        with pytest.raises(RuntimeError, match=r"is (being aborted|not open)"):
+            await late

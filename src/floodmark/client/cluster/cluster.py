@@ -116,6 +116,10 @@ def _parse_server(text: str, protocol: str) -> Address:
     return Address(host.removeprefix("[").removesuffix("]"), int(port))
 
 
+def _coordinator_purpose(kind: CoordinatorType, purpose: str) -> str:
+    return f"coordinator-{kind.name}{purpose}"
+
+
 def _security(settings: ClientSettings) -> Security | None:
     if settings.security_protocol == PLAINTEXT:
         return None
@@ -338,7 +342,13 @@ class Cluster:
     ) -> Connection:
         """A connection to the coordinator of a group or transactional id."""
         node_id = await self.coordinator(kind, key)
-        return await self.connection_to(node_id, f"coordinator-{kind.name}{purpose}")
+        return await self.connection_to(node_id, _coordinator_purpose(kind, purpose))
+
+    async def close_coordinator_connections(
+        self, kind: CoordinatorType, purposes: Iterable[str]
+    ) -> None:
+        """For a caller that had connections of its own, and is done."""
+        await self._pool.close_for({_coordinator_purpose(kind, one) for one in purposes})
 
     async def find_coordinator(
         self,

@@ -39,7 +39,7 @@ async def ask_leaders(
     async def attempt() -> None:
         nonlocal remaining
         await cluster.topics_of({p.topic for p in remaining}, timeout_ms=timeout_ms)
-        results.update(await _ask_once(cluster, remaining, ask))
+        results.update(await ask_leaders_once(cluster, remaining, ask))
         failed = {p: r for p, r in results.items() if isinstance(r, KafkaError) and r.retriable}
         remaining = {partition: items[partition] for partition in failed}
         for error in failed.values():
@@ -74,9 +74,10 @@ def group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[Topic
     return grouped
 
 
-async def _ask_once(
+async def ask_leaders_once(
     cluster: Cluster, items: Mapping[TopicPartition, V], ask: Ask[V, R]
 ) -> dict[TopicPartition, R | KafkaError]:
+    """One attempt: the response or the error per partition."""
     results: dict[TopicPartition, R | KafkaError] = {}
     view = cluster.view
     by_leader: dict[int, dict[TopicPartition, V]] = defaultdict(dict)

@@ -7,6 +7,8 @@ fetch must not delay a commit.
 from __future__ import annotations
 
 import asyncio
+import math
+from collections.abc import Collection
 
 from floodmark.client.cluster.connection import Address, Connection, ConnectionOptions
 from floodmark.client.errors import ClientClosed, RequestTimedOut
@@ -85,6 +87,14 @@ class ConnectionPool:
             await connection.close()
         self._open.clear()
 
+    async def close_for(self, purposes: Collection[str]) -> None:
+        """Closes connections that nobody needs any more."""
+        for key in [key for key in self._locks if key[1] in purposes]:
+            del self._locks[key]
+            connection = self._open.pop(key, None)
+            if connection is not None:
+                await connection.close()
+
     async def _keep(self, key: tuple[Address, str], connection: Connection) -> None:
         if self._closed:
             await connection.close()
@@ -98,7 +108,9 @@ class ConnectionPool:
         Runs whenever a connection is added, which bounds their number.
         """
         self._note_silent()
-        oldest = asyncio.get_running_loop().time() - self._max_idle_ms / 1000
+        # A negative limit means never, as in Kafka.
+        max_idle_ms = self._max_idle_ms if self._max_idle_ms >= 0 else math.inf
+        oldest = asyncio.get_running_loop().time() - max_idle_ms / 1000
         for key, connection in list(self._open.items()):
             idle = connection.in_flight == 0 and connection.last_used < oldest
             if (idle or not connection.is_open) and self._open.get(key) is connection:

@@ -10,6 +10,7 @@ import asyncio
 import base64
 import inspect
 import json
+import logging
 import secrets
 import ssl
 from collections.abc import Callable
@@ -27,6 +28,8 @@ from floodmark.security.sasl import OAUTHBEARER, PLAIN, SCRAM_HASHES, ClientMech
 from floodmark.security.scram import ScramClient
 from floodmark.security.tls_context import FileMarks, client_context, file_marks
 from floodmark.security.tls_settings import TlsSettings
+
+logger = logging.getLogger(__name__)
 
 NONCE_BYTES = 24
 TOKEN_TIMEOUT_S = 10
@@ -48,6 +51,7 @@ class Security:
         self._tls = tls
         self._clock = clock or SystemClock()
         self._context: ssl.SSLContext | None = None
+        self._last_token: str | None = None
         # The settings and the state of the files that the context was made from.
         self._made_from: tuple[TlsSettings, FileMarks] | None = None
         self.uses_sasl = settings.uses_sasl
@@ -79,7 +83,7 @@ class Security:
         if name == PLAIN:
             return PlainClient(login.name, login.password)
         if name == OAUTHBEARER:
-            return OAuthBearerClient(await self._token(login))
+            return OAuthBearerClient(await self._token_or_last(login))
         return ScramClient(
             SCRAM_HASHES[name],
             login.name,
@@ -87,6 +91,21 @@ class Security:
             secrets.token_urlsafe(NONCE_BYTES),
             is_token=login.is_token,
         )
+
+    async def _token_or_last(self, login: Login) -> str:
+        """The last token if there is no new one: whether it is still valid, the broker knows.
+
+        A function of the user's may raise anything.
+        """
+        try:
+            self._last_token = await self._token(login)
+        except Exception as problem:
+            source = self._settings.sasl_oauthbearer_token_endpoint_url or "its function"
+            text = f"could not get a token from {source}: {problem}"
+            if self._last_token is None:
+                raise AuthenticationError(text) from problem
+            logger.warning("%s; using the last one", text)
+        return self._last_token
 
     async def _token(self, login: Login) -> str:
         source = self._settings.sasl_oauthbearer_token
@@ -97,12 +116,7 @@ class Security:
             return await made if inspect.isawaitable(made) else made
         url = self._settings.sasl_oauthbearer_token_endpoint_url
         if url:
-            try:
-                return await asyncio.to_thread(fetch_token, url, login)
-            except (OSError, ValueError) as problem:
-                raise AuthenticationError(
-                    f"could not get a token from {url}: {problem}"
-                ) from problem
+            return await asyncio.to_thread(fetch_token, url, login)
         return unsecured_token(login, self._clock.now_ms() // 1000)
 
 

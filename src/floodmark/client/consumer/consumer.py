@@ -180,15 +180,21 @@ class Consumer:
             self._committer = Committer(
                 self.cluster,
                 self.settings,
-                group=lambda: self.group_metadata,
+                group=self._sender_of_commits,
                 positions=self._consumed,
                 on_refused=self._commit_refused,
             )
         return self._committer
 
-    def _commit_refused(self, error: KafkaError) -> None:
+    def _sender_of_commits(self) -> GroupMetadata | None:
+        """None while the group has no such member: its partitions may belong to others by now."""
+        if self._group is not None and not self._group.membership.has_joined:
+            return None
+        return self.group_metadata
+
+    def _commit_refused(self, error: KafkaError, sender: GroupMetadata) -> None:
         if self._group is not None:
-            self._group.refused(error)
+            self._group.commit_refused(error, sender)
 
     def _consumed(self) -> dict[TopicPartition, int]:
         """The offset up to which records were handed out."""
@@ -256,8 +262,10 @@ class Consumer:
     async def position(self, partition: TopicPartition) -> int:
         """The offset of the next record a poll would return."""
         state = self._state(partition)
+        if partition in self._resume:
+            return self._resume[partition]
         if state.position is None:
-            await self._fetcher.find_positions()
+            await self._fetcher.find_position(partition)
         assert state.position is not None
         return state.position
 
@@ -281,7 +289,7 @@ class Consumer:
         end = state.last_stable_offset if self.settings.read_committed else state.high_watermark
         if end is None or state.position is None:
             return None
-        return max(0, end - state.position)
+        return max(0, end - self._resume.get(partition, state.position))
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition]
@@ -325,6 +333,8 @@ class Consumer:
                 # A caller that polls without waiting must still let the fetches run.
                 await asyncio.sleep(0)
                 return {}
+            if self._group is not None:
+                look_again_ms = min(look_again_ms, self._group.look_again_ms)
             await self._fetcher.wait(min(deadline_ms, look_again_ms))
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
 from floodmark.client.cluster.cluster import Cluster
 from floodmark.client.cluster.view import ClusterView, TopicPartition
+from floodmark.client.consumer.group_offsets import GroupMetadata
 from floodmark.client.consumer.membership import DROPPED_CODES, REBALANCE, Joined, Membership
 from floodmark.client.consumer.prefetcher import Fetcher
 from floodmark.client.errors import KafkaError
@@ -24,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 # How often to check for a subscribed topic that does not exist yet.
 MISSING_TOPIC_RETRY_MS = 1_000
+# A poll that waits longer looks after the group this often, with or without records.
+LOOK_AGAIN_MS = 1_000
 
 
 class RebalanceListener:
@@ -100,6 +103,12 @@ class ConsumerGroup:
         self._cluster.want_topics(subscription.names)
         self._fetcher.stale = True
 
+    @property
+    def look_again_ms(self) -> float:
+        """When a waiting poll must call `poll` again: waiting must not count as not polling."""
+        pause_ms = min(LOOK_AGAIN_MS, self._settings.heartbeat_interval_ms)
+        return self._cluster.clock.monotonic_ms() + pause_ms
+
     async def poll(self) -> None:
         """Handles due group work. Every poll of the consumer calls it."""
         self._polled_ms = self._cluster.clock.monotonic_ms()
@@ -117,13 +126,21 @@ class ConsumerGroup:
             if joining.exception() is not None:
                 # This poll raises the error; the next poll tries again.
                 self._needs_join = True
-            await self._settle(joining.result())
+            joined = joining.result()
+            # The coordinator may have dropped this member again between two polls.
+            if joined.generation_id == self.membership.generation_id:
+                await self._settle(joined)
         if self._needs_join and self._joining is None:
             await self._start_join()
 
-    def refused(self, error: KafkaError) -> None:
-        """Handles an error response to a heartbeat or commit."""
-        if self._joining is not None:
+    def commit_refused(self, error: KafkaError, sender: GroupMetadata) -> None:
+        """Handles an error response to a commit. A commit may outlive a rebalance: what it sent for
+        an earlier generation says nothing about this one."""
+        if sender.generation_id == self.membership.generation_id:
+            self._refused(error)
+
+    def _refused(self, error: KafkaError) -> None:
+        if self._is_joining:
             # It concerns the previous membership; the join in progress settles the new one.
             return
         if error.code is REBALANCE:
@@ -149,8 +166,14 @@ class ConsumerGroup:
             await self._listener.on_partitions_revoked(owned)
         self._fetcher.assign([])
         await self.membership.leave("the consumer was closed or unsubscribed")
+        await self.membership.close()
 
     # --- rebalances ---
+
+    @property
+    def _is_joining(self) -> bool:
+        """Whether a join is in progress. A finished one is applied by the next poll."""
+        return self._joining is not None and not self._joining.done()
 
     @property
     def _owned(self) -> list[TopicPartition]:
@@ -179,16 +202,16 @@ class ConsumerGroup:
 
     async def _settle(self, joined: Joined) -> None:
         """Applies the group's assignment: gives up and takes over partitions."""
-        if joined.lost_ownership:
-            await self._give_up_lost()
-        owned = set(self._fetcher.assigned)
-        revoked, added = owned - joined.assigned, joined.assigned - owned
-        self._partition_counts = joined.partition_counts
-        if revoked:
-            await self._before_revocation()
-            await self._listener.on_partitions_revoked(sorted(revoked))
-            # Their new owners get them once this member has rejoined without them.
+        try:
+            revoked = await self._give_up_for(joined)
+        except BaseException:
+            # A listener raised, or the poll was cancelled: the assignment is not applied.
             self._needs_join = True
+            raise
+        added = joined.assigned - set(self._fetcher.assigned)
+        self._partition_counts = joined.partition_counts
+        # The new owners of what was revoked get it once this member has rejoined without it.
+        self._needs_join = self._needs_join or bool(revoked)
         self._cluster.want_topics({p.topic for p in joined.assigned})
         self._fetcher.assign(
             [p for p in self._fetcher.assigned if p not in revoked] + sorted(added)
@@ -201,6 +224,15 @@ class ConsumerGroup:
             self.membership.member_id,
         )
         await self._listener.on_partitions_assigned(sorted(added))
+
+    async def _give_up_for(self, joined: Joined) -> set[TopicPartition]:
+        if joined.lost_ownership:
+            await self._give_up_lost()
+        revoked = set(self._fetcher.assigned) - joined.assigned
+        if revoked:
+            await self._before_revocation()
+            await self._listener.on_partitions_revoked(sorted(revoked))
+        return revoked
 
     def _lose(self, error: KafkaError) -> None:
         self.membership.drop(error)
@@ -248,7 +280,7 @@ class ConsumerGroup:
         while True:
             await asyncio.sleep(pause_ms / 1000)
             pause_ms = self._settings.heartbeat_interval_ms
-            if not self.membership.has_joined or self._joining is not None:
+            if not self.membership.has_joined or self._is_joining:
                 continue
             if await self._left_for_want_of_polls():
                 continue
@@ -260,12 +292,12 @@ class ConsumerGroup:
                 if error.retriable:
                     failures += 1
                     pause_ms = min(pause_ms, self._cluster.delay_ms(error, failures))
-                elif generation_id == self.membership.generation_id and self._joining is None:
+                elif generation_id == self.membership.generation_id and not self._is_joining:
                     self._heart_refused(error)
 
     def _heart_refused(self, error: KafkaError) -> None:
         if error.code in DROPPED_CODES or error.code is REBALANCE:
-            self.refused(error)
+            self._refused(error)
         else:
             self._lose(error)
             self._error = error

@@ -52,6 +52,8 @@ FIRST_LEAVE_WITH_MEMBERS = 3
 JOIN_GRACE_MS = 5_000
 # A healthy coordinator keeps a join until the whole group has joined, which takes a few seconds.
 USUAL_JOIN_MS = 10_000
+# A join may wait long, so it has a connection of its own.
+JOIN = "-join"
 
 REBALANCE = ErrorCode.REBALANCE_IN_PROGRESS
 # The coordinator dropped the member: it must rejoin and has lost its partitions.
@@ -66,6 +68,7 @@ class Joined:
     # The partition counts the leader used. When they change, it asks for a rebalance.
     partition_counts: Mapping[str, int] | None
     lost_ownership: bool
+    generation_id: int
 
 
 class Membership:
@@ -118,7 +121,7 @@ class Membership:
                 response = await self._join_once(wanted, kept)
                 counts, assignment = await self._assign_if_leader(response)
                 assigned = await self._sync(response, assignment)
-                return Joined(frozenset(assigned), counts, lost)
+                return Joined(frozenset(assigned), counts, lost, response.generation_id)
             except KafkaError as error:
                 if error.code in DROPPED_CODES:
                     self.drop(error)
@@ -168,6 +171,12 @@ class Membership:
             # The coordinator will expire its session.
             logger.info("could not tell group %s that we left: %s", self.group_id, error)
 
+    async def close(self) -> None:
+        """Closes this member's connections, which the cluster would keep for others to use."""
+        await self._cluster.close_coordinator_connections(
+            CoordinatorType.GROUP, (self.purpose, self.purpose + JOIN)
+        )
+
     # --- inside ---
 
     async def _join_once(
@@ -189,7 +198,7 @@ class Membership:
                 ],
             ),
             timeout_ms=max(self._settings.request_timeout_ms, rebalance_timeout_ms + JOIN_GRACE_MS),
-            purpose="-join",
+            purpose=JOIN,
             usual_ms=USUAL_JOIN_MS,
         )
         if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
@@ -238,7 +247,7 @@ class Membership:
                 ],
             ),
             timeout_ms=self._settings.max_poll_interval_ms + JOIN_GRACE_MS,
-            purpose="-join",
+            purpose=JOIN,
             usual_ms=USUAL_JOIN_MS,
         )
         raise_for_code(response.error_code)

@@ -18,9 +18,10 @@ from floodmark.client.cluster.view import TopicPartition
 from floodmark.client.consumer.fetch_requests import PartitionAnswer, fetch
 from floodmark.client.consumer.fetched_records import FetchedRecords
 from floodmark.client.errors import KafkaError
-from floodmark.client.offsets import OffsetSpec, offsets_or_raise
+from floodmark.client.offsets import OffsetSpec, list_offsets_once, offsets_or_raise
 from floodmark.client.settings import ConsumerSettings
 from floodmark.records.record import Record
+from floodmark.vocabulary import NO_OFFSET
 from floodmark.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -148,34 +149,89 @@ class Fetcher:
                 return
             done, self._preparing = self._preparing, None
             done.result()
-        if self._is_stale or any(state.position is None for state in self.assigned.values()):
+        if self._is_stale or self._without_position():
             self._preparing = asyncio.create_task(self._prepare(), name="floodmark-positions")
             self._preparing.add_done_callback(lambda _: self.arrived.set())
 
     async def _prepare(self) -> None:
-        await self.find_positions()
+        await self._find_positions()
         if self._is_stale:
             self.stale = False
             await self._refresh()
 
-    async def find_positions(self) -> None:
-        """Resolves committed offsets, seeks and auto.offset.reset into positions."""
-        await self._start_at_committed()
-        lost = {p: s for p, s in self.assigned.items() if s.position is None}
-        if not lost:
-            return
-        wanted = {p: self._target(p, s) for p, s in lost.items()}
-        offsets = await self.offsets(wanted)
-        behind_the_end = [partition for partition, offset in offsets.items() if offset < 0]
-        if behind_the_end:
-            offsets |= await self.offsets(dict.fromkeys(behind_the_end, OffsetSpec.LATEST))
-        for partition, state in lost.items():
-            # A seek in the meantime overrides the earlier lookup.
-            if state.position is None and self._target(partition, state) == wanted[partition]:
-                state.go_to(position=offsets[partition])
+    async def find_position(self, partition: TopicPartition) -> None:
+        """Resolves a committed offset, seek or auto.offset.reset into a position, or raises."""
+        state = self.assigned[partition]
+        await self._start_at_committed({partition: state})
+        while state.position is None:
+            target = self._target(partition, state)
+            offset = (await self.offsets({partition: target}))[partition]
+            if offset < 0:
+                offset = (await self.offsets({partition: OffsetSpec.LATEST}))[partition]
+            self._found(partition, state, target, offset)
 
-    async def _start_at_committed(self) -> None:
-        fresh = {p: s for p, s in self.assigned.items() if s.is_fresh}
+    def _without_position(self) -> dict[TopicPartition, AssignedPartition]:
+        """Those whose position is due for a lookup."""
+        now_ms = self._cluster.clock.monotonic_ms()
+        return {
+            partition: state
+            for partition, state in self.assigned.items()
+            if state.position is None and state.retry_at_ms <= now_ms
+        }
+
+    async def _find_positions(self) -> None:
+        """One attempt. A partition that fails pauses by itself: others need not wait for one that
+        has no leader."""
+        due = self._without_position()
+        try:
+            await self._start_at_committed(due)
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            waiting = [state for state in due.values() if state.is_fresh]
+            if any(not state.failures for state in waiting):
+                logger.warning("the committed offsets are not known yet: %s", error)
+            for state in waiting:
+                self._failed(state, error)
+        lost = {p: s for p, s in due.items() if s.position is None and not s.is_fresh}
+        wanted = {p: self._target(p, s) for p, s in lost.items()}
+        listed = await self._list(wanted)
+        behind_the_end = [p for p, offset in listed.items() if offset == NO_OFFSET]
+        listed |= await self._list(dict.fromkeys(behind_the_end, OffsetSpec.LATEST))
+        for partition, state in lost.items():
+            offset = listed[partition]
+            if isinstance(offset, KafkaError):
+                if not state.failures:
+                    logger.warning("the position of %s is not known yet: %s", partition, offset)
+                self._failed(state, offset)
+            else:
+                self._found(partition, state, wanted[partition], offset)
+
+    async def _list(
+        self, wanted: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | KafkaError]:
+        """The offset or the error of each partition, which a response may leave out."""
+        if not wanted:
+            return {}
+        listed = await list_offsets_once(
+            self._cluster, wanted, read_committed=self._settings.read_committed
+        )
+        missing = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        answers = {partition: listed.get(partition, missing) for partition in wanted}
+        return {p: a if isinstance(a, KafkaError) else a.offset for p, a in answers.items()}
+
+    def _found(
+        self, partition: TopicPartition, state: AssignedPartition, target: int, offset: int
+    ) -> None:
+        # A seek in the meantime overrides the earlier lookup.
+        if state.position is None and self._target(partition, state) == target:
+            state.failures = 0
+            state.go_to(position=offset)
+
+    async def _start_at_committed(
+        self, partitions: Mapping[TopicPartition, AssignedPartition]
+    ) -> None:
+        fresh = {p: s for p, s in partitions.items() if s.is_fresh}
         if not fresh:
             return
         offsets = {} if self._committed is None else await self._committed(fresh)
@@ -208,9 +264,9 @@ class Fetcher:
         by_leader: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
         for partition, state in self.assigned.items():
             busy = state.fetching or state.fetched is not None or state.paused
-            if busy or state.position is None:
+            if busy:
                 continue
-            if state.retry_at_ms <= now_ms:
+            if state.retry_at_ms <= now_ms and state.position is not None:
                 try:
                     by_leader[self._cluster.leader_of(partition)][partition] = state.position
                 except KafkaError as error:

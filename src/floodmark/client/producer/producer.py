@@ -89,22 +89,28 @@ class Producer:
         Keys, values and header values are bytes or None; anything else raises a TypeError. With a
         transactional id, the record joins the open transaction.
         """
-        if self._closed:
-            raise ClientClosed("the producer is closed")
+        if self._closed or self._sender.transactions is not None:
+            self._require_open()
         key, value = payload("the key", key), payload("the value", value)
         record_headers = checked_headers(headers) if headers else []
         if timestamp_ms is not None:
             check_timestamp(timestamp_ms)
-        if self._sender.transactions is not None:
-            self._sender.transactions.require_open()
         size_bytes = record_size_bytes(key, value, record_headers)
         self._check_size(size_bytes)
-        if topic not in self._topics:
+        # A broker that has just started may not know a topic for a moment.
+        if topic not in self._topics or topic not in self.cluster.view.topics:
             check_topic(topic)
             await self.cluster.topics_of([topic], timeout_ms=self.settings.max_block_ms)
             self._topics.add(topic)
+            self._require_open()
+        if partition is not None and partition not in self.cluster.view.topics[topic].partitions:
+            check_partition(partition)
+            # It may have been added since the last refresh.
+            await self.cluster.refresh()
+            self._require_open()
         if self._used_bytes + size_bytes > self.settings.buffer_memory:
             await self._wait_for_space(size_bytes)
+            self._require_open()
         target = self._choose(topic, key, partition, size_bytes)
         if timestamp_ms is None:
             timestamp_ms = self.cluster.clock.now_ms()
@@ -197,6 +203,9 @@ class Producer:
         try:
             yield
             await self.commit_transaction()
+        except asyncio.CancelledError:
+            await self._abort_open(self._transactions, patient=False)
+            raise
         except Exception:
             if self._transactions.may_abort:
                 await self.abort_transaction()
@@ -236,9 +245,19 @@ class Producer:
         if not transactions.may_abort:
             return
         try:
-            await self.abort_transaction(timeout_ms=None if patient else HURRIED_ABORT_MS)
-        except KafkaError as error:
-            logger.warning("could not abort the open transaction, it will time out: %s", error)
+            async with asyncio.timeout(None if patient else HURRIED_ABORT_MS / 1000):
+                await self.abort_transaction()
+        except (KafkaError, TimeoutError) as error:
+            logger.warning(
+                "could not abort the open transaction, it will time out: %s", error or "no response"
+            )
+
+    def _require_open(self) -> None:
+        """Checked again after every wait in `send`: nobody would send the record any more."""
+        if self._closed:
+            raise ClientClosed("the producer is closed")
+        if self._sender.transactions is not None:
+            self._sender.transactions.require_open()
 
     async def _append(self, target: TopicPartition, record: Record, size_bytes: int) -> Delivery:
         queue = self._queues.get(target)
@@ -270,13 +289,11 @@ class Producer:
     ) -> TopicPartition:
         view = self.cluster.view.topics.get(topic)
         if view is None:
-            self._topics.discard(topic)
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} no longer exists"
             )
         if partition is not None:
             if partition not in view.partitions:
-                check_partition(partition)
                 raise KafkaError(
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                     f"topic {topic} has no partition {partition}, "
