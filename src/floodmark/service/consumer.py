@@ -249,9 +249,9 @@ class Reference:
         attachments = {**self._attachments, **more}
         if provider.url.get("token"):
             attachments["token"] = provider.url.get("token")
-        client = await provider.client()
-        provider.active += 1
+        provider.begun()
         try:
+            client = await provider.client()
             return await client.call(
                 provider.url.path,
                 self._version,
@@ -263,7 +263,7 @@ class Reference:
                 self._timeout_ms / 1000,
             )
         finally:
-            provider.active -= 1
+            provider.ended()
 
     async def _call_locally(self, invoker: Invoker, name: str, arguments: list[Any]) -> Any:
         """In the same process: passes arguments and result unchanged."""

@@ -18,7 +18,8 @@ class Provider:
         self.url = url
         self.active = 0
         self._client: DubboClient | None = None
-        self._connecting = asyncio.Lock()
+        self._connecting: asyncio.Task[DubboClient] | None = None
+        self._is_retired = False
 
     @property
     def is_ready(self) -> bool:
@@ -26,13 +27,43 @@ class Provider:
         return self._client is None or not (self._client.is_open and self._client.is_readonly)
 
     async def client(self) -> DubboClient:
-        """Its connection. Raises RpcError if it is unreachable."""
-        async with self._connecting:
-            if self._client is None or not self._client.is_open:
-                self._client = await DubboClient.connect(self.url.host, self.url.port)
+        """Its connection. Raises RpcError if it is unreachable.
+
+        All calls that wait share one attempt, and fail with it.
+        """
+        if self._client is not None and self._client.is_open:
             return self._client
+        if self._connecting is None:
+            connecting = DubboClient.connect(self.url.host, self.url.port)
+            self._connecting = asyncio.create_task(connecting)
+            self._connecting.add_done_callback(self._connected)
+        return await asyncio.shield(self._connecting)
+
+    def _connected(self, task: asyncio.Task[DubboClient]) -> None:
+        self._connecting = None
+        # Also marks the exception as retrieved: those who waited may have given up.
+        if not task.cancelled() and task.exception() is None:
+            self._client = task.result()
+
+    def begun(self) -> None:
+        self.active += 1
+
+    def ended(self) -> None:
+        self.active -= 1
+        self._close_if_retired()
+
+    def retire(self) -> None:
+        """It left the registry: closes once no call is in progress."""
+        self._is_retired = True
+        self._close_if_retired()
+
+    def _close_if_retired(self) -> None:
+        if self._is_retired and not self.active:
+            self.close()
 
     def close(self) -> None:
+        if self._connecting is not None:
+            self._connecting.cancel()
         if self._client is not None:
             self._client.close()
 
@@ -89,8 +120,7 @@ class Directory:
         shown = [url for followed in self._followed for url in followed.urls()]
         wanted = {url.address: url for url in shown if self._is_wanted(url)}
         for address in self._providers.keys() - wanted.keys():
-            # The other end closes the connection when the calls in progress are done.
-            del self._providers[address]
+            self._providers.pop(address).retire()
         for address, url in wanted.items():
             known = self._providers.get(address)
             if known is None:

@@ -45,6 +45,9 @@ class Services(ClosedAtExit):
         self._servers: dict[tuple[str, int], ServiceServer] = {}
         self._registries: dict[str, Registry] = {}
         self._exports: list[Export] = []
+        # Delayed exports may begin at once, and share servers and registries.
+        self._binding = asyncio.Lock()
+        self._connecting = asyncio.Lock()
         self.local: dict[str, Invoker] = {}
         """Services that consumers in this process call directly (injvm), by service key."""
 
@@ -75,26 +78,28 @@ class Services(ClosedAtExit):
         """The server at a URL's address, bound once for all services."""
         host = ANY_HOST if url.get_bool("anyhost", False) else url.get("bind.ip")
         address = (host, url.get_int("bind.port", url.port))
-        server = self._servers.get(address)
-        if server is None:
-            server = _new_server(url, *address)
-            try:
-                await server.start()
-            except OSError as error:
-                text = f"port {address[1]} could not be bound: {error.strerror or error}"
-                raise ServiceError(text) from error
-            self._servers[address] = server
-        return server
+        async with self._binding:
+            server = self._servers.get(address)
+            if server is None:
+                server = _new_server(url, *address)
+                try:
+                    await server.start()
+                except OSError as error:
+                    text = f"port {address[1]} could not be bound: {error.strerror or error}"
+                    raise ServiceError(text) from error
+                self._servers[address] = server
+            return server
 
     async def registry(self, url: URL) -> Registry:
         """The registry at a URL, connected once for all services."""
         key = f"{url.address},{url.get('backup')},{url.get('group')}"
-        registry = self._registries.get(key)
-        if registry is None:
-            registry = Registry(url)
-            await registry.start()
-            self._registries[key] = registry
-        return registry
+        async with self._connecting:
+            registry = self._registries.get(key)
+            if registry is None:
+                registry = Registry(url)
+                await registry.start()
+                self._registries[key] = registry
+            return registry
 
     def surroundings(self, registries: list[URL]) -> Surroundings:
         return Surroundings(
@@ -220,7 +225,7 @@ class Export:
             await registration.put_back()
 
     async def unexport(self) -> None:
-        """Leaves the registries and, once nothing needs it, closes the server."""
+        """Leaves the registries and stops serving. The server stays until `Services.close`."""
         await self.leave()
         served, self._served = self._served, []
         await asyncio.gather(*(server.remove(invoker) for server, invoker in served))

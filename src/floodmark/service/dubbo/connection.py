@@ -218,6 +218,8 @@ class Connection(ServedConnection):
                 reply.is_two_way, reply.request_id, Status.SERVER_THREADPOOL_EXHAUSTED, text
             )
             return
+        # Counted now, not when it runs: many calls may begin in one turn.
+        server.calls_in_threads += in_thread
         server.begun()
         self._calls += 1
         self._pace()
@@ -244,7 +246,6 @@ class Connection(ServedConnection):
         assert handle is not None
         enter_call(reply.call)
         context = copy_context()
-        server.calls_in_threads += 1
         try:
             value = await self._loop.run_in_executor(
                 server.threads, context.run, handle.function, *prepared.arguments
