@@ -29,7 +29,15 @@ class WithBlock:
         self.close()
 
     async def __aenter__(self) -> Self:
-        return await asyncio.to_thread(self.__enter__)
+        entering = asyncio.ensure_future(asyncio.to_thread(self.__enter__))
+        try:
+            return await asyncio.shield(entering)
+        except asyncio.CancelledError:
+            # The thread goes on, and nobody would close what it opens.
+            await asyncio.wait([entering])
+            if entering.exception() is None:
+                await asyncio.to_thread(self.close)
+            raise
 
     async def __aexit__(self, *exc_info: object) -> None:
         await asyncio.to_thread(self.close)

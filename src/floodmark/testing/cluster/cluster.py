@@ -98,8 +98,8 @@ class Cluster(WithBlock):
         self._folder.mkdir(parents=True, exist_ok=True)
         self._loop = LoopThread()
         self._network = ClusterNetwork(self.ids, self._settings.get("zookeeper.connect", ""))
-        self._call(self._network.open_stores())
         try:
+            self._call(self._network.open_stores())
             self.start(*self.ids)
         except BaseException:
             self.close()

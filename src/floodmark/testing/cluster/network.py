@@ -16,7 +16,17 @@ CLIENTS: Final = "PLAINTEXT"
 BROKERS: Final = "BROKERS"
 """The two listeners of a broker."""
 
+ZOOKEEPER_PORT: Final = 2181
+
 From = str | int | Iterable[int]
+
+
+def _host_and_port(server: str) -> tuple[str, int]:
+    """Settings may leave out the port, and put an IPv6 address in brackets."""
+    host, _, port = server.rpartition(":")
+    if not host or port.endswith("]"):
+        host, port = server, str(ZOOKEEPER_PORT)
+    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 class ClusterNetwork:
@@ -24,7 +34,7 @@ class ClusterNetwork:
         """`zookeeper` is `host:port,host:port/chroot`, or empty."""
         self._proxies = {broker: {CLIENTS: Proxy(), BROKERS: Proxy()} for broker in brokers}
         hosts, slash, chroot = zookeeper.partition("/")
-        self._servers = [one.rpartition(":") for one in filter(None, hosts.split(","))]
+        self._servers = [_host_and_port(one.strip()) for one in filter(None, hosts.split(","))]
         self._chroot = slash + chroot
         self._stores = {broker: [Proxy() for _ in self._servers] for broker in brokers}
 
@@ -43,8 +53,8 @@ class ClusterNetwork:
 
     async def open_stores(self) -> None:
         for proxies in self._stores.values():
-            for proxy, (host, _, port) in zip(proxies, self._servers, strict=True):
-                await proxy.open(int(port), host)
+            for proxy, (host, port) in zip(proxies, self._servers, strict=True):
+                await proxy.open(port, host)
 
     async def open(self, broker: int, ports: Mapping[str, int]) -> None:
         """Forwards to the broker, which listens on these ports."""
