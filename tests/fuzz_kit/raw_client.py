@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from types import TracebackType
 from typing import Any, Self
 
 from floodmark.wire.api_keys import ApiKey
@@ -29,12 +28,7 @@ class RawClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self._socket.close()
 
     def ask(self, message: Any, version: int) -> Any:

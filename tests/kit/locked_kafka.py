@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from floodmark.client.admin.acls import creation_request
 from floodmark.security.acls import Acl
-from floodmark.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from floodmark.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from floodmark.wire.messages.describe_acls import DescribeAclsRequest
 from floodmark.wire.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -73,19 +73,7 @@ def set_acls(admin: RawClient, acls: Sequence[Acl]) -> None:
     )
     deletion = DeleteAclsFilter(**everything, **nothing)
     admin.ask(DeleteAclsRequest(filters=[deletion]), 3)
-    creations = [
-        AclCreation(
-            resource_type=pattern.kind,
-            resource_name=pattern.name,
-            resource_pattern_type=pattern.pattern_type,
-            principal=rule.principal,
-            host=rule.host,
-            operation=rule.operation,
-            permission_type=rule.permission,
-        )
-        for pattern, rule in acls
-    ]
-    created = admin.ask(CreateAclsRequest(creations=creations), 3)
+    created = admin.ask(creation_request(acls), 3)
     assert {result.error_code for result in created.results} <= {0}
     wanted = {(p.kind, p.name, r.operation, r.permission) for p, r in acls}
     describe = DescribeAclsRequest(**everything, **nothing)

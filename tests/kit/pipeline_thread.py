@@ -1,7 +1,6 @@
 """A pipeline that runs in a thread, for tests that take its brokers away rather than kill it."""
 
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
 from typing import Self
 
 from floodmark.pipeline.authoring.runner import Runner
@@ -18,12 +17,7 @@ class PipelineThread:
         self._run = self._threads.submit(self._runner.run)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self._runner.stop()
         self._threads.shutdown()
 

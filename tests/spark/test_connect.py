@@ -1,13 +1,12 @@
 """Exactly once from a client of Spark Connect, whose server runs the batches."""
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from kit.broker import Broker
+from kit.spark_program import run_spark_program
 from kit.tools import require_tool
 from kit.topics import fill_topic, make_topic, read_topic
 
@@ -61,18 +60,11 @@ def test_a_repeated_batch_is_written_once_on_spark_connect(
     fill_topic(broker.bootstrap, topic, [(b"%d" % (i % 7), b"%d" % i) for i in range(100)])
     script = tmp_path / "query.py"
     script.write_text(QUERY)
-    python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    outcome = subprocess.run(
+    printed = run_spark_program(
         [sys.executable, str(script), broker.bootstrap, topic, str(tmp_path / "checkpoint")],
-        cwd=tmp_path,
-        env=os.environ | python | {"SPARK_LOCAL_IP": "127.0.0.1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
+        tmp_path,
     )
-    assert outcome.returncode == 0, outcome.stdout[-3000:] + outcome.stderr[-5000:]
-    assert outcome.stdout.rstrip().endswith("done")
+    assert printed.rstrip().endswith("done")
     records = read_topic(broker.bootstrap, f"{topic}-out")
     assert sorted(int(record.value or b"") for record in records) == list(range(100))
     # The rows of a key are still in their order.

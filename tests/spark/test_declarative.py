@@ -1,14 +1,12 @@
 """`format("floodmark")` inside Spark's own declarative pipelines, run by `spark-pipelines`."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pyspark
 import pytest
 
 from kit.broker import Broker
+from kit.spark_program import run_spark_program
 from kit.tools import require_tool
 from kit.topics import fill_topic, make_topic, read_topic
 
@@ -71,17 +69,7 @@ def test_tables_views_and_sinks_of_a_declarative_pipeline_take_the_data_source(
         SPECIFICATION.format(folder=tmp_path.as_uri(), bootstrap=broker.bootstrap, topic=topic)
     )
     command = Path(pyspark.__file__).parent / "bin" / "spark-pipelines"
-    python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    outcome = subprocess.run(
-        [str(command), "run", "--spec", str(specification)],
-        cwd=tmp_path,
-        env=os.environ | python | {"SPARK_LOCAL_IP": "127.0.0.1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert outcome.returncode == 0, outcome.stdout[-5000:] + outcome.stderr[-2000:]
+    run_spark_program([str(command), "run", "--spec", str(specification)], tmp_path)
     copies = [record.value for record in read_topic(broker.bootstrap, f"{topic}-out")]
     assert sorted(copies) == sorted(b"%d" % (i % 3) for i in range(30))
     for table in ("archive", "counts"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-
 
 class ClosedAtExit:
     """Leaving the `async with` block calls `close`, with an exception or without."""
@@ -11,10 +9,5 @@ class ClosedAtExit:
     async def close(self) -> None:
         raise NotImplementedError
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         await self.close()

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 import os
-from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
@@ -301,12 +300,7 @@ class RunningService:
             self._thread.stop()
             raise
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         assert self._thread is not None
         try:
             self._thread.run(self._services.close())
@@ -320,10 +314,5 @@ class RunningService:
             await self._services.close()
             raise
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         await self._services.close()

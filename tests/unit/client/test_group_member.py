@@ -1,7 +1,7 @@
 """A consumer in its group when requests fail, get lost or come too late."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -9,40 +9,13 @@ from floodmark.client.admin.admin import Admin
 from floodmark.client.cluster.cluster import Cluster
 from floodmark.client.cluster.view import TopicPartition
 from floodmark.client.consumer.consumer import Consumer
-from floodmark.client.consumer.group import RebalanceListener
 from floodmark.client.consumer.group_offsets import OffsetAndMetadata
 from floodmark.client.errors import KafkaError
 from floodmark.client.producer.producer import Producer
-from floodmark.client.settings import ConsumerSettings, SettingsError
+from floodmark.client.settings import SettingsError
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
-
-
-class Journal(RebalanceListener):
-    def __init__(self) -> None:
-        self.events: list[str] = []
-
-    async def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        self.events.append("revoked")
-
-    async def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
-        self.events.append("assigned")
-
-    async def on_partitions_lost(self, partitions: Collection[TopicPartition]) -> None:
-        self.events.append("lost")
-
-
-def settings(**changes: object) -> ConsumerSettings:
-    values: dict[str, object] = {
-        "group_id": "group",
-        "auto_offset_reset": "earliest",
-        "heartbeat_interval_ms": 20,
-        "session_timeout_ms": 1_000,
-        "retry_backoff_ms": 1,
-        "retry_backoff_max_ms": 10,
-        "fetch_max_wait_ms": 20,
-    }
-    return ConsumerSettings(**(values | changes))  # type: ignore[arg-type]
+from kit.group_member import Journal, member_settings, poll_until, poll_until_assigned
 
 
 @pytest.fixture
@@ -53,25 +26,13 @@ def floodmark_settings() -> dict[str, str]:
 
 @pytest.fixture
 async def consumer(floodmark: BrokerThread) -> AsyncIterator[Consumer]:
-    async with Consumer(floodmark.bootstrap_servers, settings()) as consumer:
+    async with Consumer(floodmark.bootstrap_servers, member_settings()) as consumer:
         yield consumer
 
 
 @pytest.fixture
 def journal() -> Journal:
     return Journal()
-
-
-async def poll_until_assigned(consumer: Consumer) -> None:
-    async with asyncio.timeout(20):
-        while not consumer.assignment:
-            await consumer.poll(50)
-
-
-async def poll_until(consumer: Consumer, journal: Journal, *events: str) -> None:
-    async with asyncio.timeout(20):
-        while journal.events != list(events):
-            await consumer.poll(20)
 
 
 @pytest.mark.parametrize(
@@ -220,8 +181,8 @@ async def test_two_members_may_share_one_cluster(
 ) -> None:
     """A join waits in the coordinator for the other member, whose join must not wait behind it."""
     floodmark.create_topic("two", 2)
-    async with Cluster(floodmark.bootstrap_servers, settings()) as cluster:
-        members = [Consumer(cluster, settings()) for _ in range(2)]
+    async with Cluster(floodmark.bootstrap_servers, member_settings()) as cluster:
+        members = [Consumer(cluster, member_settings()) for _ in range(2)]
         for member in members:
             await member.subscribe(["two"])
         async with asyncio.timeout(20):
@@ -275,9 +236,12 @@ async def test_assigning_and_subscribing_exclude_each_other(
 )
 def test_impossible_group_settings_are_refused(changes: dict[str, object]) -> None:
     with pytest.raises(SettingsError):
-        settings(**changes)
+        member_settings(**changes)
 
 
 def test_javas_names_of_assignors_are_understood() -> None:
     java = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor, range"
-    assert settings(partition_assignment_strategy=java).assignors == ["cooperative-sticky", "range"]
+    assert member_settings(partition_assignment_strategy=java).assignors == [
+        "cooperative-sticky",
+        "range",
+    ]

@@ -1,52 +1,24 @@
 """A group member whose requests, rebalances and polls overlap."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 
 import pytest
 
 from floodmark.client.cluster.cluster import Cluster
 from floodmark.client.cluster.view import TopicPartition
 from floodmark.client.consumer.consumer import Consumer
-from floodmark.client.consumer.group import RebalanceListener
 from floodmark.client.errors import KafkaError
 from floodmark.client.producer.producer import Producer
 from floodmark.client.settings import ConsumerSettings
 from floodmark.testing.broker_thread import BrokerThread
 from floodmark.wire.errors import ErrorCode
+from kit.group_member import Journal, member_settings, poll_until, poll_until_assigned
 from kit.waiting import eventually
 
 
-class Journal(RebalanceListener):
-    def __init__(self) -> None:
-        self.events: list[str] = []
-        self.fails_once = False
-
-    async def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        self.events.append("revoked")
-
-    async def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
-        self.events.append("assigned")
-
-    async def on_partitions_lost(self, partitions: Collection[TopicPartition]) -> None:
-        self.events.append("lost")
-        if self.fails_once:
-            self.fails_once = False
-            raise RuntimeError("a defect of the caller")
-
-
 def settings(**changes: object) -> ConsumerSettings:
-    values: dict[str, object] = {
-        "group_id": "group",
-        "auto_offset_reset": "earliest",
-        "enable_auto_commit": False,
-        "heartbeat_interval_ms": 20,
-        "session_timeout_ms": 1_000,
-        "retry_backoff_ms": 1,
-        "retry_backoff_max_ms": 10,
-        "fetch_max_wait_ms": 20,
-    }
-    return ConsumerSettings(**(values | changes))  # type: ignore[arg-type]
+    return member_settings(**({"enable_auto_commit": False} | changes))
 
 
 @pytest.fixture
@@ -63,18 +35,6 @@ async def consumer(floodmark: BrokerThread) -> AsyncIterator[Consumer]:
 @pytest.fixture
 def journal() -> Journal:
     return Journal()
-
-
-async def poll_until_assigned(consumer: Consumer) -> None:
-    async with asyncio.timeout(20):
-        while not consumer.assignment:
-            await consumer.poll(20)
-
-
-async def poll_until(consumer: Consumer, journal: Journal, *events: str) -> None:
-    async with asyncio.timeout(20):
-        while journal.events != list(events):
-            await consumer.poll(20)
 
 
 async def test_a_finished_join_is_kept_alive_until_the_next_poll(

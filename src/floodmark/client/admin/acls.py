@@ -36,9 +36,8 @@ from floodmark.wire.messages.describe_acls import (
 T = TypeVar("T")
 
 
-async def create(cluster: Cluster, acls: Sequence[Acl]) -> list[KafkaError | None]:
-    """Returns an error or None for each ACL."""
-    message = CreateAclsRequest(
+def creation_request(acls: Sequence[Acl]) -> CreateAclsRequest:
+    return CreateAclsRequest(
         creations=[
             AclCreation(
                 resource_type=pattern.kind,
@@ -52,6 +51,11 @@ async def create(cluster: Cluster, acls: Sequence[Acl]) -> list[KafkaError | Non
             for pattern, rule in acls
         ]
     )
+
+
+async def create(cluster: Cluster, acls: Sequence[Acl]) -> list[KafkaError | None]:
+    """Returns an error or None for each ACL."""
+    message = creation_request(acls)
 
     async def attempt() -> list[KafkaError | None]:
         connection = await cluster.controller_connection()

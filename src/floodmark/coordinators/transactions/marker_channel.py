@@ -1,7 +1,4 @@
-"""Pending markers for one other broker: one request in flight, the rest in the next.
-
-Owned by `transactions.markers`.
-"""
+"""Pending markers for one other broker. Owned by `transactions.markers`."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ import asyncio
 import logging
 from typing import Final
 
+from floodmark.coordinators.transactions.broker_channel import BrokerChannel
 from floodmark.coordinators.transactions.ports import Cluster, Marker
 from floodmark.promise import Promise
 from floodmark.vocabulary import TopicPartition
@@ -28,33 +26,22 @@ LEADERS_CHECK_S: Final = 1.0
 _Waiting = dict[TopicPartition, Promise[ErrorCode]]
 
 
-class MarkerChannel:
+class MarkerChannel(BrokerChannel):
     def __init__(self, broker_id: int, cluster: Cluster) -> None:
-        self._broker_id = broker_id
-        self._cluster = cluster
+        super().__init__(broker_id, cluster)
         self._queue: dict[Marker, _Waiting] = {}
-        self._task: asyncio.Task[None] | None = None
 
     def send(self, marker: Marker, topic: str, partition: int) -> Promise[ErrorCode]:
         written: Promise[ErrorCode] = Promise()
         self._queue.setdefault(marker, {})[topic, partition] = written
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._drain())
+        self._start()
         return written
 
-    def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
+    def _is_queue_empty(self) -> bool:
+        return not self._queue
 
-    async def _drain(self) -> None:
-        try:
-            while self._queue:
-                batch, self._queue = self._queue, {}
-                await self._send_batch(batch)
-        finally:
-            self._task = None
-
-    async def _send_batch(self, batch: dict[Marker, _Waiting]) -> None:
+    async def _send_queued(self) -> None:
+        batch, self._queue = self._queue, {}
         error_codes: dict[tuple[int, str, int], int] = {}
         if not self._is_led_here(batch):
             return

@@ -1,14 +1,14 @@
-"""Pending verifications for one other coordinator: one request in flight, the rest in the next.
+"""Pending verifications for one other coordinator. Owned by `transactions.verification`.
 
-Owned by `transactions.verification`. A connection answers one request after the other, and each
-waits for the replicas of the transaction log. So many producers must share a request.
+A connection answers one request after the other, and each waits for the replicas of the
+transaction log. So many producers must share a request.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 
+from floodmark.coordinators.transactions.broker_channel import BrokerChannel
 from floodmark.coordinators.transactions.ports import Cluster
 from floodmark.coordinators.transactions.transaction import Outcomes
 from floodmark.promise import Promise
@@ -25,30 +25,19 @@ logger = logging.getLogger(__name__)
 _Question = tuple[AddPartitionsToTxnTransaction, Promise[Outcomes]]
 
 
-class VerificationChannel:
+class VerificationChannel(BrokerChannel):
     def __init__(self, broker_id: int, cluster: Cluster) -> None:
-        self._broker_id = broker_id
-        self._cluster = cluster
+        super().__init__(broker_id, cluster)
         self._queue: list[_Question] = []
-        self._task: asyncio.Task[None] | None = None
 
     def ask(self, transaction: AddPartitionsToTxnTransaction) -> Promise[Outcomes]:
         answer: Promise[Outcomes] = Promise()
         self._queue.append((transaction, answer))
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._drain())
+        self._start()
         return answer
 
-    def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-
-    async def _drain(self) -> None:
-        try:
-            while self._queue:
-                await self._send(self._next_batch())
-        finally:
-            self._task = None
+    def _is_queue_empty(self) -> bool:
+        return not self._queue
 
     def _next_batch(self) -> dict[str, _Question]:
         """Answers are told apart by the transactional id, so a second question of one waits."""
@@ -60,7 +49,8 @@ class VerificationChannel:
         self._queue = later
         return batch
 
-    async def _send(self, batch: dict[str, _Question]) -> None:
+    async def _send_queued(self) -> None:
+        batch = self._next_batch()
         request = AddPartitionsToTxnRequest(transactions=[asked for asked, _ in batch.values()])
         try:
             response: AddPartitionsToTxnResponse = await self._cluster.request(
