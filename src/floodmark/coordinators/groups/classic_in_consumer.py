@@ -28,11 +28,11 @@ from floodmark.coordinators.groups.classic_join import (
 from floodmark.coordinators.groups.classic_rebalance import NOTHING
 from floodmark.coordinators.groups.client import Client
 from floodmark.coordinators.groups.consumer import (
-    Change,
     ConsumerHeartbeats,
     check_not_fenced,
     known_static,
 )
+from floodmark.coordinators.groups.consumer_change import Change
 from floodmark.coordinators.groups.consumer_group import ConsumerGroup
 from floodmark.coordinators.groups.consumer_member import (
     ClassicMetadata,

@@ -15,20 +15,23 @@ from uuid import UUID
 from floodmark.coordinators.groups import consumer_records as records_of
 from floodmark.coordinators.groups.assignors import ASSIGNORS, MemberSpec
 from floodmark.coordinators.groups.client import Client
-from floodmark.coordinators.groups.consumer_group import (
-    ConsumerGroup,
-    ResolvedRegex,
-    subscribed_topics,
-)
+from floodmark.coordinators.groups.consumer_change import Change
+from floodmark.coordinators.groups.consumer_group import ConsumerGroup, subscribed_topics
 from floodmark.coordinators.groups.consumer_member import (
-    LEFT,
     LEFT_FOR_A_WHILE,
     Assignment,
     ConsumerMember,
 )
+from floodmark.coordinators.groups.consumer_patterns import ConsumerPatterns
 from floodmark.coordinators.groups.consumer_timers import ConsumerTimers, Remove
 from floodmark.coordinators.groups.errors import unknown_member
 from floodmark.coordinators.groups.group_kinds import Groups
+from floodmark.coordinators.groups.heartbeat_fields import (
+    assignment_message,
+    is_full,
+    owned_in,
+    updated_by,
+)
 from floodmark.coordinators.groups.reconcile import Reconciliation
 from floodmark.coordinators.groups.records import GroupRecord
 from floodmark.coordinators.groups.settings import Surroundings
@@ -37,51 +40,11 @@ from floodmark.coordinators.ports import CoordinatorError
 from floodmark.coordinators.shard import Timers, Write
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.consumer_group_heartbeat import (
-    Assignment as AssignmentMessage,
-)
-from floodmark.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    RequestTopicPartitions,
-    ResponseTopicPartitions,
 )
 
 T = TypeVar("T")
-
-
-class Change:
-    """One request's view of a group: its current state plus the changes so far."""
-
-    __slots__ = (
-        "group",
-        "group_epoch",
-        "may_describe",
-        "member",
-        "records",
-        "regexes",
-        "replaced",
-        "target",
-        "target_epoch",
-        "updated",
-    )
-
-    def __init__(self, group: ConsumerGroup, records: list[GroupRecord], client: Client) -> None:
-        self.group = group
-        self.may_describe = client.may_describe
-        self.records = records
-        self.group_epoch = group.group_epoch
-        self.regexes: dict[str, ResolvedRegex] = group.regexes
-        self.replaced: ConsumerMember | None = None
-        self.member = self.updated = ConsumerMember("")
-        self.target_epoch = group.assignment_epoch
-        self.target: Assignment = {}
-
-    def members(self) -> dict[str, ConsumerMember]:
-        members = dict(self.group.members)
-        if self.replaced is not None:
-            members.pop(self.replaced.member_id, None)
-        members[self.updated.member_id] = self.updated
-        return members
 
 
 class ConsumerHeartbeats:
@@ -93,6 +56,7 @@ class ConsumerHeartbeats:
         self._groups = groups
         self._surroundings = surroundings
         self._remove = remove
+        self.patterns = ConsumerPatterns(groups, surroundings)
         self.timers = ConsumerTimers(groups, timers, surroundings, remove)
 
     def beat(
@@ -107,9 +71,9 @@ class ConsumerHeartbeats:
         change = Change(group, records, client)
         member_id = request.member_id or self._surroundings.new_uuid()
         self.check_room(group, member_id)
-        owned = _owned(request.topic_partitions)
+        owned = owned_in(request.topic_partitions)
         self._find_member(change, request, member_id, owned)
-        change.updated = _updated(change.member, client, request)
+        change.updated = updated_by(change.member, client, request)
         self.apply_update(change, now_ms)
         self.update_target(change, now_ms)
         changed = (
@@ -128,13 +92,13 @@ class ConsumerHeartbeats:
         )
         if (
             request.member_epoch == 0
-            or _is_full(request)
+            or is_full(request)
             or before != change.updated.assigned
             # Kafka names the partitions to give up only once. If the client did not wait for that
             # response (librdkafka waits 5 s), the group would hang until the rebalance timeout.
             or change.updated.pending_revocation
         ):
-            response.assignment = _assignment_message(change.updated)
+            response.assignment = assignment_message(change.updated)
         return Write(response, records, applied=self.checked(group.group_id))
 
     def leave(
@@ -226,12 +190,8 @@ class ConsumerHeartbeats:
             change.records.append(records_of.member_metadata(group.group_id, updated))
         must_bump = updated.topic_names != member.topic_names or (is_new and not group.group_epoch)
         is_stale = group.checked_version != self._surroundings.topics_version
-        if (
-            updated.topic_regex != member.topic_regex
-            or (is_stale and (group.regexes or updated.topic_regex))
-            or any(self._is_due(resolved, now_ms) for resolved in group.regexes.values())
-        ):
-            must_bump |= self._resolve_regexes(change, now_ms)
+        if self.patterns.must_resolve(change, now_ms):
+            must_bump |= self.patterns.resolve(change, now_ms)
         if must_bump or is_stale:
             self._bump(change, must_bump)
 
@@ -246,56 +206,6 @@ class ConsumerHeartbeats:
             )
         if group.has_legacy_metadata:
             change.records.append(records_of.legacy_metadata_tombstone(group.group_id))
-
-    def _resolve_regexes(self, change: Change, now_ms: int) -> bool:
-        """Matches all patterns of the group, with the topics that this client may describe.
-
-        Returns whether that, or the member's pattern, changed. As in Kafka, the rights of whoever
-        causes it count for the whole group.
-        """
-        group = change.group
-        wanted = {m.topic_regex for m in change.members().values() if m.topic_regex}
-        version = self._surroundings.topics_version
-        resolved: dict[str, ResolvedRegex] = {}
-        is_changed = change.updated.topic_regex != change.member.topic_regex
-        for pattern in sorted(wanted):
-            found = self._surroundings.topics_matching(pattern)
-            matched = frozenset(filter(change.may_describe, found))
-            old = group.regexes.get(pattern)
-            is_same = old is not None and old.topics == matched
-            if old is not None and is_same and not self._is_due(old, now_ms):
-                resolved[pattern] = old
-                continue
-            resolved[pattern] = ResolvedRegex(matched, version, now_ms)
-            change.records.append(records_of.regex(group.group_id, pattern, resolved[pattern]))
-            is_changed |= not is_same
-        for pattern in group.regexes:
-            if pattern not in wanted:
-                change.records.append(records_of.regex(group.group_id, pattern, None))
-        change.regexes = resolved
-        return is_changed
-
-    def patterns_to_match(
-        self, group_id: str, member_id: str, asked: str | None, now_ms: int
-    ) -> set[str]:
-        """The patterns that `apply_update` will match for this member, who asks for this pattern
-        or for none."""
-        group = self._groups.get(group_id)
-        if not isinstance(group, ConsumerGroup):
-            return {asked} if asked else set()
-        member = group.members.get(member_id)
-        if (
-            group.checked_version == self._surroundings.topics_version
-            and (asked is None or (member is not None and member.topic_regex == asked))
-            and not any(self._is_due(resolved, now_ms) for resolved in group.regexes.values())
-        ):
-            return set()
-        return {*group.regexes, asked} if asked else {*group.regexes}
-
-    def _is_due(self, resolved: ResolvedRegex, now_ms: int) -> bool:
-        """Whether to match the pattern again although no topic has come or gone."""
-        interval_ms = self._surroundings.settings.consumer_regex_refresh_interval_ms
-        return now_ms >= resolved.timestamp_ms + interval_ms
 
     def update_target(self, change: Change, now_ms: int) -> None:
         """Computes a new target assignment if the group epoch is ahead, but not too often."""
@@ -452,60 +362,3 @@ def _is_subset(owned: Assignment, member: ConsumerMember) -> bool:
         partitions <= member.assigned.get(topic_id, {}).keys()
         for topic_id, partitions in owned.items()
     )
-
-
-def _owned(topics: list[RequestTopicPartitions] | None) -> Assignment | None:
-    if topics is None:
-        return None
-    owned: dict[UUID, frozenset[int]] = {}
-    for topic in topics:
-        owned[topic.topic_id] = owned.get(topic.topic_id, frozenset()).union(topic.partitions)
-    return owned
-
-
-def _updated(
-    member: ConsumerMember, client: Client, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerMember:
-    """Fields missing in the request stay unchanged. A member that uses this protocol is no longer
-    classic."""
-    names = request.subscribed_topic_names
-    pattern = request.subscribed_topic_regex
-    timeout_ms = request.rebalance_timeout_ms
-    updated = replace(
-        member,
-        instance_id=member.instance_id if request.instance_id is None else request.instance_id,
-        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
-        client_id=client.client_id,
-        client_host=client.client_host,
-        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
-        server_assignor=(
-            member.server_assignor if request.server_assignor is None else request.server_assignor
-        ),
-        topic_names=member.topic_names if names is None else frozenset(names),
-        topic_regex=member.topic_regex if pattern is None else pattern,
-        classic=None,
-    )
-    return member if updated == member else updated
-
-
-def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """A client that lost track sends everything, and wants to receive everything."""
-    subscribes = (
-        request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
-    )
-    return (
-        subscribes and request.rebalance_timeout_ms != -1 and request.topic_partitions is not None
-    )
-
-
-def _assignment_message(member: ConsumerMember) -> AssignmentMessage:
-    return AssignmentMessage(
-        topic_partitions=[
-            ResponseTopicPartitions(topic_id=topic_id, partitions=sorted(partitions))
-            for topic_id, partitions in member.assigned.items()
-        ]
-    )
-
-
-def is_leaving(request: ConsumerGroupHeartbeatRequest) -> bool:
-    return request.member_epoch in (LEFT, LEFT_FOR_A_WHILE)

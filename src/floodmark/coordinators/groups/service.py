@@ -274,7 +274,7 @@ class GroupService:
             shard = self.runtime.shard(self.partition_of(group_id))
         except CoordinatorError:
             return run()
-        patterns = shard.consumer.heartbeats.patterns_to_match(
+        patterns = shard.consumer.heartbeats.patterns.to_match(
             group_id, member_id, pattern, self._clock.now_ms()
         )
         if len(patterns) * len(self.surroundings.image.topics) <= MATCHES_AT_ONCE:

@@ -19,7 +19,6 @@ from floodmark.coordinators.groups.commit_rules import (
     check_simple_commit,
     commit_check,
 )
-from floodmark.coordinators.groups.consumer import is_leaving
 from floodmark.coordinators.groups.consumer_describe import describe_consumer
 from floodmark.coordinators.groups.consumer_group import ConsumerGroup
 from floodmark.coordinators.groups.consumer_records import group_tombstones
@@ -27,6 +26,7 @@ from floodmark.coordinators.groups.consumer_replay import replay_consumer_record
 from floodmark.coordinators.groups.errors import unknown_group, unknown_member
 from floodmark.coordinators.groups.expiry import expire_groups
 from floodmark.coordinators.groups.group_kinds import Group, Groups
+from floodmark.coordinators.groups.heartbeat_fields import is_leaving
 from floodmark.coordinators.groups.offsets import OffsetStore
 from floodmark.coordinators.groups.records import (
     GroupRecord,
