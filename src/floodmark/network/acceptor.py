@@ -20,7 +20,7 @@ from floodmark.network.creation_rates import CreationRates
 from floodmark.network.plain_port import PlainPort
 from floodmark.network.port import Port
 from floodmark.network.processor import Processor
-from floodmark.network.tls_port import Encryption, TlsPort
+from floodmark.network.tls_port import Encryption, TlsPort, new_scratch
 from floodmark.occurrences import Occurrences
 from floodmark.security.addresses import canonical_address
 
@@ -113,6 +113,7 @@ class Acceptor:
         self._resting: asyncio.TimerHandle | None = None
         # Connections to close later, because their address opens them too fast.
         self._delayed: set[socket.socket] = set()
+        self._scratch = new_scratch() if listener.encryption is not None else None
         self._socket = _bind(listener, backlog)
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -271,7 +272,7 @@ class Acceptor:
         assert self._loop is not None
         plain = PlainPort(client, self._loop)
         encryption = self.listener.encryption
-        if encryption is None:
+        if encryption is None or self._scratch is None:
             return plain
 
         def established(certificate: bytes | None) -> None:
@@ -281,7 +282,7 @@ class Acceptor:
         def failed(reason: str) -> None:
             encryption.handshake_failed(peer.host, reason)
 
-        return TlsPort(plain, encryption.context, self._loop, established, failed)
+        return TlsPort(plain, encryption.context, self._loop, self._scratch, established, failed)
 
     def _released(self, host: str) -> None:
         self._limits.release(host, self.listener.name)

@@ -26,11 +26,6 @@ SEND_BYTES = 256 * 1024
 MAX_UNSENT_BYTES = 2 * SEND_BYTES
 """OpenSSL answers key updates by itself. A peer that sends many and reads no answers is closed."""
 
-_scratch = memoryview(bytearray(READ_BYTES))
-"""Bytes from a socket until OpenSSL has copied them. Shared by all ports: they run on one loop, and
-nothing stays in it between two calls."""
-
-
 class Encryption(Protocol):
     """What a TLS listener gives each new connection."""
 
@@ -50,6 +45,16 @@ class Encryption(Protocol):
         """Days until the certificate expires; negative once it has."""
 
 
+def new_scratch() -> memoryview:
+    """Holds bytes from a socket until OpenSSL has copied them, so nothing stays in it between two
+    calls.
+
+    All ports of one loop may share it. Ports of two loops must not: brokers in one process run on
+    threads of their own, and would read each other's bytes.
+    """
+    return memoryview(bytearray(READ_BYTES))
+
+
 class TlsPort:
     __slots__ = (
         "_context",
@@ -64,6 +69,7 @@ class TlsPort:
         "_outgoing",
         "_raw",
         "_receive_ready",
+        "_scratch",
         "_send_ready",
         "_unsent",
     )
@@ -73,6 +79,7 @@ class TlsPort:
         raw: Port,
         context: ssl.SSLContext,
         loop: asyncio.AbstractEventLoop,
+        scratch: memoryview,
         established: Callable[[bytes | None], None],
         failed: Callable[[str], None],
     ) -> None:
@@ -80,6 +87,7 @@ class TlsPort:
         handshake."""
         self._raw = raw
         self._loop = loop
+        self._scratch = scratch
         self._established = established
         self._failed = failed
         self._incoming = ssl.MemoryBIO()
@@ -163,11 +171,11 @@ class TlsPort:
 
     def _read_socket(self) -> None:
         """Raises BlockingIOError if the socket has nothing."""
-        count = self._raw.receive_into(_scratch)
+        count = self._raw.receive_into(self._scratch)
         if count and self._engine is None:
             self._engine = self._context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         if count:
-            self._incoming.write(_scratch[:count])
+            self._incoming.write(self._scratch[:count])
         else:
             self._incoming.write_eof()
 

@@ -10,7 +10,7 @@ import pytest
 from floodmark.network.connection import Connection
 from floodmark.network.processor import StrangerLimits
 from floodmark.network.states import CLOSED_STATE
-from floodmark.network.tls_port import MAX_UNSENT_BYTES, SEND_BYTES, TlsPort
+from floodmark.network.tls_port import MAX_UNSENT_BYTES, SEND_BYTES, TlsPort, new_scratch
 from floodmark.security.tls_context import client_context, server_tls
 from floodmark.security.tls_settings import PEM, REQUIRED, StoreSettings, TlsSettings
 from floodmark.testing.memory_port import WINDOW_BYTES, MemoryPort
@@ -56,6 +56,7 @@ class Client:
             self.raw,
             server_tls(settings).context,
             asyncio.get_running_loop(),
+            new_scratch(),
             self.certificates.append,
             self.failures.append,
         )
