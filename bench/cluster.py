@@ -13,8 +13,9 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
@@ -50,14 +51,29 @@ UNITS = {
 @dataclass
 class Cluster:
     name: str
+    folder: Path
     ports: dict[int, int]
-    processes: list[ServerProcess]
+    commands: dict[int, list[str]]
+    processes: dict[int, ServerProcess] = field(default_factory=dict)
+
+    def start(self, *broker_ids: int) -> None:
+        for broker_id in broker_ids:
+            log = self.folder / f"broker-{broker_id}.out"
+            self.processes[broker_id] = ServerProcess(self.commands[broker_id], log)
+        for broker_id in broker_ids:
+            ready = partial(broker_answers, self.ports[broker_id])
+            self.processes[broker_id].wait_until(ready, timeout_s=120)
+
+    def kill(self) -> None:
+        """Not asked to stop: the last of Kafka's controllers would wait for the others."""
+        for process in self.processes.values():
+            process.kill()
 
     def cpu_seconds(self) -> float:
-        return sum(process.cpu_seconds() for process in self.processes)
+        return sum(process.cpu_seconds() for process in self.processes.values())
 
     def rss_megabytes(self) -> float:
-        return sum(process.rss_bytes() for process in self.processes) / 1e6
+        return sum(process.rss_bytes() for process in self.processes.values()) / 1e6
 
 
 def floodmark_commands(folder: Path) -> dict[int, tuple[list[str], int]]:
@@ -93,19 +109,15 @@ TARGETS = {"kafka": kafka_commands, "floodmark": floodmark_commands}
 @contextmanager
 def running(name: str, folder: Path) -> Iterator[Cluster]:
     folder.mkdir(parents=True)
-    commands = TARGETS[name](folder)
-    with ExitStack() as stack:
-        processes = [
-            ServerProcess(command, folder / f"broker-{broker_id}.out")
-            for broker_id, (command, _) in commands.items()
-        ]
-        for process in processes:
-            # Not asked to stop: the last of Kafka's controllers would wait for the others.
-            stack.callback(process.kill)
-        ports = {broker_id: port for broker_id, (_, port) in commands.items()}
-        for process, port in zip(processes, ports.values(), strict=True):
-            process.wait_until(lambda port=port: broker_answers(port), timeout_s=120)
-        yield Cluster(name, ports, processes)
+    planned = TARGETS[name](folder)
+    ports = {broker_id: port for broker_id, (_, port) in planned.items()}
+    commands = {broker_id: command for broker_id, (command, _) in planned.items()}
+    cluster = Cluster(name, folder, ports, commands)
+    try:
+        cluster.start(*IDS)
+        yield cluster
+    finally:
+        cluster.kill()
 
 
 @contextmanager
