@@ -127,7 +127,7 @@ def told() -> Iterator[None]:
             raise
         raise CliError(f"{error.filename} could not be used", why=error.strerror) from error
     except ModuleNotFoundError as error:
-        if error.name not in ("pyspark", "pyarrow", "numpy", "pandas"):
+        if error.name not in ("pyspark", "py4j", "pyarrow", "numpy", "pandas"):
             raise
         raise CliError("pipelines need PySpark", why=str(error), hint=INSTALL_HINT) from error
 

@@ -115,14 +115,20 @@ def test_pytest_does_not_rewrite_the_broker(tmp_path: Path) -> None:
         "    assert type(helper.__spec__.loader).__name__ == 'AssertionRewritingHook'\n"
         "    assert type(preload.__spec__.loader).__name__ == 'SourceFileLoader'\n"
     )
+    assert run_pytest(tmp_path).startswith("1 passed")
+
+
+def run_pytest(folder: Path) -> str:
+    """Runs the tests of this folder in one process. Returns how they ended."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null"]
     done = subprocess.run(
-        [*command, "--rootdir", tmp_path, tmp_path],
+        [*command, "--rootdir", folder, folder],
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stdout
+    return done.stdout.rstrip().rpartition("\n")[2]
 
 
 @pytest.mark.parametrize(
@@ -139,30 +145,41 @@ def test_a_setting_that_would_do_nothing_fails_the_test(
         Broker(tmp_path, settings)
 
 
+SHARED = """
+import pytest
+from confluent_kafka import Producer
+
+topics = set()
+
+
 @pytest.fixture(scope="module")
-def address_for_a_module(floodmark_session: Broker) -> str:
-    """Fixtures of any scope may build on the shared broker."""
+def address_for_a_module(floodmark_session):
+    '''Fixtures of any scope may build on the shared broker.'''
     return floodmark_session.bootstrap_servers
 
 
-SESSION_TOPICS: set[str] = set()
-
-
 @pytest.mark.parametrize("number", [1, 2])
-def test_tests_share_a_broker_and_have_a_topic_each(
-    floodmark_session: Broker, floodmark_session_topic: str, address_for_a_module: str, number: int
-) -> None:
-    """The first of them leaves faults and a stopped broker behind."""
+def test_it(floodmark_session, floodmark_session_topic, address_for_a_module, number):
     assert address_for_a_module == floodmark_session.bootstrap_servers
     assert not floodmark_session.faults.struck
-    assert produce(address_for_a_module, floodmark_session_topic, b"hello") == 0
-    assert floodmark_session_topic.startswith(
-        f"test_tests_share_a_broker_and_have_a_topic_each-{number}-"
-    )
-    SESSION_TOPICS.add(floodmark_session_topic)
-    assert len(SESSION_TOPICS) == number
+    offsets = []
+    producer = Producer({"bootstrap.servers": address_for_a_module, "retry.backoff.ms": 10})
+    note = lambda _, message: offsets.append(message.offset())
+    producer.produce(floodmark_session_topic, b"hello", on_delivery=note)
+    assert producer.flush(20) == 0
+    assert offsets == [0]
+    assert floodmark_session_topic.startswith(f"test_it-{number}-")
+    topics.add(floodmark_session_topic)
+    assert len(topics) == number
     floodmark_session.faults.fail("PRODUCE", "NOT_ENOUGH_REPLICAS", times=100)
     floodmark_session.stop()
+"""
+
+
+def test_tests_share_a_broker_and_have_a_topic_each(tmp_path: Path) -> None:
+    """The first of them leaves faults and a stopped broker behind."""
+    (tmp_path / "test_shared.py").write_text(SHARED)
+    assert run_pytest(tmp_path).startswith("2 passed")
 
 
 def test_a_fault_that_has_no_such_name_is_refused(floodmark: Broker) -> None:

@@ -90,11 +90,11 @@ def check(path: Path, **given: Any) -> None:
     Also reports changes that an existing checkpoint does not allow.
     """
     with told():
+        wanted = PlanOptions(**given)
+        planned = wanted.plan(path)
         from floodmark.pipeline.authoring.runner import Runner
         from floodmark.pipeline.spark.session import spark_session
 
-        wanted = PlanOptions(**given)
-        planned = wanted.plan(path)
         loaded, broker = planned.pipeline, planned.bootstrap_server
         with spark_session(
             loaded.name,
