@@ -20,7 +20,7 @@ from floodmark.client.cluster.connection import Connection
 from kit.broker import Broker, start_floodmark
 from kit.process import free_port
 from kit.seeds import seed
-from kit.waiting import wait_for
+from kit.waiting import eventually, wait_for
 
 RECORDS = int(os.environ.get("FLOODMARK_COMPACTION_RECORDS", "1000000"))
 KILLS = int(os.environ.get("FLOODMARK_COMPACTION_KILLS", "8"))
@@ -83,8 +83,16 @@ async def change_and_kill(machine: Machine) -> None:
     for _ in range(KILLS):
         delay_s = random.uniform(0, LONGEST_DELAY_S)
         await asyncio.gather(table.change(RECORDS // KILLS), machine.kill_while_cleaning(delay_s))
+        await check(machine, table)
+    left = RECORDS
+
+    async def is_compacted() -> bool:
+        nonlocal left
         left = await check(machine, table)
-    assert left < RECORDS / 2, "hardly anything was compacted"
+        return left < RECORDS / 2
+
+    # On a busy machine the kills may have left the cleaner little time.
+    await eventually(is_compacted, LONGEST_WAIT_S)
     print(f"{KILLS} kills, {len(table.rows)} keys in {left} records, all as written last")
 
 

@@ -122,8 +122,19 @@ def test_a_zookeeper_that_restarts_is_waited_for(faults):
     # Leaders go on meanwhile: nobody else can be elected.
     wait_for(lambda: len(faults.load.acknowledged()) > acknowledged + 100)
     faults.zookeeper.start()
-    faults.cluster.create_topic("another")
+    wait_for(lambda: is_created(faults.cluster, "another"))
     faults.finish()
+
+
+def is_created(cluster: Cluster, topic: str) -> bool:
+    """Refused if the controller's connection to ZooKeeper takes longer than a session to return."""
+    try:
+        cluster.create_topic(topic)
+    except RuntimeError as problem:
+        if "KAFKA_STORAGE_ERROR" not in str(problem):
+            raise
+        return False
+    return True
 
 
 @pytest.mark.timeout(240)
