@@ -189,7 +189,8 @@ class Controller:
         stops = [self._store.watch(paths.BROKER_IDS, lambda _: changed.set())]
         if not self._store.watches_below:
             stops.append(self._store.watch(paths.TOPICS, lambda _: self._topics_changed()))
-        # Brokers may have come or gone since the store was read.
+            self._must_look_for_topics = True
+        # Brokers and topics may have come or gone since the store was read.
         changed.set()
         try:
             while True:
@@ -207,12 +208,18 @@ class Controller:
     async def _look_for_topics(self) -> None:
         """On ZooKeeper, Kafka's brokers create internal topics themselves, as a node without
         states. The controller must notice and complete them."""
-        if self._must_look_for_topics:
+        if not self._must_look_for_topics:
+            return
+        # First, because more may come while we look.
+        self._must_look_for_topics = False
+        try:
             names = set(await self._store.children(paths.TOPICS))
-            self._must_look_for_topics = False
             unknown = await self._writer.submit(lambda v: Decision(names - v.image.topics.keys()))
-            if unknown:
-                self._writer.reload()
+        except BaseException:
+            self._must_look_for_topics = True
+            raise
+        if unknown:
+            self._writer.reload()
 
     async def _look_at_brokers(self) -> None:
         try:
