@@ -373,7 +373,6 @@ class ClusterMembership:
     async def _rejoin(self) -> None:
         """Leads nothing until the controller has noticed us again: others lead meanwhile."""
         await self._cache.publish(_without_leader(self._cache.image, self._broker_id))
-        known = self._topic_ids()
         await self._store.open()
         self._settings.forget()
         self._is_session_lost = False
@@ -383,7 +382,8 @@ class ClusterMembership:
             # Nothing else would make us try again.
             self._is_session_lost = True
             raise
-        await self._forget_deleted(known)
+        # Topics may have been deleted meanwhile: the next look finds out, and retries.
+        self._reign = -1
 
     def _topic_ids(self) -> dict[str, UUID]:
         return {name: topic.topic_id for name, topic in self._cache.image.topics.items()}
