@@ -27,7 +27,7 @@ from floodmark.metadata.image import (
     TopicImage,
 )
 from floodmark.metadata.loader import load_image
-from floodmark.metadata.store import Create, SetData
+from floodmark.metadata.store import Create, Delete, SetData
 from floodmark.testing.memory_store import MemoryStore
 from floodmark.testing.virtual_clock import VirtualClock
 from floodmark.wire.errors import ErrorCode
@@ -271,6 +271,27 @@ async def test_a_topic_that_appears_while_the_topics_are_read_is_noticed():
     await eventually(lambda: member.metadata.image.topics.keys() == {"ours", "theirs"})
     await member.leave()
     store.dispose()
+
+
+async def test_a_malformed_registration_only_delays_the_others(member, store, caplog):
+    """Somebody wrote into ZooKeeper by hand, and repairs it."""
+    malformed, other = paths.broker_path(2), BrokerInfo(3, -1, ME.endpoints)
+    await store.multi([Create(malformed, b"nonsense")])
+    await eventually(lambda: "a node is malformed" in caplog.text)
+    await store.multi([Create(paths.broker_path(3), paths.encode_broker(other, 0))])
+    await store.multi([Delete(malformed)])
+    await eventually(lambda: 3 in member.metadata.image.brokers)
+
+
+async def test_a_malformed_note_about_log_folders_is_deleted(member, store):
+    await store.multi([Create(f"{paths.LOG_DIR_EVENTS}/note", b"nonsense")])
+    await eventually(lambda: is_empty(store, paths.LOG_DIR_EVENTS))
+    await store.multi([paths.log_dir_event(1)])
+    await eventually(lambda: is_empty(store, paths.LOG_DIR_EVENTS))
+
+
+async def is_empty(store, path):
+    return not await store.children(path)
 
 
 async def test_a_stopped_controller_refuses_requests(store):
