@@ -174,6 +174,26 @@ async def test_what_cannot_move_is_refused(two: TwoFolders, tmp_path: Path) -> N
     assert answer == ErrorCode.REPLICA_NOT_AVAILABLE
 
 
+async def test_clients_that_name_what_is_not_here_do_not_fill_the_memory(two: TwoFolders) -> None:
+    request = AlterReplicaLogDirsRequest(
+        dirs=[
+            AlterReplicaLogDir(
+                path=str(two.elsewhere),
+                topics=[
+                    AlterReplicaLogDirTopic(name=name, partitions=list(range(15_000)))
+                    for name in ("later", "x" * 250)
+                ],
+            )
+        ]
+    )
+    answer = await asyncio.to_thread(two.ask, request, 2)
+    codes = {one.error_code for topic in answer.results for one in topic.partitions}
+    assert codes == {ErrorCode.REPLICA_NOT_AVAILABLE}
+    remembered = two.server.broker.logs.preferred_dirs
+    assert len(remembered) == 10_000
+    assert {topic for topic, _ in remembered} == {"later"}
+
+
 @pytest.mark.parametrize(("setting", "moving"), [({}, 2), ({MOVES_AT_ONCE: "1"}, 1)])
 def test_as_many_partitions_move_at_a_time_as_the_setting_says(
     tmp_path: Path, setting: dict[str, str], moving: int
