@@ -16,7 +16,7 @@ WITHOUT_EFFECT = (
     "ssl.protocol",
     # As in Kafka, a token's scope has no effect.
     "sasl.oauthbearer.scope.claim.name",
-    # Until clusters are complete.
+    # A leader has one fetcher, whose sockets the system sizes.
     *("replica.socket.*", "num.replica.fetchers"),
     # Until somebody needs them.
     *("queued.max.request.bytes", "socket.send.buffer.bytes", "socket.receive.buffer.bytes"),
