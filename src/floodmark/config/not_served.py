@@ -103,7 +103,7 @@ def _check_zookeeper(config: BrokerConfig) -> None:
             raise ConfigError(
                 f"{name} asks for a check of revoked certificates, which is not served",
                 name=name,
-                hint="Take it out, and let certificates expire soon",
+                hint="Remove it, and use certificates that expire soon",
             )
 
 
