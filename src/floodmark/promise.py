@@ -1,4 +1,4 @@
-"""A value that arrives later on the same loop. Every deferred answer of the broker is one.
+"""A value that arrives later on the same loop: an answer that waits for an event.
 
 An `asyncio.Future` runs its callbacks one loop turn later. A promise runs them at once, so a
 waiting consumer gets a record inside the append. Coroutines can await a promise.

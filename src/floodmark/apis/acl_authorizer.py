@@ -22,8 +22,8 @@ MOST_CACHED = 50_000
 """Clients choose hosts and names and could exhaust memory, so a full cache starts over."""
 
 LONGEST_NAME = 249
-"""That of a topic. Other names may have 32 KB, of which the cache would keep 50,000. The log shows
-this much of them."""
+"""The limit for topic names. Others may have 32 KB: the cache skips longer ones, the log cuts
+them."""
 
 
 class AclAuthorizer:

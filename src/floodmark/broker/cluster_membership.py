@@ -38,6 +38,7 @@ from floodmark.metadata.image import (
 )
 from floodmark.metadata.loader import (
     Identity,
+    decoding,
     load_identity,
     load_image,
     load_settings,
@@ -54,6 +55,7 @@ from floodmark.metadata.store import (
 )
 from floodmark.occurrences import Occurrences
 from floodmark.replication.control_fence import ControlFence
+from floodmark.supervised import repeat
 from floodmark.vocabulary import NO_LEADER, TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -144,7 +146,8 @@ class ClusterMembership:
         self._cache.subscribe(self._image_changed)
         # The controller may have disappeared before anyone watched it.
         self._changed.set()
-        self._follower = asyncio.create_task(self._follow_store(), name="cluster-follower")
+        name = "cluster-follower"
+        self._follower = asyncio.create_task(repeat(name, self._follow_store), name=name)
         return StartReport(
             adopted, stray_partitions(self._cache.image, found), self._cache.config.ignored_dynamic
         )
@@ -179,7 +182,7 @@ class ClusterMembership:
                 # Our ZooKeeper server may not have yet what the controller has written.
                 await self._store.synchronize()
                 return await settings_of_topics(self._store, topics)
-        except (StoreError, TimeoutError, ValueError) as problem:
+        except (StoreError, TimeoutError) as problem:
             logger.info("could not read the settings of new topics yet: %r", problem)
             return {}
 
@@ -255,19 +258,21 @@ class ClusterMembership:
     # -- staying joined ----------------------------------------------------------------------------
 
     async def _follow_store(self) -> None:
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            try:
-                if self._is_session_lost:
-                    await self._rejoin()
-                await self._look()
-            except (StoreError, ControllerUnavailable, AlreadyRegistered) as problem:
-                times = self._failures.worth_telling(str(problem))
-                if times:
-                    logger.warning("metadata store problem (%d times by now): %s", times, problem)
-                await asyncio.sleep(RETRY_S)
-                self._changed.set()
+        await self._changed.wait()
+        self._changed.clear()
+        try:
+            if self._is_session_lost:
+                await self._rejoin()
+            await self._look()
+        except (StoreError, ControllerUnavailable, AlreadyRegistered) as problem:
+            times = self._failures.worth_telling(str(problem))
+            if times:
+                logger.warning("metadata store problem (%d times by now): %s", times, problem)
+            await asyncio.sleep(RETRY_S)
+            self._changed.set()
+        except BaseException:
+            self._changed.set()
+            raise
 
     async def _look(self) -> None:
         if self.controller.is_active:
@@ -275,7 +280,9 @@ class ClusterMembership:
             await self._look_as_controller()
             return
         elected = await self._store.get(paths.CONTROLLER)
-        if elected is not None and paths.decode_controller(elected.data) == self._broker_id:
+        with decoding():
+            leader = None if elected is None else paths.decode_controller(elected.data)
+        if elected is not None and leader == self._broker_id:
             # We were elected without learning of it, or the node is left over from our last
             # session.
             await self._store.multi([Delete(paths.CONTROLLER, elected.version)])
@@ -283,9 +290,9 @@ class ClusterMembership:
         if elected is None and await self.controller.stand():
             await self._pass_on_proof()
             return
-        if elected is not None and self._controller_watch is not None:
+        if leader is not None and self._controller_watch is not None:
             listener = self._cache.config.inter_broker_listener_name
-            await self._controller_watch.follow(paths.decode_controller(elected.data), listener)
+            await self._controller_watch.follow(leader, listener)
         if elected is not None and elected.created_zxid != self._reign:
             await self._forget_deleted(self._topic_ids())
             self._reign = elected.created_zxid
@@ -373,7 +380,6 @@ class ClusterMembership:
     async def _rejoin(self) -> None:
         """Leads nothing until the controller has noticed us again: others lead meanwhile."""
         await self._cache.publish(_without_leader(self._cache.image, self._broker_id))
-        known = self._topic_ids()
         await self._store.open()
         self._settings.forget()
         self._is_session_lost = False
@@ -383,7 +389,8 @@ class ClusterMembership:
             # Nothing else would make us try again.
             self._is_session_lost = True
             raise
-        await self._forget_deleted(known)
+        # Topics may have been deleted meanwhile: the next look finds out, and retries.
+        self._reign = -1
 
     def _topic_ids(self) -> dict[str, UUID]:
         return {name: topic.topic_id for name, topic in self._cache.image.topics.items()}

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from floodmark.controller.liveness import UntilGone
 from floodmark.metadata import paths
 from floodmark.metadata.image import BrokerInfo
+from floodmark.metadata.loader import decoding
 from floodmark.metadata.store import Check, Delete, Store, StoreError
 
 logger = logging.getLogger(__name__)
@@ -38,7 +39,8 @@ class ControllerWatch:
         if node is None:
             await self.close()
             return
-        broker = paths.decode_broker(controller, node.data, node.created_zxid)
+        with decoding():
+            broker = paths.decode_broker(controller, node.data, node.created_zxid)
         endpoint = broker.endpoints.get(listener)
         if broker != self._watched and endpoint is not None:
             await self.close()
@@ -69,7 +71,11 @@ class ControllerWatch:
         epoch = await self._store.get(paths.CONTROLLER_EPOCH)
         node = await self._store.get(paths.CONTROLLER)
         registration = await self._store.get(paths.broker_path(broker.id))
-        if epoch is None or node is None or paths.decode_controller(node.data) != broker.id:
+        if epoch is None or node is None:
+            return
+        with decoding():
+            controller = paths.decode_controller(node.data)
+        if controller != broker.id:
             return
         if registration is not None and registration.created_zxid != broker.broker_epoch:
             return

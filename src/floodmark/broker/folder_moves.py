@@ -19,9 +19,10 @@ from floodmark.broker.delayed_work import Deferred
 from floodmark.clock import Clock
 from floodmark.config.broker_config import BrokerConfig
 from floodmark.records.batch import HEADER_BYTES, read_header
+from floodmark.records.errors import CorruptRecord
 from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
-from floodmark.storage.errors import StorageError
+from floodmark.storage.errors import OffsetsOutOfOrder, StorageError
 from floodmark.storage.files import FileSlice
 from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_manager import LogManager
@@ -98,14 +99,14 @@ class FolderMoves:
             self._moving.add(key)
             try:
                 await self._move(key, target)
-            except (StorageError, OSError) as problem:
+            except (StorageError, OSError, CorruptRecord, OffsetsOutOfOrder) as problem:
                 logger.error("could not move %s-%d to %s: %s", *key, target, problem)
             except _Unwanted:
                 logger.info("the move of %s-%d to %s is no longer wanted", *key, target)
             finally:
                 self._moving.discard(key)
-            if self._wanted.get(key) == target:
-                del self._wanted[key]
+                if self._wanted.get(key) == target:
+                    del self._wanted[key]
 
     def _next(self) -> TopicPartition | None:
         return next((key for key in self._wanted if key not in self._moving), None)

@@ -140,10 +140,10 @@ def _what_next(error: StoreUnavailable) -> str:
     if isinstance(error.__cause__, sqlite3.OperationalError):
         # SQLite's errors when the file is not to blame.
         return (
-            "Make room if the disk is full, and see that the broker may write there; the file "
-            "need not be broken"
+            "Free some space if the disk is full, and check that the broker may write there; the "
+            "file itself may be intact"
         )
     return (
-        "Put back a copy of the file; without the file, topics are taken over from the log "
+        "Restore a copy of the file. Without the file, the broker adopts the topics in the log "
         "folders, but not their settings"
     )

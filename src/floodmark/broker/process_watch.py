@@ -42,7 +42,9 @@ async def until_gone(host: str, port: int) -> None:
             await asyncio.sleep(RETRY_S)
         else:
             was_connected = True
-            address = writer.get_extra_info("peername")[:2]
+            peer = writer.get_extra_info("peername")
+            # None if the peer has already reset the connection.
+            address = address if peer is None else peer[:2]
             await _until_closed(reader, writer)
 
 

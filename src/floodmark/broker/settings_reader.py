@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from floodmark.metadata import acl_nodes, paths, token_nodes
 from floodmark.metadata.image import ConfigResource, MetadataImage
-from floodmark.metadata.loader import load_acls, load_settings, load_state, load_tokens
+from floodmark.metadata.loader import decoding, load_acls, load_settings, load_state, load_tokens
 from floodmark.metadata.store import Store
 
 _FOLDERS = (paths.CONFIG_CHANGES, *acl_nodes.CHANGE_FOLDERS, token_nodes.CHANGES)
@@ -28,10 +28,11 @@ async def settings_of_topics(store: Store, topics: Iterable[str]) -> TopicSettin
     """Reads the settings of these topics in parallel."""
     resources = [ConfigResource("topic", name) for name in topics]
     nodes = await asyncio.gather(*(store.get(paths.config_path(one)) for one in resources))
-    return {
-        resource: None if node is None else paths.decode_config(node.data)
-        for resource, node in zip(resources, nodes, strict=True)
-    }
+    with decoding():
+        return {
+            resource: None if node is None else paths.decode_config(node.data)
+            for resource, node in zip(resources, nodes, strict=True)
+        }
 
 
 class SettingsReader:
@@ -69,7 +70,8 @@ class SettingsReader:
         changed: set[ConfigResource] = set()
         for name in _new(seen, notices, paths.CONFIG_CHANGES):
             node = await self._store.get(f"{paths.CONFIG_CHANGES}/{name}")
-            resource = None if node is None else paths.decode_config_change(node.data)
+            with decoding():
+                resource = None if node is None else paths.decode_config_change(node.data)
             if resource is None:
                 return None
             changed.add(resource)
@@ -87,7 +89,8 @@ class SettingsReader:
         for resource in changed:
             node = await self._store.get(paths.config_path(resource))
             if node is not None:
-                configs[resource] = paths.decode_config(node.data)
+                with decoding():
+                    configs[resource] = paths.decode_config(node.data)
         seen = self._seen or {}
         has_new_acls = any(_new(seen, notices, folder) for folder in acl_nodes.CHANGE_FOLDERS)
         acls = await load_acls(self._store) if has_new_acls else known.acls

@@ -16,7 +16,7 @@ WITHOUT_EFFECT = (
     "ssl.protocol",
     # As in Kafka, a token's scope has no effect.
     "sasl.oauthbearer.scope.claim.name",
-    # Until clusters are complete.
+    # A leader has one fetcher, whose sockets the system sizes.
     *("replica.socket.*", "num.replica.fetchers"),
     # Until somebody needs them.
     *("queued.max.request.bytes", "socket.send.buffer.bytes", "socket.receive.buffer.bytes"),
@@ -103,7 +103,7 @@ def _check_zookeeper(config: BrokerConfig) -> None:
             raise ConfigError(
                 f"{name} asks for a check of revoked certificates, which is not served",
                 name=name,
-                hint="Take it out, and let certificates expire soon",
+                hint="Remove it, and use certificates that expire soon",
             )
 
 

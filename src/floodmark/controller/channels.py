@@ -14,6 +14,7 @@ from typing import Any
 
 from floodmark.controller.instructions import Instruction
 from floodmark.occurrences import Occurrences
+from floodmark.supervised import repeat
 from floodmark.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -99,7 +100,8 @@ class _Channel:
         self._empty = asyncio.Event()
         self._empty.set()
         self._failures = Occurrences()
-        self._task = asyncio.create_task(self._run(), name=f"controller-to-{broker_id}")
+        name = f"controller-to-{broker_id}"
+        self._task = asyncio.create_task(repeat(name, self._deliver_all), name=name)
 
     def put(self, requests: Sequence[Instruction]) -> None:
         if requests:
@@ -114,14 +116,13 @@ class _Channel:
         self._task.cancel()
         self._empty.set()
 
-    async def _run(self) -> None:
-        while True:
-            await self._filled.wait()
-            while self._queue:
-                await self._deliver(self._queue[0])
-                self._queue.popleft()
-            self._filled.clear()
-            self._empty.set()
+    async def _deliver_all(self) -> None:
+        await self._filled.wait()
+        while self._queue:
+            await self._deliver(self._queue[0])
+            self._queue.popleft()
+        self._filled.clear()
+        self._empty.set()
 
     async def _deliver(self, request: Instruction) -> None:
         while True:

@@ -50,7 +50,7 @@ from floodmark.controller.writer import MetadataWriter
 from floodmark.metadata import paths
 from floodmark.metadata.cache import MetadataCache
 from floodmark.metadata.image import BrokerInfo, ImageChange, MetadataImage, difference
-from floodmark.metadata.loader import decode_brokers, load_identity, load_stored
+from floodmark.metadata.loader import load_brokers, load_identity, load_stored
 from floodmark.metadata.store import (
     BadVersion,
     Delete,
@@ -60,6 +60,7 @@ from floodmark.metadata.store import (
     StoreUnavailable,
 )
 from floodmark.security.acls import Acl, AclFilter
+from floodmark.supervised import repeat
 from floodmark.vocabulary import TopicPartition
 from floodmark.wire.numbers import ElectionType
 
@@ -189,16 +190,23 @@ class Controller:
         stops = [self._store.watch(paths.BROKER_IDS, lambda _: changed.set())]
         if not self._store.watches_below:
             stops.append(self._store.watch(paths.TOPICS, lambda _: self._topics_changed()))
-        # Brokers may have come or gone since the store was read.
+            self._must_look_for_topics = True
+        # Brokers and topics may have come or gone since the store was read.
         changed.set()
         try:
-            while True:
-                await changed.wait()
-                changed.clear()
-                await self._look_at_brokers()
+            await repeat("controller-watcher", self._process_changes)
         finally:
             for stop in stops:
                 stop()
+
+    async def _process_changes(self) -> None:
+        await self._brokers_changed.wait()
+        self._brokers_changed.clear()
+        try:
+            await self._look_at_brokers()
+        except BaseException:
+            self._brokers_changed.set()
+            raise
 
     def _topics_changed(self) -> None:
         self._must_look_for_topics = True
@@ -207,17 +215,23 @@ class Controller:
     async def _look_for_topics(self) -> None:
         """On ZooKeeper, Kafka's brokers create internal topics themselves, as a node without
         states. The controller must notice and complete them."""
-        if self._must_look_for_topics:
+        if not self._must_look_for_topics:
+            return
+        # First, because more may come while we look.
+        self._must_look_for_topics = False
+        try:
             names = set(await self._store.children(paths.TOPICS))
-            self._must_look_for_topics = False
             unknown = await self._writer.submit(lambda v: Decision(names - v.image.topics.keys()))
-            if unknown:
-                self._writer.reload()
+        except BaseException:
+            self._must_look_for_topics = True
+            raise
+        if unknown:
+            self._writer.reload()
 
     async def _look_at_brokers(self) -> None:
         try:
             await self._look_for_topics()
-            registered = decode_brokers(await self._store.read_tree(paths.BROKER_IDS))
+            registered = await load_brokers(self._store)
             await self._writer.submit(lambda view: membership.brokers_changed(view, registered))
             await self._finish_begun()
             listener = self._cache.config.inter_broker_listener_name
@@ -230,15 +244,16 @@ class Controller:
     async def _watch_log_folders(self) -> None:
         stop = self._lost_replicas.start()
         try:
-            while True:
-                try:
-                    await self._lost_replicas.step(self._channels)
-                except (StoreError, ControllerUnavailable) as problem:
-                    text = "could not store the failure of log folders yet"
-                    self._writer.report(text, problem)
-                    await asyncio.sleep(RETRY_S)
+            await repeat("log-folder-watcher", self._process_lost_replicas)
         finally:
             stop()
+
+    async def _process_lost_replicas(self) -> None:
+        try:
+            await self._lost_replicas.step(self._channels)
+        except (StoreError, ControllerUnavailable) as problem:
+            self._writer.report("could not store the failure of log folders yet", problem)
+            await asyncio.sleep(RETRY_S)
 
     async def _finish_begun(self) -> None:
         """Completes what another controller or a failed multi left unfinished."""

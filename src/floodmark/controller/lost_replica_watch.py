@@ -26,7 +26,8 @@ from floodmark.controller.lost_replicas import (
 )
 from floodmark.metadata import paths
 from floodmark.metadata.cache import MetadataCache
-from floodmark.metadata.store import Delete, Store
+from floodmark.metadata.loader import decoding
+from floodmark.metadata.store import Delete, Node, Store, StoreUnavailable
 from floodmark.vocabulary import TopicPartition
 from floodmark.wire.messages.leader_and_isr import LeaderAndIsrRequest
 
@@ -96,7 +97,7 @@ class LostReplicaWatch:
         for note in notes:
             node = await self._store.get(note)
             if node is not None:
-                brokers.add(paths.decode_log_dir_event(node.data))
+                brokers |= _named_in(node)
         for broker_id in sorted(brokers):
             self._ask(broker_id, channels)
         if notes:
@@ -112,6 +113,16 @@ class LostReplicaWatch:
 
     def _report_own(self) -> None:
         self._reports.append(own_report(self._cache.image, self._broker_id, self._lost_here()))
+
+
+def _named_in(node: Node) -> set[int]:
+    """The broker in a note. None if the note is malformed: it is deleted like the others."""
+    try:
+        with decoding():
+            return {paths.decode_log_dir_event(node.data)}
+    except StoreUnavailable as problem:
+        logger.warning("ignoring a note about log folders: %s", problem)
+        return set()
 
 
 def _decide(report: ReplicaReport, view: View) -> Decision[None]:

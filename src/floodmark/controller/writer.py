@@ -67,6 +67,8 @@ class MetadataWriter:
         self._on_reloaded = on_reloaded
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
+        # The tasks that are publishing, of this term and of an earlier one.
+        self._publishing: set[asyncio.Task[None] | None] = set()
         self._epoch_version = 0
         self._must_reload = False
         # Whether an earlier controller or a failed multi may have left an unfinished decision.
@@ -87,8 +89,11 @@ class MetadataWriter:
         self._task = asyncio.create_task(self._write_loop(), name="controller-writer")
 
     def stop(self) -> None:
+        """Decides nothing more. A change that is being published is still applied to its end: the
+        image has it already, so no later delta would bring the rest (KAFKA-9769)."""
         if self._task is not None:
-            self._task.cancel()
+            if self._task not in self._publishing:
+                self._task.cancel()
             self._task = None
 
     async def drained(self) -> None:
@@ -118,7 +123,7 @@ class MetadataWriter:
             await self._drop_old_notices()
 
     async def _write_loop(self) -> None:
-        while True:
+        while self._is_current():
             batch = [await self._queue.get()]
             try:
                 await self._write_batch(batch)
@@ -132,11 +137,18 @@ class MetadataWriter:
                 for _ in batch:
                     self._queue.task_done()
 
+    def _is_current(self) -> bool:
+        """Whether the running task is that of the current term. It may have been stopped while it
+        published."""
+        return self._task is asyncio.current_task()
+
     async def _write_batch(self, batch: list[_Waiting]) -> None:
         """Decides `batch` and the requests queued behind it, stores all at once, publishes and
         answers."""
         if self._must_reload:
             await self._reload()
+            if not self._is_current():
+                raise _not_controller_any_more()
         image, config, touched = self._cache.image, self._cache.config, ImageChange()
         operations: list[Operation] = []
         position = 0
@@ -161,7 +173,7 @@ class MetadataWriter:
             if notices:
                 await self._drop_old_notices()
         if not touched.is_empty:
-            await self._publish(self._cache.image, image, touched)
+            await self._publish_to_the_end(image, touched)
         for waiting in batch:
             if not waiting.done.done():
                 waiting.done.set_result(waiting.answer)
@@ -234,8 +246,16 @@ class MetadataWriter:
         # Known brokers are those we have processed, not those registered by now.
         known = self._cache.image
         image = carried_over(known, replace(image, brokers=known.brokers))
-        await self._publish(self._cache.image, image, None)
+        await self._publish_to_the_end(image, None)
         self._on_reloaded()
+
+    async def _publish_to_the_end(self, image: MetadataImage, touched: ImageChange | None) -> None:
+        task = asyncio.current_task()
+        self._publishing.add(task)
+        try:
+            await self._publish(self._cache.image, image, touched)
+        finally:
+            self._publishing.discard(task)
 
     def view(self, image: MetadataImage, config: BrokerConfig) -> View:
         return View(

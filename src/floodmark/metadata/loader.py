@@ -35,7 +35,7 @@ class Identity(NamedTuple):
 
 
 @contextmanager
-def _decoding() -> Iterator[None]:
+def decoding() -> Iterator[None]:
     """Raises StoreUnavailable if a node is malformed."""
     try:
         yield
@@ -46,7 +46,7 @@ def _decoding() -> Iterator[None]:
 async def load_identity(store: Store) -> Identity:
     cluster_id = await store.get(paths.CLUSTER_ID)
     epoch = await store.get(paths.CONTROLLER_EPOCH)
-    with _decoding():
+    with decoding():
         return Identity(
             paths.decode_cluster_id(cluster_id.data) if cluster_id else None,
             int(epoch.data) if epoch else 0,
@@ -73,23 +73,30 @@ async def load_stored(store: Store) -> Stored:
     # Settings come last: those of a topic are written before it, so no topic is without them.
     topic_nodes = await store.read_tree(paths.TOPICS)
     settings = await load_settings(store)
-    broker_nodes = await store.read_tree(paths.BROKER_IDS)
-    with _decoding():
+    brokers = await load_brokers(store)
+    with decoding():
         topics = decode_topics(topic_nodes)
         image = replace(
             settings,
-            brokers=decode_brokers(broker_nodes),
+            brokers=brokers,
             topics=topics,
             topics_by_id={topic.topic_id: topic for topic in topics.values()},
         )
         return Stored(image, tuple(_void_paths(topic_nodes, topics)))
 
 
+async def load_brokers(store: Store) -> dict[int, BrokerInfo]:
+    """The registered brokers, by id."""
+    nodes = await store.read_tree(paths.BROKER_IDS)
+    with decoding():
+        return decode_brokers(nodes)
+
+
 async def load_settings(store: Store) -> MetadataImage:
     """The image without brokers and topics, which the controller announces."""
     state, config_nodes = await load_state(store), await store.read_tree(paths.CONFIG)
     acls, tokens = await load_acls(store), await load_tokens(store)
-    with _decoding():
+    with decoding():
         return replace(state, configs=decode_configs(config_nodes), acls=acls, tokens=tokens)
 
 
@@ -97,7 +104,7 @@ async def load_acls(store: Store) -> Acls:
     nodes: dict[str, Node] = {}
     for root in acl_nodes.ACL_ROOTS:
         nodes |= await store.read_tree(root)
-    with _decoding():
+    with decoding():
         return acl_nodes.decode_acls(nodes)
 
 
@@ -107,7 +114,7 @@ async def load_state(store: Store) -> MetadataImage:
     controller = await store.get(paths.CONTROLLER)
     feature = await store.get(paths.FEATURE)
     producer_ids = await store.get(paths.PRODUCER_ID_BLOCK)
-    with _decoding():
+    with decoding():
         return MetadataImage(
             cluster_id=identity.cluster_id or "",
             controller_id=paths.decode_controller(controller.data) if controller else -1,
@@ -121,7 +128,7 @@ async def load_state(store: Store) -> MetadataImage:
 
 async def load_tokens(store: Store) -> dict[str, DelegationToken]:
     nodes = await store.read_tree(token_nodes.TOKENS)
-    with _decoding():
+    with decoding():
         return token_nodes.decode_tokens(nodes)
 
 

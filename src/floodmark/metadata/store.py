@@ -139,7 +139,7 @@ class StoreUnavailable(StoreError):
 
 
 class StoreRefused(StoreUnavailable):
-    """The store has answered that it will not, as where a right is missing: do not try again."""
+    """The store refused, for example because a right is missing. Retrying is pointless."""
 
 
 class SessionLost(StoreError):

@@ -54,8 +54,8 @@ Response: TypeAlias = "Answer | Throttled | None"
 class NoAnswerYet(Enum):
     """Returned by `submit` if there is no immediate response."""
 
-    TAKEN = "the requester is told when the request is done"
-    NO_ROOM = "nothing was taken; the requester is told when there is room"
+    TAKEN = "the requester hears when the request is done"
+    NO_ROOM = "nothing was taken; the requester hears when there is room"
 
 
 # Looking up an enum member costs as much as a call.

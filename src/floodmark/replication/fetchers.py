@@ -19,10 +19,10 @@ from floodmark.replication.fetcher import Ask, FetcherSettings, LeaderFetcher
 from floodmark.replication.following_session import FollowerLimits
 from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
-from floodmark.replication.supervised import repeat
 from floodmark.storage.errors import StorageError
 from floodmark.storage.log_manager import LogManager
 from floodmark.storage.truncations import Cut
+from floodmark.supervised import repeat
 from floodmark.vocabulary import NO_LEADER, TopicIdPartition
 
 NEWCOMERS_WAIT_MS = 50

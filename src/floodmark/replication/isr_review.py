@@ -24,7 +24,7 @@ from floodmark.replication.isr_proposals import (
 from floodmark.replication.partition import Leadership
 from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
-from floodmark.replication.supervised import repeat
+from floodmark.supervised import repeat
 from floodmark.vocabulary import TopicIdPartition
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse

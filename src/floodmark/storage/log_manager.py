@@ -42,6 +42,9 @@ from floodmark.vocabulary import TopicPartition
 
 logger = logging.getLogger(__name__)
 
+MOST_PREFERRED_DIRS = 10_000
+"""More than a reassignment names at a time, and less than 5 MB."""
+
 
 class LogManager:
     """One broker's logs. Use: open_dirs, found_partitions, load, then serve, then close."""
@@ -66,7 +69,7 @@ class LogManager:
         # Failed logs with their folders, which get no clean-shutdown marker.
         self._failed: dict[TopicPartition, Path] = {}
         self.moves = LogMoves(files)
-        # Requested folders of partitions that are not here yet.
+        # Requested folders of partitions that are not here yet, the last request last.
         self.preferred_dirs: dict[TopicPartition, Path] = {}
         self._checkpoints = OffsetCheckpoints(files, self.dirs, self._logs)
 
@@ -331,6 +334,14 @@ class LogManager:
             checkpoints.write_topic_id(self._files, log.directory, topic_id, sync=False)
         except OSError as error:
             raise storage_failure(error, log.directory.parent, log.directory.name) from error
+
+    def prefer_dir(self, key: TopicPartition, folder: Path) -> None:
+        """Remembers where to create a partition that is not here yet. Forgets the oldest request
+        beyond the limit, because clients may name what will never be here."""
+        self.preferred_dirs.pop(key, None)
+        self.preferred_dirs[key] = folder
+        if len(self.preferred_dirs) > MOST_PREFERRED_DIRS:
+            del self.preferred_dirs[next(iter(self.preferred_dirs))]
 
     def _dir_for_new(self, key: TopicPartition) -> LogDir:
         preferred = self.preferred_dirs.pop(key, None)

@@ -45,6 +45,28 @@ def client(floodmark: BrokerThread) -> Iterator[RawClient]:
         yield client
 
 
+# Produce
+
+
+def test_no_batch_of_a_partition_named_twice_is_acknowledged_unless_it_is_safe(
+    floodmark: BrokerThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    floodmark.create_topic("synced", configs={"flush.messages": "1"})
+    flusher = floodmark.broker.replicas._flusher
+    # A sync that does not end.
+    monkeypatch.setattr(flusher, "request", lambda replica: None)
+    parts = [PartitionProduceData(index=0, records=batch()) for _ in range(2)]
+    request = ProduceRequest(
+        acks=-1, timeout_ms=50, topic_data=[TopicProduceData(name="synced", partition_data=parts)]
+    )
+    with RawClient(floodmark.bootstrap_servers) as client:
+        (topic,) = client.ask(request, 9).responses
+    assert [answer.error_code for answer in topic.partition_responses] == [
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.REQUEST_TIMED_OUT,
+    ]
+
+
 # Fetch
 
 
@@ -140,10 +162,13 @@ def test_the_last_of_two_offsets_counts_when_records_are_deleted(client: RawClie
     ]
 
 
-def produce(client: RawClient, topic: str, count: int) -> None:
+def batch(count: int = 1) -> bytes:
     now_ms = int(time.time() * 1000)
-    batch = encode_batch([Record(offset, now_ms, None, b"v", []) for offset in range(count)])
-    data = PartitionProduceData(index=0, records=bytes(batch))
+    return bytes(encode_batch([Record(offset, now_ms, None, b"v", []) for offset in range(count)]))
+
+
+def produce(client: RawClient, topic: str, count: int) -> None:
+    data = PartitionProduceData(index=0, records=batch(count))
     request = ProduceRequest(
         acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,26 @@ async def test_what_cannot_move_is_refused(two: TwoFolders, tmp_path: Path) -> N
     assert answer == ErrorCode.REPLICA_NOT_AVAILABLE
 
 
+async def test_clients_that_name_what_is_not_here_do_not_fill_the_memory(two: TwoFolders) -> None:
+    request = AlterReplicaLogDirsRequest(
+        dirs=[
+            AlterReplicaLogDir(
+                path=str(two.elsewhere),
+                topics=[
+                    AlterReplicaLogDirTopic(name=name, partitions=list(range(15_000)))
+                    for name in ("later", "x" * 250)
+                ],
+            )
+        ]
+    )
+    answer = await asyncio.to_thread(two.ask, request, 2)
+    codes = {one.error_code for topic in answer.results for one in topic.partitions}
+    assert codes == {ErrorCode.REPLICA_NOT_AVAILABLE}
+    remembered = two.server.broker.logs.preferred_dirs
+    assert len(remembered) == 10_000
+    assert {topic for topic, _ in remembered} == {"later"}
+
+
 @pytest.mark.parametrize(("setting", "moving"), [({}, 2), ({MOVES_AT_ONCE: "1"}, 1)])
 def test_as_many_partitions_move_at_a_time_as_the_setting_says(
     tmp_path: Path, setting: dict[str, str], moving: int
@@ -191,5 +212,31 @@ def test_as_many_partitions_move_at_a_time_as_the_setting_says(
         wait_for(lambda: len(logs.moves.futures) == moving)
         two.throttle(1 << 40)
         wait_for(lambda: not logs.moves.futures and len(logs.logs()) >= 3)
+    finally:
+        two.server.close()
+
+
+async def test_a_damaged_partition_does_not_keep_others_from_moving(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    two = TwoFolders(tmp_path, {MOVES_AT_ONCE: "1"})
+    try:
+        for topic in ("t", "u"):
+            await asyncio.to_thread(two.server.create_topic, topic, partitions=1)
+            await write(two, 10, topic=topic)
+        logs = two.server.broker.logs
+        here = {topic: logs.get(topic, 0).directory.parent for topic in ("t", "u")}
+        target = {topic: next(f for f in two.folders if f != here[topic]) for topic in here}
+        two.throttle(0)
+        assert await asyncio.to_thread(two.move, target["t"]) == ErrorCode.NONE
+        (segment,) = logs.get("t", 0).directory.glob("*.log")
+        with segment.open("r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            file.write(b"y")
+        assert await asyncio.to_thread(two.move, target["u"], "u") == ErrorCode.NONE
+        two.throttle(1 << 40)
+        await eventually(lambda: logs.get("u", 0).directory.parent == target["u"])
+        assert two.here == here["t"]
+        assert "could not move t-0" in caplog.text
     finally:
         two.server.close()

@@ -82,6 +82,23 @@ async def test_a_killed_process_is_gone_at_once(process: Process, watch) -> None
     await asyncio.wait_for(watch, 5)
 
 
+async def test_a_connection_reset_before_its_address_is_known_ends_no_watch(
+    monkeypatch: pytest.MonkeyPatch, port: int
+) -> None:
+    """The system does not tell the address of a peer that has already reset the connection."""
+    real = asyncio.StreamWriter.get_extra_info
+
+    def without_peer(writer: asyncio.StreamWriter, name: str) -> object:
+        return None if name == "peername" else real(writer, name)
+
+    monkeypatch.setattr(asyncio.StreamWriter, "get_extra_info", without_peer)
+    process = await asyncio.to_thread(Process, port)
+    watch = asyncio.create_task(until_gone(HOST, port))
+    await asyncio.to_thread(process.expect, "accepted")
+    await asyncio.to_thread(process.end)
+    await asyncio.wait_for(watch, 5)
+
+
 async def test_a_port_that_refuses_before_it_was_ever_open_proves_nothing(
     port: int, watch: asyncio.Task[None]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Sequence
+from uuid import UUID
 
 import pytest
 
@@ -11,7 +12,13 @@ from floodmark.broker.cluster_membership import ClusterMembership
 from floodmark.config import BrokerConfig
 from floodmark.metadata import paths
 from floodmark.metadata.cache import MetadataCache
-from floodmark.metadata.image import BrokerInfo, Endpoint
+from floodmark.metadata.image import (
+    BrokerInfo,
+    Endpoint,
+    ImageChange,
+    PartitionImage,
+    TopicImage,
+)
 from floodmark.metadata.store import (
     Create,
     Operation,
@@ -30,12 +37,13 @@ NODE = paths.broker_path(1)
 
 class LossyStore(MemoryStore):
     """Ends sessions when told to. The answers to the next registrations are lost, with what was
-    asked for (`refused`) or after it was done (`unanswered`)."""
+    asked for (`refused`) or after it was done (`unanswered`). `unread`: the next readings of all
+    topics fail."""
 
     def __init__(self) -> None:
         super().__init__()
         self._watchers: list[SessionWatcher] = []
-        self.refused = self.unanswered = 0
+        self.refused = self.unanswered = self.unread = 0
 
     def watch_session(self, watcher: SessionWatcher) -> None:
         self._watchers.append(watcher)
@@ -44,6 +52,12 @@ class LossyStore(MemoryStore):
         await self.close()
         for watcher in self._watchers:
             watcher(SessionEvent.LOST)
+
+    async def children(self, path: str) -> list[str]:
+        if path == paths.TOPICS and self.unread:
+            self.unread -= 1
+            raise StoreUnavailable(path, "the connection is lost")
+        return await super().children(path)
 
     async def multi(self, operations: Sequence[Operation]) -> list[Outcome]:
         registers = any(isinstance(one, Create) and one.path == NODE for one in operations)
@@ -96,3 +110,21 @@ async def test_a_registration_that_fails_for_good_is_begun_again(
     store.refused = 3
     await store.end_session()
     await eventually(member.is_registered)
+
+
+async def test_a_topic_deleted_without_a_session_is_forgotten_whatever_cannot_be_read() -> None:
+    """The controller announces no deletion twice."""
+    store = LossyStore()
+    await store.open()
+    await store.multi([Create(paths.CONTROLLER, paths.encode_controller(2, 0))])
+    cache = MetadataCache(BrokerConfig.load({}))
+    member = ClusterMembership(1, store, cache, VirtualClock(), no_other, random.Random(7))
+    await member.join(ME)
+    await eventually(lambda: not member._changed.is_set())
+    deleted = TopicImage("deleted", UUID(int=1), (PartitionImage(2, 0, 0, (2,), (2,)),))
+    await cache.publish(cache.image.apply(ImageChange(topics={"deleted": deleted})))
+    store.unread = 1
+    await store.end_session()
+    await eventually(lambda: not store.unread and "deleted" not in cache.image.topics)
+    await member.leave()
+    store.dispose()

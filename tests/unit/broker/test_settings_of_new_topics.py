@@ -113,3 +113,11 @@ async def test_a_starting_broker_knows_no_topic_without_its_settings() -> None:
     assert (await load_image(store)).config(*TOPIC) == SETTINGS
     await store.close()
     store.dispose()
+
+
+async def test_malformed_settings_do_not_keep_a_topic_away(
+    member: ClusterMembership, store: SlowStore
+) -> None:
+    """Otherwise this broker could obey no further request of the controller."""
+    await store.multi([Create(paths.config_path(TOPIC), b"[]")])
+    assert await member.settings_of(["t"]) == {}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from floodmark import supervised
 from floodmark.controller import channels
 from floodmark.controller.channels import BrokerChannels
 from floodmark.controller.instructions import Instruction
@@ -94,3 +95,19 @@ async def test_a_broker_that_cannot_be_reached_does_not_fill_the_log(told, broke
     told.tell(2, [request(1)])
     await told.flushed()
     assert len(caplog.records) == 5, "at the 1st, 2nd, 4th, 8th and 16th time"
+
+
+async def test_a_defect_does_not_end_a_channel(brokers, monkeypatch, caplog) -> None:
+    monkeypatch.setattr(supervised, "AFTER_DEFECT_S", 0.0)
+    defects = [ValueError("a defect")]
+
+    def answered(broker_id: int, instruction: Instruction, answer: object) -> None:
+        if defects:
+            raise defects.pop()
+
+    told = BrokerChannels(brokers.send, brokers.deposed, answered)
+    told.tell(2, [request(1), request(2)])
+    await told.flushed()
+    told.close()
+    assert brokers.got == [(2, 1), (2, 1), (2, 2)]
+    assert "bug in controller-to-2" in caplog.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
@@ -18,15 +19,25 @@ from floodmark.controller.topics import NewTopic, TopicRef
 from floodmark.metadata import paths
 from floodmark.metadata.adoption import FoundFolder, FoundNumbers, FoundTopic
 from floodmark.metadata.cache import MetadataCache
-from floodmark.metadata.image import BrokerInfo, ConfigResource, Endpoint
+from floodmark.metadata.image import (
+    BrokerInfo,
+    ConfigResource,
+    Endpoint,
+    PartitionImage,
+    TopicImage,
+)
 from floodmark.metadata.loader import load_image
-from floodmark.metadata.store import SetData
+from floodmark.metadata.store import Create, Delete, SetData
 from floodmark.testing.memory_store import MemoryStore
 from floodmark.testing.virtual_clock import VirtualClock
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.numbers import UpgradeType
+from kit.waiting import eventually
 
 ME = BrokerInfo(1, 0, {"PLAINTEXT": Endpoint("PLAINTEXT", "127.0.0.1", 9092, "PLAINTEXT")})
+
+
+NEW = PartitionImage(-1, 0, -1, (1,), ())
 
 
 @pytest.fixture
@@ -42,6 +53,26 @@ class Member(ClusterMembership):
     def __init__(self, store: MemoryStore) -> None:
         self.metadata = MetadataCache(BrokerConfig.load({}))
         super().__init__(1, store, self.metadata, VirtualClock(), no_other, random.Random(7))
+
+
+class SlowlyReadStore(MemoryStore):
+    """Like ZooKeeper, reports only changes of a node's own children. `after_next_read` runs between
+    the next reading of all topics and its answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.watches_below = False
+        self.after_next_read: Callable[[], Awaitable[None]] | None = None
+
+    async def children(self, path: str) -> list[str]:
+        names = await super().children(path)
+        after_read = self.after_next_read
+        if path == paths.TOPICS and after_read is not None:
+            self.after_next_read = None
+            await after_read()
+            # The watch reports on the loop before the answer arrives.
+            await asyncio.sleep(0)
+        return names
 
 
 async def no_other(broker_id, instruction):
@@ -181,6 +212,86 @@ async def test_a_deposed_controller_writes_nothing(controller, store):
         await controller.create_topics([NewTopic("a")])
     assert caught.value.error_code is ErrorCode.NOT_CONTROLLER
     assert await store.get("/brokers/topics/a") is None
+
+
+async def test_a_deposed_controller_applies_a_stored_change_to_its_end(member, controller):
+    """The image has it already, so no later delta would apply the rest."""
+    is_applying, may_go_on = asyncio.Event(), asyncio.Event()
+    applied = []
+
+    async def apply(image, delta):
+        is_applying.set()
+        await may_go_on.wait()
+        applied.extend(topic.name for topic in delta.created_topics)
+
+    member.metadata.subscribe(apply)
+    creating = asyncio.create_task(controller.create_topics([NewTopic("a")]))
+    await is_applying.wait()
+    controller.deposed()
+    assert not controller.is_active
+    may_go_on.set()
+    (created,) = await creating
+    assert created.error_code is ErrorCode.NONE
+    assert applied == ["a"]
+
+
+async def test_a_controller_deposed_while_it_reloads_decides_nothing_more(
+    member, controller, store
+):
+    is_applying, may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def apply(image, delta):
+        is_applying.set()
+        await may_go_on.wait()
+
+    await store.multi([SetData(paths.FEATURE, paths.encode_features({}))])
+    member.metadata.subscribe(apply)
+    controller._writer.reload()
+    creating = asyncio.create_task(controller.create_topics([NewTopic("a")]))
+    await is_applying.wait()
+    controller.deposed()
+    may_go_on.set()
+    with pytest.raises(ControllerUnavailable):
+        await creating
+    assert await store.get(paths.topic_path("a")) is None
+
+
+async def test_a_topic_that_appears_while_the_topics_are_read_is_noticed():
+    """Kafka's brokers create internal topics in ZooKeeper themselves, several at a time."""
+    store = SlowlyReadStore()
+    member = Member(store)
+    await member.join(ME)
+    theirs = TopicImage("theirs", UUID(int=1), (NEW,))
+
+    async def create_theirs():
+        await store.multi([Create(paths.topic_path("theirs"), paths.encode_topic(theirs))])
+
+    store.after_next_read = create_theirs
+    await member.controller.create_topics([NewTopic("ours")])
+    await eventually(lambda: member.metadata.image.topics.keys() == {"ours", "theirs"})
+    await member.leave()
+    store.dispose()
+
+
+async def test_a_malformed_registration_only_delays_the_others(member, store, caplog):
+    """Somebody wrote into ZooKeeper by hand, and repairs it."""
+    malformed, other = paths.broker_path(2), BrokerInfo(3, -1, ME.endpoints)
+    await store.multi([Create(malformed, b"nonsense")])
+    await eventually(lambda: "a node is malformed" in caplog.text)
+    await store.multi([Create(paths.broker_path(3), paths.encode_broker(other, 0))])
+    await store.multi([Delete(malformed)])
+    await eventually(lambda: 3 in member.metadata.image.brokers)
+
+
+async def test_a_malformed_note_about_log_folders_is_deleted(member, store):
+    await store.multi([Create(f"{paths.LOG_DIR_EVENTS}/note", b"nonsense")])
+    await eventually(lambda: is_empty(store, paths.LOG_DIR_EVENTS))
+    await store.multi([paths.log_dir_event(1)])
+    await eventually(lambda: is_empty(store, paths.LOG_DIR_EVENTS))
+
+
+async def is_empty(store, path):
+    return not await store.children(path)
 
 
 async def test_a_stopped_controller_refuses_requests(store):

@@ -179,7 +179,7 @@ def test_a_deleted_topic_takes_its_copy_along() -> None:
 def test_a_partition_that_is_not_here_yet_goes_where_it_is_wanted() -> None:
     manager = manager_on(MemoryFiles())
     manager.get_or_create("other", 0, TOPIC_ID, CONFIG, now_ms=0)
-    manager.preferred_dirs[KEY] = FIRST
+    manager.prefer_dir(KEY, FIRST)
     assert full_log(manager).directory.parent == FIRST
 
 

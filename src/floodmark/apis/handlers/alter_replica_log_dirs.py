@@ -14,6 +14,7 @@ from pathlib import Path
 from floodmark.apis.access import cluster
 from floodmark.apis.authorizer import Operation
 from floodmark.apis.context import RequestContext
+from floodmark.controller.topic_names import why_invalid
 from floodmark.storage.folder_names import name_future
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.alter_replica_log_dirs import (
@@ -59,7 +60,8 @@ def _outcome(context: RequestContext, path: str, topic: str, index: int) -> Erro
         return ErrorCode.KAFKA_STORAGE_ERROR
     log = logs.get(topic, index)
     if log is None or context.services.replicas.find(key) is None:
-        logs.preferred_dirs[key] = folder
+        if why_invalid(topic) is None:
+            logs.prefer_dir(key, folder)
         return ErrorCode.REPLICA_NOT_AVAILABLE
     if name_future(log.directory.name) is None:
         return ErrorCode.INVALID_TOPIC_EXCEPTION

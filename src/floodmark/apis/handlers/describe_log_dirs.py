@@ -89,7 +89,7 @@ def _future(context: RequestContext, future: PartitionLog) -> DescribeLogDirsPar
 
 
 def _offset_lag(context: RequestContext, key: TopicPartition) -> int:
-    """How far the log's end lies behind the high watermark: zero but for a lagging replica."""
+    """How far the log's end lies behind the high watermark: zero unless the replica lags."""
     replica = context.services.replicas.find(key)
     if replica is None:
         return 0

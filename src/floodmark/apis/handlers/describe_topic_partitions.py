@@ -71,8 +71,8 @@ def _out_of_sync(page: DescribeTopicPartitionsResponse) -> list[str]:
 async def _with_eligible(
     context: RequestContext, page: DescribeTopicPartitionsResponse, names: list[str]
 ) -> DescribeTopicPartitionsResponse:
-    """Adds the eligible replicas that the controller knows. Apache Kafka's knows none, nor does one
-    that cannot be reached."""
+    """Adds the eligible replicas that the controller knows. There are none if Apache Kafka is the
+    controller, or if it cannot be reached."""
     request = DescribeTopicPartitionsRequest(
         topics=[TopicRequest(name=name) for name in names],
         response_partition_limit=MAX_PARTITIONS_PER_PAGE,

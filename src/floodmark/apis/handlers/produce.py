@@ -114,7 +114,9 @@ def append(
     replicas = context.services.replicas
     acks = request.acks
     response = ProduceResponse(responses=[])
-    pending: dict[TopicPartition, tuple[AppendOutcome, PartitionProduceResponse]] = {}
+    pending: Outcomes = {}
+    # Several for a partition that the request names twice: what fails for one fails for all.
+    unsettled: list[tuple[TopicPartition, PartitionProduceResponse]] = []
     for topic in request.topic_data:
         name = topic_name(context, topic)
         answers: list[PartitionProduceResponse] = []
@@ -149,7 +151,10 @@ def append(
             if outcome.error_code is not NO_ERROR:
                 _refuse(context, answer, name or "", outcome)
             elif outcome.is_pending:
-                pending[key] = outcome, answer
+                known = pending.get(key)
+                if known is None or known.required_offset < outcome.required_offset:
+                    pending[key] = outcome
+                unsettled.append((key, answer))
         response.responses.append(
             TopicProduceResponse(
                 name=topic.name, topic_id=topic.topic_id, partition_responses=answers
@@ -162,13 +167,12 @@ def append(
         return response
 
     def settle(settled: Outcomes) -> ProduceResponse:
-        for key, outcome in settled.items():
-            if outcome.error_code is not NO_ERROR:
-                _refuse(context, pending[key][1], key[0], outcome)
+        for key, answer in unsettled:
+            if settled[key].error_code is not NO_ERROR:
+                _refuse(context, answer, key[0], settled[key])
         return response
 
-    waiting = {key: outcome for key, (outcome, _) in pending.items()}
-    return replicas.acknowledged(waiting, acks, request.timeout_ms).map(settle)
+    return replicas.acknowledged(pending, acks, request.timeout_ms).map(settle)
 
 
 def _is_zstd(records: memoryview | bytes | None) -> bool:

@@ -29,8 +29,8 @@ class ConsumerPatterns:
     def resolve(self, change: Change, now_ms: int) -> bool:
         """Matches all patterns of the group, with the topics that this client may describe.
 
-        Returns whether that, or the member's pattern, changed. As in Kafka, the rights of whoever
-        causes it count for the whole group.
+        Returns whether that, or the member's pattern, changed. As in Kafka, the rights of the
+        client that causes the match count for the whole group.
         """
         group = change.group
         wanted = {m.topic_regex for m in change.members().values() if m.topic_regex}

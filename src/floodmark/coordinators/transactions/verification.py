@@ -60,30 +60,28 @@ class PartitionVerifier:
         """
         producer = Producer(producer_id, producer_epoch)
         outcome = self._ask(transactional_id, producer, partitions, add)
-        if not isinstance(outcome, dict):
-            ready = outcome
-        elif add and ErrorCode.CONCURRENT_TRANSACTIONS in outcome.values():
-            ready = _ready(outcome)
-        else:
-            return _refusals(outcome)
+        if isinstance(outcome, dict):
+            may_succeed_soon = add and ErrorCode.CONCURRENT_TRANSACTIONS in outcome.values()
+            if not may_succeed_soon:
+                return _refusals(outcome)
 
-        def ask() -> Outcomes | Awaitable[Outcomes]:
+        def ask() -> Outcomes | Promise[Outcomes]:
             if before_retry is not None:
                 before_retry()
             return self._ask(transactional_id, producer, partitions, add)
 
-        return self._persist(ask if add else None, ready)
+        return self._persist(ask if add else None, outcome)
 
     async def _persist(
         self,
-        ask_again: Callable[[], Outcomes | Awaitable[Outcomes]] | None,
-        first: Awaitable[Outcomes],
+        ask_again: Callable[[], Outcomes | Promise[Outcomes]] | None,
+        answer: Outcomes | Promise[Outcomes],
     ) -> Outcomes:
         """The markers of the last transaction are usually a moment away.
 
         A short wait here is cheaper than sending all records again.
         """
-        outcome = await first
+        outcome = await answer if isinstance(answer, Promise) else answer
         limits = self._service.limits
         give_up_ms = self._clock.monotonic_ms() + limits.add_retry_max_ms
         while (
@@ -93,7 +91,7 @@ class PartitionVerifier:
         ):
             await asyncio.sleep(limits.add_retry_backoff_ms / 1000)
             answer = ask_again()
-            outcome = answer if isinstance(answer, dict) else await answer
+            outcome = await answer if isinstance(answer, Promise) else answer
         return _refusals(outcome)
 
     def _ask(
@@ -102,7 +100,7 @@ class PartitionVerifier:
         producer: Producer,
         partitions: frozenset[TopicPartition],
         add: bool,
-    ) -> Outcomes | Awaitable[Outcomes]:
+    ) -> Outcomes | Promise[Outcomes]:
         log = self._service.log
         leader = self._cluster.leader_of(log.topic, self._service.partition_for(transactional_id))
         if leader is None or leader == NO_LEADER:
@@ -115,7 +113,7 @@ class PartitionVerifier:
             transactional_id, producer, partitions, EPOCH_BUMP_VERSION
         )
         if isinstance(added, Promise):
-            return _for_all(partitions, added)
+            return added.map(lambda error_code: dict.fromkeys(partitions, error_code))
         return dict.fromkeys(partitions, added)
 
     def _ask_other(
@@ -143,14 +141,6 @@ class PartitionVerifier:
         if channel is None:
             channel = self._channels[broker_id] = VerificationChannel(broker_id, self._cluster)
         return channel.ask(transaction)
-
-
-async def _ready(outcome: Outcomes) -> Outcomes:
-    return outcome
-
-
-async def _for_all(partitions: frozenset[TopicPartition], added: Promise[ErrorCode]) -> Outcomes:
-    return dict.fromkeys(partitions, await added)
 
 
 def _refusals(outcome: Outcomes) -> Outcomes:

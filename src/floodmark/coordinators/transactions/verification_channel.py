@@ -40,7 +40,7 @@ class VerificationChannel(BrokerChannel):
         return not self._queue
 
     def _next_batch(self) -> dict[str, _Question]:
-        """Answers are told apart by the transactional id, so a second question of one waits."""
+        """One question per transactional id: the id tells the answers apart. Others wait."""
         batch: dict[str, _Question] = {}
         later: list[_Question] = []
         for question in self._queue:
