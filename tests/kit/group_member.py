@@ -16,12 +16,16 @@ class Journal(RebalanceListener):
 
     async def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
         self.events.append("revoked")
+        self._fail_once()
 
     async def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
         self.events.append("assigned")
 
     async def on_partitions_lost(self, partitions: Collection[TopicPartition]) -> None:
         self.events.append("lost")
+        self._fail_once()
+
+    def _fail_once(self) -> None:
         if self.fails_once:
             self.fails_once = False
             raise RuntimeError("a defect of the caller")

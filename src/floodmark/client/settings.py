@@ -43,6 +43,14 @@ _LOWEST: Mapping[str, int] = {
     **dict.fromkeys(("max_poll_records", "max_poll_interval_ms"), 1),
     **dict.fromkeys(("buffer_memory", "max_in_flight_requests_per_connection"), 1),
 }
+# Kafka's settings of type long. All others must fit into 32 bits, like the fields of requests.
+_LONGS = frozenset(
+    {
+        *("metadata_max_age_ms", "connections_max_idle_ms", "socket_connection_setup_timeout_ms"),
+        *("retry_backoff_ms", "retry_backoff_max_ms", "max_block_ms", "buffer_memory"),
+    }
+)
+_HIGHEST_INT, _HIGHEST_LONG = 2**31 - 1, 2**63 - 1
 
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
@@ -69,14 +77,20 @@ class ClientSettings(SecuritySettings):
 
     def __post_init__(self) -> None:
         self.check_security()
-        self._check_lowest()
+        self._check_bounds()
 
-    def _check_lowest(self) -> None:
+    def _check_bounds(self) -> None:
         for name, lowest in _LOWEST.items():
             value = getattr(self, name, lowest)
             if value < lowest:
                 dotted = name.replace("_", ".")
                 raise SettingsError(f"{dotted}={value} is invalid: use {lowest} or more")
+        for name in (field.name for field in dataclasses.fields(self)):
+            value = getattr(self, name)
+            highest = _HIGHEST_LONG if name in _LONGS else _HIGHEST_INT
+            if isinstance(value, int) and value > highest:
+                dotted = name.replace("_", ".")
+                raise SettingsError(f"{dotted}={value} is invalid: use {highest} or less")
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> tuple[Self, list[str]]:
@@ -126,7 +140,7 @@ class ProducerSettings(ClientSettings):
 
     def __post_init__(self) -> None:
         self.check_security()
-        self._check_lowest()
+        self._check_bounds()
         object.__setattr__(self, "acks", _ACKS_BY_NAME.get(str(self.acks).strip(), self.acks))
         _one_of("acks", self.acks, (-1, 0, 1), shown="all, -1, 0, 1")
         _one_of("compression.type", self.compression_type, COMPRESSION_TYPES)
@@ -184,7 +198,7 @@ class ConsumerSettings(ClientSettings):
 
     def __post_init__(self) -> None:
         self.check_security()
-        self._check_lowest()
+        self._check_bounds()
         _one_of("isolation.level", self.isolation_level, ("read_uncommitted", "read_committed"))
         _one_of("auto.offset.reset", self.auto_offset_reset, ("earliest", "latest", "none"))
         for name in self.assignors:

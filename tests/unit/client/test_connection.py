@@ -170,3 +170,8 @@ async def test_whoever_waits_when_the_connection_ends_is_told() -> None:
     async with raw_server(answer) as port:
         with pytest.raises(ConnectionFailed):
             await Connection.open("127.0.0.1", port)
+
+
+async def test_a_host_name_that_cannot_be_one_is_an_unreachable_broker() -> None:
+    with pytest.raises(ConnectionFailed, match="the host name is invalid"):
+        await Connection.open("a..b", 9092)

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from floodmark.client.cluster.view import TopicPartition
+from floodmark.client.consumer import prefetcher
 from floodmark.client.consumer.consumer import Consumer
-from floodmark.client.errors import KafkaError
+from floodmark.client.errors import ClientClosed, KafkaError
 from floodmark.client.settings import ConsumerSettings
 from floodmark.records.record import Record, encode_batch
 from floodmark.wire.api_keys import ApiKey
@@ -339,3 +340,33 @@ async def test_metadata_that_cannot_be_had_is_not_asked_for_without_a_pause(
         for _ in range(5):
             assert await consumer.poll(20) == {}
         assert len(scripted.seen[ApiKey.METADATA]) == asked + 1
+
+
+async def test_a_fetch_that_fails_unforeseen_is_an_error_of_the_next_poll(
+    scripted, leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(prefetcher, "fetch", broken)
+    async with Consumer(scripted.address, quick()) as consumer:
+        await consumer.assign([T0])
+        consumer.seek_to_beginning()
+        with pytest.raises(ZeroDivisionError):
+            await consumer.poll(30_000)
+        monkeypatch.undo()
+        assert await offsets(consumer) == [0, 1, 2, 3, 4]
+
+
+async def test_a_waiting_poll_ends_with_its_consumer(scripted, leader: Leader) -> None:
+    consumer = Consumer(scripted.address, quick())
+    await consumer.assign([T0])
+    consumer.pause(T0)
+    consumer.seek_to_beginning()
+    assert await consumer.position(T0) == 0
+    waiting = asyncio.create_task(consumer.poll(600_000))
+    await asyncio.sleep(0)
+    await consumer.close()
+    async with asyncio.timeout(20):
+        with pytest.raises(ClientClosed):
+            await waiting

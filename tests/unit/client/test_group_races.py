@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from floodmark.client.admin.admin import Admin
+from floodmark.client.admin.group_admin import GroupDescription
 from floodmark.client.cluster.cluster import Cluster
 from floodmark.client.cluster.view import TopicPartition
 from floodmark.client.consumer.consumer import Consumer
@@ -175,3 +177,18 @@ async def test_members_leave_no_connection_in_a_cluster_that_they_share(
             await consumer.close()
         # For metadata, for commits and for fetches: all members share them.
         await eventually(lambda: connections() <= 3, 10)
+
+
+async def test_a_member_whose_listener_raises_leaves_its_group_nevertheless(
+    floodmark: BrokerThread, floodmark_topic: str, journal: Journal
+) -> None:
+    consumer = Consumer(floodmark.bootstrap_servers, settings(session_timeout_ms=60_000))
+    await consumer.subscribe([floodmark_topic], listener=journal)
+    await poll_until_assigned(consumer)
+    journal.fails_once = True
+    with pytest.raises(RuntimeError, match="a defect of the caller"):
+        await consumer.close()
+    async with Admin(floodmark.bootstrap_servers) as admin:
+        group = (await admin.describe_groups(["group"]))["group"]
+    assert isinstance(group, GroupDescription)
+    assert group.members == []

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from floodmark.client.errors import ClientClosed, ConnectionFailed, KafkaError, RequestTimedOut
+from floodmark.client.producer.batch import Delivery
 from floodmark.client.producer.producer import Producer
 from floodmark.wire.api_keys import ApiKey
 from floodmark.wire.errors import ErrorCode
@@ -239,3 +240,15 @@ async def test_a_broker_in_trouble_is_named_once(
     async with Producer(scripted.address, quick()) as producer:
         await producer.send_and_wait("t", b"x")
     assert len([r for r in caplog.records if "producing to broker 1" in r.message]) == 1
+
+
+async def test_a_flush_that_has_nothing_to_send_runs_the_callbacks_that_are_due(
+    scripted, leader: Leader
+) -> None:
+    seen: list[Delivery] = []
+    async with Producer(scripted.address, quick()) as producer:
+        delivery = await producer.send("t", b"x")
+        await delivery
+        delivery.add_done_callback(seen.append)
+        await producer.flush()
+        assert seen == [delivery]

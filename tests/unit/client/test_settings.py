@@ -32,6 +32,21 @@ def test_a_bad_value_is_named(name: str, value: str) -> None:
         ProducerSettings.from_properties({name: value})
 
 
+@pytest.mark.parametrize("name", ["fetch.max.bytes", "session.timeout.ms", "request.timeout.ms"])
+def test_a_number_that_no_request_can_hold_is_refused(name: str) -> None:
+    with pytest.raises(SettingsError, match=f"{name}=3000000000 is invalid: use 2147483647 or"):
+        ConsumerSettings.from_properties({name: "3000000000"})
+
+
+def test_kafkas_longs_may_exceed_32_bits() -> None:
+    settings, _ = ProducerSettings.from_properties(
+        {"max.block.ms": "9223372036854775807", "buffer.memory": "3000000000"}
+    )
+    assert (settings.max_block_ms, settings.buffer_memory) == (2**63 - 1, 3_000_000_000)
+    with pytest.raises(SettingsError, match=r"max\.block\.ms"):
+        ProducerSettings(max_block_ms=2**63)
+
+
 @pytest.mark.parametrize(
     ("given", "meant"),
     [("all", -1), ("-1", -1), ("0", 0), ("1", 1), (-1, -1), (0, 0), (1, 1)],

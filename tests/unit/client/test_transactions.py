@@ -172,6 +172,8 @@ async def test_a_commit_that_timed_out_can_be_asked_for_again(
             await producer.commit_transaction()
         with pytest.raises(RuntimeError, match="being committed"):
             await producer.abort_transaction()
+        with pytest.raises(RuntimeError, match="being committed"):
+            await producer.init_transactions()
         broker.faults.clear()
         await producer.commit_transaction()
     assert await committed(broker, floodmark_topic) == [b"seen"]

@@ -111,7 +111,7 @@ def _parse_server(text: str, protocol: str) -> Address:
     host, separator, port = text.rpartition(":")
     if not separator or (host.count(":") and not host.endswith("]")):
         host, port = text, str(DEFAULT_PORT)
-    if not port.isdigit() or not 0 < int(port) < 65536:
+    if not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65536:
         raise ValueError(f"{text} is not a server address: use host:port")
     return Address(host.removeprefix("[").removesuffix("]"), int(port))
 

@@ -188,6 +188,10 @@ class Connection:
             raise ConnectionFailed(
                 f"could not connect to {self.address} within {timeout_ms:.0f} ms"
             ) from None
+        except UnicodeError as error:
+            raise ConnectionFailed(
+                f"cannot connect to {self.address}: the host name is invalid"
+            ) from error
         except ssl.SSLError as error:
             raise tls_failure(str(self.address), error) from error
         except OSError as error:

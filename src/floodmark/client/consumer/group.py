@@ -158,12 +158,23 @@ class ConsumerGroup:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            await self._hand_over()
+        except Exception:
+            # A listener may raise anything. Others must not wait for the end of the session.
+            await self._leave()
+            raise
+        await self._leave()
+
+    async def _hand_over(self) -> None:
         owned = self._owned
         if self._is_lost:
             await self._give_up_lost()
         elif owned:
             await self._before_revocation()
             await self._listener.on_partitions_revoked(owned)
+
+    async def _leave(self) -> None:
         self._fetcher.assign([])
         await self.membership.leave("the consumer was closed or unsubscribed")
         await self.membership.close()

@@ -11,6 +11,7 @@ import logging
 import math
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from functools import partial
 
 from floodmark.client.cluster.cluster import Cluster
 from floodmark.client.cluster.silent_brokers import LeaderAsked
@@ -83,7 +84,7 @@ class Fetcher:
         self._refresh_failures = 0
         # Brokers whose last fetch failed, to log each failure only once.
         self._failing: set[int] = set()
-        self._error: KafkaError | None = None
+        self._error: BaseException | None = None
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Reads these partitions from now on. Partitions that stay keep their position."""
@@ -277,7 +278,9 @@ class Fetcher:
             if leader not in self._fetches:
                 for partition in offsets:
                     self.assigned[partition].fetching = True
-                self._fetches[leader] = asyncio.create_task(self._fetch(leader, offsets))
+                task = asyncio.create_task(self._fetch(leader, offsets))
+                self._fetches[leader] = task
+                task.add_done_callback(partial(self._fetched, leader))
         return look_again_ms
 
     async def _refresh(self) -> None:
@@ -313,8 +316,13 @@ class Fetcher:
         finally:
             for state in asked.values():
                 state.fetching = False
-            del self._fetches[leader]
-            self.arrived.set()
+
+    def _fetched(self, leader: int, task: asyncio.Task[None]) -> None:
+        """Keeps an unexpected error for the next poll, which would otherwise fetch for ever."""
+        del self._fetches[leader]
+        if not task.cancelled():
+            self._error = task.exception() or self._error
+        self.arrived.set()
 
     def _received(
         self, partition: TopicPartition, state: AssignedPartition, answer: PartitionAnswer
@@ -366,6 +374,8 @@ class Fetcher:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        # A poll that still waits learns that the consumer is closed.
+        self.arrived.set()
 
 
 def _unreadable(partition: TopicPartition, offset: int | None, error: KafkaError) -> KafkaError:

@@ -101,6 +101,8 @@ class Sender:
     async def flush(self) -> None:
         pending = [batch for queue in self._queues.values() for batch in queue.batches]
         if not pending:
+            # Callbacks of deliveries that are done run in this turn of the loop.
+            await asyncio.sleep(0)
             return
         all_done = asyncio.Event()
         left = len(pending)

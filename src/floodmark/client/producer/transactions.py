@@ -83,6 +83,9 @@ class Transactions:
     async def initialize(self) -> None:
         """Gets an id and epoch, and ends an earlier producer's open transaction."""
         self._require(State.READY)
+        if self._state is not State.UNINITIALIZED:
+            # A new epoch would hide whether an unanswered commit succeeded.
+            raise self._out_of_turn()
         await self._ask_for_identity(ProducerIdentity())
         self._state = State.READY
 
