@@ -5,6 +5,7 @@ Used by `consume` and `cat`. A format is compiled once and called per record.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from struct import Struct
 
@@ -38,7 +39,7 @@ def compile_format(text: str, *, null: bytes = b"") -> Formatter:
             parts.append(literal)
             position += 1 + length
         else:
-            parts.append(character.encode())
+            parts.append(os.fsencode(character))
             position += 1
     joined = _join_literals(parts)
 
@@ -62,7 +63,7 @@ def unescape(text: str) -> bytes:
             result += literal
             position += 1 + length
         else:
-            result += text[position].encode()
+            result += os.fsencode(text[position])
             position += 1
     return result
 
@@ -80,7 +81,7 @@ def _escape(text: str, position: int) -> tuple[bytes, int]:
             ) from None
     if character in _ESCAPES:
         return _ESCAPES[character], 1
-    return ("\\" + character).encode(), len(character)
+    return os.fsencode("\\" + character), len(character)
 
 
 def _field(letter: str, null: bytes) -> bytes | Formatter:

@@ -51,7 +51,7 @@ def parse_file(text: str) -> Plan:
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
             'not a plan like {"version": 1, "partitions": [{"topic": "t", "partition": 0, '
-            f'"replicas": [1, 2]}}]}}: {error!r}'
+            f'"replicas": [1, 2]}}]}}: {type(error).__name__}: {error}'
         ) from error
 
 

@@ -100,6 +100,12 @@ async def send_all(
     limit: int | None = None,
 ) -> int:
     """Sends until the input ends and returns the number of records. Raises the first failure."""
+    if producer.settings.transactional_id is not None:
+        raise CliError(
+            "invalid client settings",
+            why="this command sends records without a transaction, but transactional.id is set",
+            hint="remove it from -X, --command-config or the profile",
+        )
     progress = Progress("records sent")
     failures: dict[int, KafkaError] = {}
     sent = 0

@@ -23,6 +23,7 @@ from floodmark.client.errors import ClientClosed, ConnectionFailed, KafkaError, 
 from floodmark.client.settings import ClientSettings, SettingsError
 from floodmark.config.suggestions import closest
 from floodmark.wire.errors import ErrorCode
+from floodmark.wire.schema import EncodeError
 
 if TYPE_CHECKING:
     from floodmark.client.admin.admin import Admin
@@ -60,6 +61,13 @@ _HINTS = {
     ErrorCode.INVALID_UPDATE_VERSION: "`floodmark feature describe` shows names and levels",
     ErrorCode.BROKER_NOT_AVAILABLE: "`floodmark cluster describe` lists the brokers",
     ErrorCode.OFFSET_OUT_OF_RANGE: "`floodmark topic describe` shows the first and last offsets",
+    ErrorCode.INVALID_REPLICA_ASSIGNMENT: "`floodmark broker list` lists the cluster's brokers",
+    ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: (
+        "`floodmark partition reassign --list` shows the moves in progress"
+    ),
+    ErrorCode.SECURITY_DISABLED: (
+        "enable access control on the brokers with authorizer.class.name"
+    ),
     ErrorCode.LEADER_NOT_AVAILABLE: "its broker's log says why the partition is offline",
     ErrorCode.KAFKA_STORAGE_ERROR: "the broker's log tells what its disk or ZooKeeper lacks",
 }
@@ -99,6 +107,12 @@ def run_client(work: Coroutine[Any, Any, T]) -> T:
         raise unreachable(error) from error
     except KafkaError as error:
         raise failure(error) from error
+    except EncodeError as error:
+        raise CliError(
+            "the command line has a number or name that does not fit into a request",
+            why=str(error),
+            hint="correct it; `--help` shows what the command takes",
+        ) from error
     except (ClientClosed, SettingsError, ValueError) as error:
         raise CliError(str(error)) from error
 
@@ -168,6 +182,8 @@ def _hint(error: KafkaError) -> str | None:
         return "write principals as User:NAME"
     if error.code is ErrorCode.MESSAGE_TOO_LARGE and "max.request.size" in error.text:
         return "send smaller records, or raise the client's limit: -X max.request.size=BYTES"
+    if "has no partition" in error.text:
+        return "choose one of these, or add partitions with `floodmark topic alter TOPIC -p N`"
     if error.code is ErrorCode.INVALID_RECORD and "key" in error.text:
         return "give every record a key, with --key or --key-separator"
     return _HINTS.get(error.code)

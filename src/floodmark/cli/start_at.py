@@ -14,6 +14,8 @@ from floodmark.client.cluster.view import TopicPartition
 from floodmark.client.consumer.consumer import Consumer
 
 _DURATION = re.compile(r"-?(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)(?:\s+ago)?$")
+# At most what fits into 64 bits.
+_MILLISECONDS = re.compile(r"[0-9]{1,18}")
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -39,7 +41,7 @@ def parse_offset(text: str) -> StartAt:
         return StartAt(Origin.END)
     if text.startswith("s@"):
         text = text[2:]
-        if text.isdigit():
+        if _MILLISECONDS.fullmatch(text):
             return StartAt(Origin.TIME, int(text))
     elif re.fullmatch(r"-?\d+", text):
         number = int(text)
@@ -54,7 +56,7 @@ def parse_offset(text: str) -> StartAt:
 
 def parse_time(text: str, now_ms: int) -> StartAt:
     """Parses milliseconds since 1970, an ISO date and time, or an age such as 10m."""
-    if text.isdigit():
+    if _MILLISECONDS.fullmatch(text):
         return StartAt(Origin.TIME, int(text))
     duration = _DURATION.fullmatch(text.strip())
     if duration:

@@ -89,7 +89,10 @@ def test_partitions_are_moved_and_led_by_whom_they_should_be(said: Said) -> None
     assert [one["error"] for one in outcome] == [None, None]
     assert {tuple(sorted(p["replicas"])) for p in describe(said, "moving")} == {(1, 2)}
     refused = said("partition", "reassign", "moving:0", "--cancel", code=1)
+    assert "the move of partition moving-0 was not cancelled" in refused
     assert "NO_REASSIGNMENT_IN_PROGRESS" in refused
+    assert "`floodmark partition reassign --list` shows the moves" in refused
+    assert "no partitions are moving" in said("partition", "reassign", "--cancel")
     said("partition", "reassign", "moving:0=2,1", "moving:1=2,1", "--wait")
     said("partition", "elect", "moving")
     wait_for(lambda: {p["leader"] for p in describe(said, "moving")} == {2})

@@ -66,3 +66,16 @@ def test_an_offset_that_is_no_longer_there_is_said_with_where_the_log_begins(
     done = cli("consume", "trimmed", "--offset", "1")
     assert done.out == "3\n"
     assert "trimmed-0 begins at offset 2: reading starts there instead of at 1" in done.err
+
+
+@pytest.mark.parametrize("text", ["\N{SUPERSCRIPT TWO}", "9" * 30])
+def test_digits_that_are_no_time_are_refused(cli: Cli, text: str) -> None:
+    assert cli("consume", "t", "--from-time", text).code == 2
+    assert cli("cat", "-C", "-t", "t", "-o", f"s@{text}").code == 2
+
+
+def test_a_number_that_no_request_can_hold_is_explained(cli: Cli) -> None:
+    done = cli("topic", "create", "huge", "-p", "3000000000")
+    assert done.code == 1
+    assert "does not fit into a request" in done.err
+    assert "`--help` shows what the command takes" in done.err

@@ -1,5 +1,6 @@
 """What `produce` refuses before it sends, and what it says of records that the broker refuses."""
 
+import os
 import re
 import subprocess
 import sys
@@ -99,3 +100,26 @@ def test_records_that_the_broker_refuses_are_counted(cli: Cli, broker: BrokerThr
     assert "2 of 3 records were not delivered, beginning with record 1\n" in (
         cli("produce", "small", stdin=big + big + b"c\n").err
     )
+
+
+def test_a_transactional_id_is_refused_before_anything_is_sent(cli: Cli) -> None:
+    for command in (["produce", "never"], ["cat", "-P", "-t", "never"]):
+        done = cli(*command, "-X", "transactional.id=a", stdin=b"x\n")
+        assert done.code == 1
+        assert "without a transaction, but transactional.id is set" in done.err
+    assert "never" not in cli("topic", "list").out
+
+
+def test_bytes_of_the_command_line_that_are_no_text_are_sent_as_they_are(cli: Cli) -> None:
+    key = os.fsdecode(b"\xff")
+    assert cli("produce", "bytes", "-k", key, "-H", f"h={key}", stdin=b"x\n").code == 0
+    printed = cli("consume", "bytes", "--from-beginning", "-o", "json").out
+    assert '"key": {"base64": "/w=="}' in printed
+    assert cli("consume", "bytes", "--from-beginning", "-F", f"{key}%s").code == 0
+
+
+def test_a_partition_that_the_copy_of_a_topic_lacks_can_be_added(cli: Cli) -> None:
+    cli("topic", "create", "narrow", "-p", "1")
+    done = cli("produce", "narrow", "--json", stdin=b'{"value": "x", "partition": 2}')
+    assert "topic narrow has no partition 2, only 0 to 0" in done.err
+    assert "add partitions with `floodmark topic alter TOPIC -p N`" in done.err

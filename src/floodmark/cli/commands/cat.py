@@ -42,6 +42,8 @@ from floodmark.client.settings import (
 )
 
 _NULL_TEXT = b"NULL"
+MAX_TIMEOUT_S = 2_000_000
+"""About what fits into Kafka's 32 bits of milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,12 @@ class CatOptions:
 @click.option("-Z", "null", is_flag=True, help="Produce empty as null, print null as NULL.")
 @click.option("-T", "tee", is_flag=True, help="Copy produced records to stdout.")
 @click.option("-X", "properties", multiple=True, metavar="NAME=VALUE", help="Client setting.")
-@click.option("-m", "metadata_timeout_s", type=float, help="Seconds to wait for metadata.  [5]")
+@click.option(
+    "-m",
+    "metadata_timeout_s",
+    type=click.FloatRange(0, MAX_TIMEOUT_S),
+    help="Seconds to wait for metadata.  [5]",
+)
 @click.option("-q", "quiet", is_flag=True, help="Print only records.")
 @click.option("-u", "unbuffered", is_flag=True, help="Ignored: output is never buffered.")
 @click.option(
@@ -151,8 +158,8 @@ def cat(
     if mode == "P":
         parser = LineParser(
             key_separator=options.key_delimiter,
-            key=None if key is None else key.encode(),
-            headers=[(name, value.encode()) for name, value in pairs(headers).items()],
+            key=None if key is None else os.fsencode(key),
+            headers=[(name, os.fsencode(value)) for name, value in pairs(headers).items()],
             empty_is_null=options.null,
         )
         run_client(_produce(options, parser, by_line=by_line, tee=tee))

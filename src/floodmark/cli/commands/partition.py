@@ -98,8 +98,29 @@ def reassign(
 
     outcomes = run_client(work())
     if not only_list:
-        verb = "is cancelled" if cancel else "has moved" if wait else "is moving"
+        _report_moves(output, outcomes, cancelled=cancel, complete=wait)
+
+
+def _report_moves(
+    output: str,
+    outcomes: Mapping[TopicPartition, KafkaError | None],
+    *,
+    cancelled: bool,
+    complete: bool,
+) -> None:
+    if not cancelled:
+        verb = "has moved" if complete else "is moving"
         _report(output, outcomes, done=verb, failed="was not moved")
+        return
+    if not outcomes and output != JSON:
+        click.echo("no partitions are moving", err=True)
+    _report(
+        output,
+        outcomes,
+        subject="the move of partition",
+        done="is cancelled",
+        failed="was not cancelled",
+    )
 
 
 async def _plan(
@@ -123,7 +144,9 @@ async def _plan(
 def _read(file: Path) -> Plan:
     try:
         return parse_file(file.read_text())
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise CliError(f"{file} could not be read", why=error.strerror) from error
+    except ValueError as error:
         raise CliError(f"{file} could not be read", why=str(error)) from error
 
 
@@ -211,6 +234,7 @@ def _report(
     *,
     done: str,
     failed: str,
+    subject: str = "partition",
 ) -> None:
     errors: list[CliError] = []
     rows: list[Document] = []
@@ -218,9 +242,9 @@ def _report(
         name = error.code.name if error else None
         rows.append({"topic": one.topic, "partition": one.partition, "error": name})
         if error is not None:
-            errors.append(failure(error, f"partition {one} {failed}"))
+            errors.append(failure(error, f"{subject} {one} {failed}"))
         elif output != JSON:
-            click.echo(f"partition {one} {done}")
+            click.echo(f"{subject} {one} {done}")
     if output == JSON:
         print_json(rows)
     fail_with(errors)

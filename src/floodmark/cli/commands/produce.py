@@ -78,9 +78,9 @@ class ProduceOptions:
             return record_from_json
         return LineParser(
             key_separator=None if self.key_separator is None else unescape(self.key_separator),
-            key=None if self.key is None else self.key.encode(),
-            headers=[(name, value.encode()) for name, value in pairs(self.headers).items()],
-            null_marker=None if self.null_marker is None else self.null_marker.encode(),
+            key=None if self.key is None else os.fsencode(self.key),
+            headers=[(name, os.fsencode(value)) for name, value in pairs(self.headers).items()],
+            null_marker=None if self.null_marker is None else os.fsencode(self.null_marker),
         )
 
     def _has_line_options(self) -> bool:
