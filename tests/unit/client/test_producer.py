@@ -252,3 +252,13 @@ async def test_a_flush_that_has_nothing_to_send_runs_the_callbacks_that_are_due(
         delivery.add_done_callback(seen.append)
         await producer.flush()
         assert seen == [delivery]
+
+
+@pytest.mark.parametrize("name", ["x" * 40_000, "\udcff"])
+async def test_a_topic_name_that_no_request_can_hold_does_no_harm_to_others(
+    scripted, leader: Leader, name: str
+) -> None:
+    async with Producer(scripted.address, quick()) as producer:
+        with pytest.raises(ValueError):
+            await producer.send(name, b"x")
+        assert (await producer.send_and_wait("t", b"x")).offset == 0

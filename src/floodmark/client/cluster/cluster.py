@@ -234,10 +234,10 @@ class Cluster:
 
         try:
             return await self.retry(attempt, timeout_ms=timeout_ms, what="metadata")
-        except KafkaError:
-            # Otherwise every later refresh would ask for topics that do not exist.
+        finally:
+            # Otherwise every later refresh would ask for topics that do not exist, or fail because
+            # a name does not fit into a request.
             self._wanted -= wanted - self.view.topics.keys()
-            raise
 
     def leader_of(self, partition: TopicPartition) -> int:
         """The leader's last known node id. Raises a retriable error if there is none."""
