@@ -26,6 +26,7 @@ SEND_BYTES = 256 * 1024
 MAX_UNSENT_BYTES = 2 * SEND_BYTES
 """OpenSSL answers key updates by itself. A peer that sends many and reads no answers is closed."""
 
+
 class Encryption(Protocol):
     """What a TLS listener gives each new connection."""
 
