@@ -18,7 +18,7 @@ from floodmark.service.dispatch import Prepared, java_exception, prepare
 from floodmark.service.dubbo.frames import MAX_PAYLOAD_BYTES
 from floodmark.service.errors import RpcError
 from floodmark.service.hessian import Encoder, HessianError, read_all
-from floodmark.service.invoker import Invoker, NoSuchMethod, Runs
+from floodmark.service.invoker import Invoker, NoSuchMethod, Runs, contained
 from floodmark.service.server import ServedConnection
 from floodmark.service.triple.messages import (
     PREFIX_BYTES,
@@ -266,7 +266,11 @@ class TripleConnection(ServedConnection):
         server.calls_in_threads += 1
         try:
             return await self._loop.run_in_executor(
-                server.threads, copy_context().run, handle.function, *prepared.arguments
+                server.threads,
+                copy_context().run,
+                contained,
+                handle.function,
+                *prepared.arguments,
             )
         finally:
             server.calls_in_threads -= 1
