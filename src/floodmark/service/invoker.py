@@ -67,7 +67,7 @@ class Handle:
         self._fewest = method.fewest
 
     def configure(self, url: URL) -> None:
-        """Take over a provider URL's settings for this method."""
+        """Applies a provider URL's settings for this method."""
         self.limit = max(0, _number(url.method_parameter(self.name, "executes")))
         self.timeout_seconds = max(0, _number(url.method_parameter(self.name, "timeout"))) / 1000
 

@@ -302,7 +302,7 @@ class ServedTable(ClosedAtExit):
         return partitions
 
     def _follower_ended(self, task: asyncio.Task[None]) -> None:
-        """Without its follower a table would serve old rows for ever: rather none."""
+        """Withdraws the table, which would otherwise serve outdated rows forever."""
         if task.cancelled() or self._export is None:
             return
         logger.error("table %s is withdrawn: it ended with %r", self._table.topic, task.exception())

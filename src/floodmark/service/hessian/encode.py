@@ -434,7 +434,7 @@ _WRITERS: dict[type, Writer] = {
     memoryview: lambda encoder, value: encoder.write_bytes(bytes(value)),
 }
 
-# For subclasses, such as IntEnum without a Java class, defaultdict or namedtuples.
+# For subclasses, such as defaultdict or namedtuples.
 _FALLBACKS: tuple[tuple[type | tuple[type, ...], Writer], ...] = tuple(
     chain(
         ((BaseException, Encoder.write_exception),),

@@ -372,7 +372,7 @@ class TripleConnection(ServedConnection):
             self._server.warn("slow", f"ended a call that waits for {self.remote_address}")
             self._reset(stream_id)
         self._write()
-        # One who was never asked is asked first: it may be the loop that was late.
+        # Send a ping before giving up: the loop itself may have been late.
         if now - self._last_read > patience and self._last_asked > self._last_read:
             self._server.warn("silent", f"closed {self.remote_address}: silent for too long")
             self.abort()
