@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from kazoo.client import KazooClient
+from kazoo.security import make_acl
 
 from floodmark.zookeeper.session import ZooKeeperSession, ZooKeeperUnavailable
 from kit.process import free_port
@@ -124,6 +125,30 @@ async def test_after_an_expired_session_everything_is_there_again(
     assert await session.get("/again/node") == b"data"
     await session.create("/again/other")
     await seen.until("node", "other")
+
+
+async def test_a_forbidden_node_keeps_nothing_else_from_being_repaired(
+    zookeeper: ZooKeeper, session: ZooKeeperSession
+) -> None:
+    other = ZooKeeperSession(zookeeper.hosts, session_timeout_seconds=2)
+    await other.start()
+    client: Any = other._client
+    await asyncio.to_thread(
+        client.create, "/forbidden", acl=[make_acl("world", "anyone", read=True)]
+    )
+    seen = Seen()
+    await session.hold("/forbidden/node")
+    await session.hold("/allowed/node")
+    await session.watch_children("/allowed", seen)
+    await seen.until("node")
+    await other.create("/allowed/other")
+    await seen.until("node", "other")
+
+    expire(zookeeper, session)
+    await eventually(lambda: session.sessions == 2)
+    await other.create("/allowed/third")
+    await seen.until("node", "other", "third")
+    await other.close()
 
 
 async def test_a_restarted_server_finds_everything_again(

@@ -21,12 +21,12 @@ from floodmark.service.errors import RemoteError, RpcError
 from floodmark.service.hessian import Encoder, HessianError, JavaClasses, JavaObject, loads
 from floodmark.service.hessian.encode import Encoded
 from floodmark.service.interface import Interface, Method, interface_of
-from floodmark.service.invoker import Invoker, Runs
+from floodmark.service.invoker import Invoker, Runs, contained
 from floodmark.service.local_address import local_host
 from floodmark.service.provider import Services
 from floodmark.service.registry import Registry
 from floodmark.service.settings import Settings
-from floodmark.service.url import URL, service_key
+from floodmark.service.url import ANY_VALUE, URL, service_key
 
 DEFAULT_TIMEOUT_MS = 1000
 DEFAULT_RETRIES = 2
@@ -59,10 +59,14 @@ class Consumer(ClosedAtExit):
         self._directories: list[Directory] = []
 
     async def __aenter__(self) -> Self:
-        for url in registry_urls(self._settings, for_provider=False):
-            registry = Registry(url)
-            await registry.start()
-            self._registries.append(registry)
+        try:
+            for url in registry_urls(self._settings, for_provider=False):
+                registry = Registry(url)
+                await registry.start()
+                self._registries.append(registry)
+        except BaseException:
+            await self.close()
+            raise
         return self
 
     async def close(self) -> None:
@@ -247,6 +251,10 @@ class Reference:
         more: Mapping[str, str],
     ) -> Outcome:
         attachments = {**self._attachments, **more}
+        for key in ("group", "version"):
+            if attachments.get(key) == ANY_VALUE:
+                # A provider only knows its own.
+                attachments[key] = provider.url.get(key)
         if provider.url.get("token"):
             attachments["token"] = provider.url.get("token")
         provider.begun()
@@ -254,7 +262,7 @@ class Reference:
             client = await provider.client()
             return await client.call(
                 provider.url.path,
-                self._version,
+                attachments.get("version", ""),
                 name,
                 descriptor,
                 arguments,
@@ -280,7 +288,7 @@ class Reference:
             elif handle.runs is Runs.INLINE:
                 value = handle.function(*prepared.arguments)
             else:
-                value = await asyncio.to_thread(handle.function, *prepared.arguments)
+                value = await asyncio.to_thread(contained, handle.function, *prepared.arguments)
         finally:
             handle.end()
         if isinstance(value, Encoded):

@@ -6,6 +6,7 @@ Everything that can be known before a call is determined when the service is exp
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
 from enum import Enum, auto
 from typing import Any
 
@@ -66,7 +67,7 @@ class Handle:
         self._fewest = method.fewest
 
     def configure(self, url: URL) -> None:
-        """Take over a provider URL's settings for this method."""
+        """Applies a provider URL's settings for this method."""
         self.limit = max(0, _number(url.method_parameter(self.name, "executes")))
         self.timeout_seconds = max(0, _number(url.method_parameter(self.name, "timeout"))) / 1000
 
@@ -104,6 +105,26 @@ class Handle:
 
     def end(self) -> None:
         self.active -= 1
+
+
+def contained(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Calls a method in a thread. Raises ordinary exceptions only.
+
+    A future does not accept StopIteration, a cancellation would look like that of the waiting task,
+    and SystemExit would end the loop: the consumer would never get a response.
+    """
+    try:
+        return function(*arguments)
+    except (StopIteration, CancelledError) as error:
+        raise _as_runtime_error(error) from error
+    except Exception:
+        raise
+    except BaseException as error:
+        raise _as_runtime_error(error) from error
+
+
+def _as_runtime_error(error: BaseException) -> RuntimeError:
+    return RuntimeError(f"the method raised {type(error).__name__}: {error}")
 
 
 def _number(text: str) -> int:

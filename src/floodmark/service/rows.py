@@ -21,7 +21,7 @@ class _RowEncoder(Encoder):
 
     __slots__ = ()
 
-    def _refer(self, value: Any) -> bool:
+    def _refer(self, value: Any, kind: Any = None) -> bool:
         return False
 
 

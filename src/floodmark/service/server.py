@@ -60,7 +60,8 @@ class ServedConnection(asyncio.Protocol):
         return False
 
     def keep_alive(self, now: float, heartbeat_seconds: float, missed: int) -> None:
-        """Ask a silent consumer whether it lives; give up after `missed` times without a word."""
+        """Sends a heartbeat to a silent consumer. Closes it after `missed` heartbeats without a
+        response."""
         raise NotImplementedError
 
     def say_goodbye(self) -> None:
@@ -81,8 +82,8 @@ class ServiceServer:
     """Finds the service for a request, and counts calls."""
 
     tells_first = True
-    """Whether consumers take a goodbye well while they still call. If not, they hear it when they
-    have left by themselves."""
+    """Whether consumers handle a goodbye during their calls. If not, it is sent once they have
+    left by themselves."""
 
     quiet_seconds = 0.5
     """After leaving the registry, a service without calls for this long counts as unused."""
@@ -201,8 +202,8 @@ class ServiceServer:
             self._idle.set()
 
     def note_duration(self, handle: Handle, seconds: float) -> None:
-        """Tell of a call that took longer than its `timeout`, as Dubbo's TimeoutFilter does. Its
-        answer goes out all the same: the consumer decides how long it waits."""
+        """Logs a call that took longer than its `timeout`, as Dubbo's TimeoutFilter does. Its
+        response is still sent: the consumer decides how long it waits."""
         if handle.timeout_seconds and seconds > handle.timeout_seconds:
             method = f"{handle.service}.{handle.name}"
             text = f"{seconds * 1000:.0f} ms, its timeout is {handle.timeout_seconds * 1000:.0f} ms"

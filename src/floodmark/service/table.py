@@ -28,6 +28,7 @@ from floodmark.service.interface import Interface, interface_of, method
 from floodmark.service.provider import Export, Services
 from floodmark.service.rows import Rows
 from floodmark.service.types import Int
+from floodmark.wire.schema import ZERO_UUID
 
 logger = logging.getLogger(__name__)
 
@@ -117,6 +118,11 @@ class StoredRows:
         self.keys = sorted(self.rows)
         self._ordered = [self.rows[key].row for key in self.keys]
 
+    def clear(self) -> None:
+        self.load(dict.fromkeys(self.rows))
+        self.positions.clear()
+        self.offsets = ""
+
     def after(self, key: str | None, count: int) -> list[bytes]:
         """This many rows after a key, or from the first."""
         start = 0 if key is None else bisect_right(self.keys, key)
@@ -201,6 +207,7 @@ class ServedTable(ClosedAtExit):
         self._services = services or Services()
         self._owns_services = services is None
         self._consumer: Consumer | None = None
+        self._topic_id = ZERO_UUID
         self._export: Export | None = None
         self._task: asyncio.Task[None] | None = None
         self._withdrawal: asyncio.Task[None] | None = None
@@ -230,7 +237,8 @@ class ServedTable(ClosedAtExit):
             await self._consumer.assign(partitions)
         except KafkaError as error:
             raise ServiceError(f"topic {self._table.topic} could not be read: {error}") from error
-        self._task = asyncio.create_task(self._follow(partitions))
+        self._topic_id = self._consumer.cluster.view.topic_id(self._table.topic)
+        self._task = asyncio.create_task(self._follow(self._consumer, partitions))
         self._task.add_done_callback(self._follower_ended)
         waiting = asyncio.create_task(self._caught_up.wait())
         await asyncio.wait((self._task, waiting), return_when=asyncio.FIRST_COMPLETED)
@@ -260,12 +268,11 @@ class ServedTable(ClosedAtExit):
         assert self._export is not None, "the table is not served yet"
         return self._export
 
-    async def _follow(self, partitions: list[TopicPartition]) -> None:
+    async def _follow(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Reads forever. While a broker is away, the table lags."""
-        consumer = self._consumer
-        assert consumer is not None
         while True:
             try:
+                partitions = await self._follow_topic(consumer, partitions)
                 polled = await consumer.poll(500)
             except KafkaError as error:
                 logger.warning("table %s cannot continue reading: %s", self._table.topic, error)
@@ -274,8 +281,28 @@ class ServedTable(ClosedAtExit):
             self._apply(polled)
             await self._note_lag(partitions)
 
+    async def _follow_topic(
+        self, consumer: Consumer, partitions: list[TopicPartition]
+    ) -> list[TopicPartition]:
+        """Reads added partitions as well, and a recreated topic from its beginning."""
+        name = self._table.topic
+        known = consumer.cluster.view.topics.get(name)
+        if known is None:
+            return partitions
+        topic_id = consumer.cluster.view.topic_id(name)
+        is_another = topic_id not in (ZERO_UUID, self._topic_id)
+        if is_another or len(known.partitions) != len(partitions):
+            partitions = await consumer.partitions_of(name)
+            await consumer.assign(partitions)
+        if is_another:
+            logger.warning("topic %s was recreated: its table starts over", name)
+            self._topic_id = topic_id
+            self.stored.clear()
+            consumer.seek_to_beginning()
+        return partitions
+
     def _follower_ended(self, task: asyncio.Task[None]) -> None:
-        """Without its follower a table would serve old rows for ever: rather none."""
+        """Withdraws the table, which would otherwise serve outdated rows forever."""
         if task.cancelled() or self._export is None:
             return
         logger.error("table %s is withdrawn: it ended with %r", self._table.topic, task.exception())

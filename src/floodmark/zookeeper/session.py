@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from kazoo.client import KazooClient, KazooState
@@ -260,18 +261,27 @@ class ZooKeeperSession:
         """Restores held nodes and watches. Retries until it succeeds."""
         while self._repair_again:
             self._repair_again = False
-            try:
-                for path, held in list(self._held.items()):
-                    if self._held.get(path) == held:
-                        await self._own(path, held)
-                for number, watch in list(self._watches.items()):
-                    await self._renew(number, watch)
-            except (ZooKeeperUnavailable, KazooException) as error:
-                logger.warning("ZooKeeper %s does not respond, retrying: %s", self.hosts, error)
+            failure: Exception | None = None
+            for repair in self._repairs():
+                try:
+                    await repair()
+                except (ZooKeeperUnavailable, KazooException) as error:
+                    # The others may succeed: only this node may be forbidden to us.
+                    failure = error
+                    if not self._client.connected:
+                        break
+            if failure is not None:
+                logger.warning(
+                    "ZooKeeper %s: not all nodes are there, retrying: %s", self.hosts, failure
+                )
                 self._repair_again = True
                 self._news.clear()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._news.wait(), RETRY_SECONDS)
+
+    def _repairs(self) -> list[Callable[[], Awaitable[None]]]:
+        held = [partial(self._own, path, item) for path, item in self._held.items()]
+        return [*held, *(partial(self._renew, *item) for item in self._watches.items())]
 
     async def _renew(self, number: int, watch: _Watch) -> None:
         if watch.listener is None:

@@ -10,6 +10,7 @@ from floodmark.client.cluster.view import TopicPartition
 from floodmark.client.offsets import OffsetSpec
 from floodmark.pipeline.authoring.tables import location
 from floodmark.pipeline.datasource.batch_marks import Mark, Repeatable, check_plan, is_written
+from floodmark.pipeline.datasource.batch_writers import exactly_once
 from floodmark.pipeline.datasource.offsets import from_document, to_document
 from floodmark.pipeline.datasource.options import (
     parse_duration_ms,
@@ -95,6 +96,28 @@ def test_rows_are_acknowledged_even_where_nobody_asked_for_it() -> None:
     options = {"kafka.bootstrap.servers": "h:1", "topic": "t"}
     assert parse_write_options({**options, "kafka.acks": "0"}).client.acks == 1
     assert parse_write_options({**options, "kafka.acks": "all"}).client.acks == -1
+
+
+@pytest.mark.parametrize("name", ["acks", "enable.idempotence", "retries"])
+def test_exactly_once_refuses_weaker_writes(name: str) -> None:
+    options = {"kafka.bootstrap.servers": "h:1", "topic": "t"}
+    exactly_once(query="q", options=options)
+    value = "false" if name == "enable.idempotence" else "0"
+    with pytest.raises(OptionError, match="exactly once needs the defaults"):
+        exactly_once(query="q", options={**options, f"kafka.{name}": value})
+
+
+def test_the_time_of_a_task_s_transaction_can_be_set() -> None:
+    options = {"kafka.bootstrap.servers": "h:1", "topic": "t"}
+    assert parse_write_options(options).client.transaction_timeout_ms == 600_000
+    changed = {**options, "kafka.transaction.timeout.ms": "900000"}
+    assert parse_write_options(changed).client.transaction_timeout_ms == 900_000
+
+
+@pytest.mark.parametrize("name", ["minPartitions", "maxRecordsPerPartition"])
+def test_the_last_records_of_keys_cannot_be_split(name: str) -> None:
+    with pytest.raises(OptionError, match=f"option {name} cannot be used with latestByKey"):
+        parse_read_options({**BASE, "latestByKey": "true", name: "4"}, streaming=False)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Where a replay starts, and what it leaves for the next run."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -18,6 +19,12 @@ from floodmark.pipeline.authoring.replays import (
     remember_start,
     start_replay,
 )
+from floodmark.pipeline.datasource.offsets import Positions
+from floodmark.pipeline.datasource.options import parse_read_options
+from floodmark.pipeline.datasource.planning import Planner
+from floodmark.pipeline.errors import OptionError
+from floodmark.testing import Broker
+from kit.topics import fill_topic, make_topic
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -44,6 +51,27 @@ def test_a_replay_replaces_the_declared_start_of_its_own_topics(tmp_path: Path) 
     start_replay(options, checkpoint.replayed_from("revenue"))
     assert "startingTimestamp" not in options
     assert json.loads(options["startingOffsets"]) == {"orders": {"0": 5}}
+
+
+def test_partitions_that_were_added_since_a_replay_are_read_from_their_beginning() -> None:
+    with Broker() as broker:
+        make_topic(broker.bootstrap_servers, "orders", partitions=2)
+        fill_topic(broker.bootstrap_servers, "orders", [(None, b"x")] * 4)
+        options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "orders"}
+        start_replay(options, {ORDERS: 1})
+        assert asyncio.run(starts_of(options)) == {ORDERS: 1, TopicPartition("orders", 1): 0}
+        del options["readAddedPartitions"]
+        with pytest.raises(OptionError, match="must name every partition"):
+            asyncio.run(starts_of(options))
+
+
+async def starts_of(options: dict[str, str]) -> Positions:
+    parsed = parse_read_options(options, streaming=True)
+    planner = Planner(parsed)
+    try:
+        return await planner.resolve(parsed.starting, await planner.partitions())
+    finally:
+        await planner.close()
 
 
 def test_a_dropped_output_starts_as_declared(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A topic that is recreated under a query, or while it was down, is recognized by its id."""
 
+import asyncio
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -7,10 +8,15 @@ from types import SimpleNamespace
 
 import pytest
 
+from floodmark.client.cluster.cluster import Cluster
 from floodmark.client.cluster.view import TopicPartition
 from floodmark.pipeline.datasource.options import parse_read_options
+from floodmark.pipeline.datasource.planning import OffsetRange, range_of, split_ranges
+from floodmark.pipeline.datasource.reading import read_range
 from floodmark.pipeline.datasource.source import _StreamDriver
 from floodmark.pipeline.errors import DataLossError, PipelineError
+from floodmark.testing import Broker
+from kit.topics import delete_topic, fill_topic, make_topic
 
 
 class PlannerOfOneTopic:
@@ -120,3 +126,38 @@ def test_a_damaged_file_of_ids_is_told_of(starts: Starts, tmp_path: Path) -> Non
     (tmp_path / "new folder" / "ids.json").write_text("{")
     with pytest.raises(PipelineError, match=r"ids\.json is damaged"):
         starts(OLD_ID)
+
+
+@pytest.fixture
+def recreated() -> Iterator[tuple[str, OffsetRange]]:
+    """A broker's address, and a read of a topic that was recreated since."""
+    with Broker() as broker:
+        address = broker.bootstrap_servers
+        make_topic(address, "t")
+        planned = asyncio.run(planned_read(address))
+        delete_topic(address, "t")
+        make_topic(address, "t")
+        fill_topic(address, "t", [(None, b"another")])
+        yield address, planned
+
+
+async def planned_read(address: str) -> OffsetRange:
+    async with Cluster(address) as cluster:
+        return range_of(await cluster.topics_of(["t"]), TopicPartition("t", 0), 0, 1)
+
+
+def values_of(address: str, wanted: OffsetRange, **options: str) -> list[bytes]:
+    options |= {"kafka.bootstrap.servers": address, "subscribe": "t"}
+    found = read_range(parse_read_options(options, streaming=True), wanted)
+    return [value for batch in found for value in batch.column("value").to_pylist()]
+
+
+def test_a_topic_that_is_recreated_before_a_task_begins_is_data_loss(
+    recreated: tuple[str, OffsetRange],
+) -> None:
+    address, planned = recreated
+    with pytest.raises(DataLossError, match="topic t was deleted and recreated"):
+        values_of(address, planned)
+    assert values_of(address, planned, failOnDataLoss="false") == [b"another"]
+    (piece, *_others) = split_ranges([planned], min_partitions=4, max_records=None)
+    assert piece.topic_id == planned.topic_id

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import CancelledError
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ import pytest_asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from floodmark.service.api import settings_of
+from floodmark.service.consumer import Consumer
 from floodmark.service.dubbo.client import DubboClient
 from floodmark.service.dubbo.frames import (
     HEADER,
@@ -28,11 +31,12 @@ from floodmark.service.dubbo.frames import (
 from floodmark.service.dubbo.requests import Requests, read_prefix, takes_attachments
 from floodmark.service.dubbo.responses import Outcome
 from floodmark.service.dubbo.server import DubboServer
-from floodmark.service.errors import RpcError
+from floodmark.service.errors import RemoteError, RpcError
 from floodmark.service.generic import generalized
 from floodmark.service.hessian import Encoder, HessianError, JavaObject, dumps
-from floodmark.service.interface import interface_of
+from floodmark.service.interface import interface_of, method
 from floodmark.service.invoker import Invoker
+from floodmark.service.provider import Services
 from floodmark.service.url import URL
 from kit.sample_service import INTERFACE, ORDER, Sample
 
@@ -247,6 +251,40 @@ async def test_more_calls_than_executes_are_refused() -> None:
         assert await peer.value("wait", "c") == "c"
 
 
+class Endings:
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def fails(self) -> str:
+        raise self._error
+
+    @method(inline=True)
+    def hello(self) -> str:
+        return "hello"
+
+
+@pytest.mark.parametrize(
+    "error", [StopIteration("no more"), CancelledError("no more"), SystemExit("no more")]
+)
+@pytest.mark.parametrize("protocol", ["dubbo", "injvm"])
+async def test_whatever_ends_a_method_in_a_thread_reaches_the_consumer(
+    error: BaseException, protocol: str
+) -> None:
+    services = Services()
+    export = await services.export(Endings(error), settings_of(Endings, interface="dev.E", port=-1))
+    local = services if protocol == "injvm" else None
+    try:
+        async with Consumer(services=local) as consumer:
+            url = "" if local else f"dubbo://127.0.0.1:{export.urls[0].port}"
+            endings = await consumer.refer(Endings, "dev.E", url=url, timeout_ms=5_000, retries=0)
+            text = f"the method raised {type(error).__name__}: no more"
+            with pytest.raises((RuntimeError, RemoteError), match=text):
+                await endings.fails()
+            assert await endings.hello() == "hello"
+    finally:
+        await services.close()
+
+
 async def test_more_calls_than_threads_are_refused(peer: Peer) -> None:
     peer.server.max_threads = 1
     first = asyncio.ensure_future(peer.value("wait", "a"))
@@ -408,6 +446,7 @@ def test_a_request_names_255_types_at_most() -> None:
         ("2.7.1", False),
         ("", False),
         ("x", False),
+        ("2.0." + "9" * 5_000, False),
     ],
 )
 def test_only_some_versions_take_attachments(version: str, takes: bool) -> None:

@@ -14,7 +14,17 @@ from floodmark.service.hessian import Decoder, HessianError, JavaClasses, JavaOb
 from floodmark.service.hessian.classes import java_class, java_name
 from floodmark.service.hessian.encode import Encoded, Encoder
 from floodmark.service.hessian.limits import MAX_CONTAINERS, MAX_DEPTH, MAX_ITEMS
+from floodmark.service.hints import Hints
+from floodmark.service.types import IntArray, LongArray
 from kit.hessian_values import Color, Description, Item, classes, values
+
+
+@dataclass
+class Tagged:
+    tags: list[str]
+    scores: IntArray
+    pages: LongArray
+    more: list[str]
 
 
 @given(values())
@@ -59,12 +69,23 @@ def test_damaged_values_are_a_value_or_refused(value: Any, data: st.DataObject) 
         b"\x48\x78\x90\x5a",  # a list as a key
         b"\x4a\x7f\xff\xff\xff\xff\xff\xff\xff",  # a date in the year 292 million
         b"\x43\x14java.math.BigDecimal\x91\x05value\x60\x03one",
+        b"\x43\x14java.math.BigInteger\x92\x06signum\x03mag\x60\x92\x71\x04[int\x91",  # a sign of 2
         b"\x40",
     ],
 )
 def test_broken_values_are_refused(data: bytes) -> None:
     with pytest.raises(HessianError):
         loads(data)
+
+
+def test_one_list_may_stand_for_containers_of_several_java_types() -> None:
+    known = JavaClasses()
+    written = Hints(known, "dev.").of(Tagged)
+    encoder = Encoder(known)
+    nothing: list[Any] = []
+    written.write(encoder, Tagged(nothing, nothing, nothing, nothing))
+    head = b"\x43\x0adev.Tagged\x94\x04tags\x06scores\x05pages\x04more\x60"
+    assert encoder.take() == head + b"\x78\x70\x04[int\x70\x05[long\x51\x91"
 
 
 def test_depth_is_bounded() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from floodmark.service import Consumer, Service, ServiceError, method, service
-from floodmark.service.errors import ConfigError
+from floodmark.service.errors import ConfigError, RegistryError
+from floodmark.service.registry import Registry
 from kit.process import free_port
 
 
@@ -84,3 +85,34 @@ async def test_settings_that_are_no_numbers_are_errors(options: dict[str, Any]) 
     with pytest.raises(ConfigError, match="that is no whole number"):
         async with Service(Greeter(), **options).export():
             pass
+
+
+async def test_any_group_and_version_may_be_asked_for() -> None:
+    async with (
+        Service(Greeter(), port=-1, group="g", version="1.0").export() as export,
+        Consumer() as consumer,
+    ):
+        url = f"dubbo://127.0.0.1:{export.urls[0].port}?group=g&version=1.0"
+        greeter = await consumer.refer(Greeter, url=url, group="*", version="*", retries=0)
+        assert await greeter.hello("x") == "hello x"
+
+
+async def test_a_consumer_that_cannot_start_leaves_no_registry_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    open_now: list[str] = []
+
+    async def start(registry: Registry) -> None:
+        if registry.url.port == 2:
+            raise RegistryError("no ZooKeeper answers")
+        open_now.append(registry.url.address)
+
+    async def close(registry: Registry) -> None:
+        open_now.remove(registry.url.address)
+
+    monkeypatch.setattr(Registry, "start", start)
+    monkeypatch.setattr(Registry, "close", close)
+    with pytest.raises(RegistryError):
+        async with Consumer(registry=["zookeeper://127.0.0.1:1", "zookeeper://127.0.0.1:2"]):
+            pass
+    assert open_now == []

@@ -182,6 +182,34 @@ async def test_a_table_that_cannot_follow_its_topic_is_withdrawn(
     assert "is withdrawn: it ended with RuntimeError('a mistake of ours')" in caplog.text
 
 
+async def test_a_recreated_topic_leaves_none_of_its_old_rows(
+    floodmark: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    bootstrap = floodmark.bootstrap_servers
+    await created(bootstrap)
+    await produce(bootstrap, [(key, {"orders": 1}) for key in "abc"])
+    async with served(bootstrap) as table:
+        assert table.stored.keys == ["a", "b", "c"]
+        async with Admin(bootstrap) as admin:
+            await admin.delete_topics(["revenue"])
+        await created(bootstrap)
+        await produce(bootstrap, [(key, {"orders": 2}) for key in "bx"])
+        await eventually(lambda: table.stored.keys == ["b", "x"])
+    assert "topic revenue was recreated: its table starts over" in caplog.text
+
+
+async def test_added_partitions_belong_to_the_table(floodmark: Any) -> None:
+    bootstrap = floodmark.bootstrap_servers
+    await created(bootstrap)
+    async with served(bootstrap) as table:
+        async with Admin(bootstrap) as admin:
+            await admin.add_partitions({"revenue": 8})
+        await produce(bootstrap, [(str(number), {"orders": 1}) for number in range(40)])
+        consumer: Any = table._consumer
+        await consumer.cluster.refresh()
+        await eventually(lambda: len(table.stored.keys) == 40)
+
+
 async def test_without_a_broker_there_is_an_error() -> None:
     with pytest.raises(ServiceError, match="topic revenue could not be read"):
         async with served(f"127.0.0.1:{free_port()}"):

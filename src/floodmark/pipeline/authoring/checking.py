@@ -17,7 +17,7 @@ from floodmark.pipeline.authoring.building import Built
 from floodmark.pipeline.authoring.declarations import DeclarationError, Output, Pipeline
 from floodmark.pipeline.authoring.replays import changed_starts
 from floodmark.pipeline.authoring.tables import catalog_location, check_batches
-from floodmark.pipeline.datasource.options import parse_write_options
+from floodmark.pipeline.datasource.options import check_exactly_once, parse_write_options
 from floodmark.pipeline.datasource.sink import check_columns, check_no_other_columns
 from floodmark.pipeline.errors import PipelineError, short_text
 
@@ -31,7 +31,10 @@ def check_topic_columns(item: Built) -> None:
     if item.topic is None:
         return
     try:
-        check_columns(item.rows.schema, parse_write_options(item.options))
+        options = parse_write_options(item.options)
+        if item.output.delivery == "exactly_once":
+            check_exactly_once(options)
+        check_columns(item.rows.schema, options)
         check_no_other_columns(item.rows.schema)
     except PipelineError as error:
         raise DeclarationError(item.output.place, str(error)) from error

@@ -11,7 +11,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 
-from floodmark.pipeline.datasource.offsets import Positions, from_document, to_document
+from floodmark.pipeline.datasource.offsets import (
+    ADDED_PARTITIONS_OPTION,
+    Positions,
+    from_document,
+    to_document,
+)
 from floodmark.pipeline.datasource.options import parse_read_options
 from floodmark.pipeline.errors import PipelineError
 from floodmark.pipeline.spark.atomic_files import AnyPath, write_whole
@@ -86,6 +91,7 @@ def start_replay(options: dict[str, str], start: Positions | None) -> None:
     for name in [name for name in options if name.lower() in _STARTING]:
         del options[name]
     options["startingOffsets"] = json.dumps(to_document(own))
+    options[ADDED_PARTITIONS_OPTION] = "true"
 
 
 def positions_of(record: OutputRecord) -> Positions | None:

@@ -17,7 +17,11 @@ import pyarrow as pa
 from floodmark.pipeline.datasource.batch_marks import Repeatable
 from floodmark.pipeline.datasource.connecting import open_cluster
 from floodmark.pipeline.datasource.mark_store import ensure_marks_topic, plan_batch
-from floodmark.pipeline.datasource.options import WriteOptions, parse_write_options
+from floodmark.pipeline.datasource.options import (
+    WriteOptions,
+    check_exactly_once,
+    parse_write_options,
+)
 from floodmark.pipeline.datasource.sink import check_columns
 from floodmark.pipeline.datasource.task_writes import write_rows, write_rows_once
 from floodmark.pipeline.errors import PipelineError
@@ -43,6 +47,7 @@ def exactly_once(
     `tasks`, rows are first distributed to this many tasks; Spark Connect needs it.
     """
     given = parse_write_options(options)
+    check_exactly_once(given)
     last_done = -1
 
     def write_batch(rows: DataFrame, batch: int) -> None:

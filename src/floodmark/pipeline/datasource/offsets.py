@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from floodmark.client.cluster.view import TopicPartition
@@ -17,6 +17,9 @@ from floodmark.pipeline.errors import OptionError
 
 if TYPE_CHECKING:
     from floodmark.client.consumer.group_offsets import OffsetAndMetadata
+
+# Set by replays: partitions that were added since are read from their first record on.
+ADDED_PARTITIONS_OPTION = "readAddedPartitions"
 
 Positions = dict[TopicPartition, int]
 Read = Callable[[str], str | None]
@@ -33,6 +36,8 @@ class OffsetRule:
     # What to do if no record is that recent: fail, or start at the end.
     late_is_error: bool = False
     option: str = "startingOffsets"
+    # What applies to partitions that `offsets` does not name. None: it must name all of them.
+    others: OffsetSpec | None = None
 
     @property
     def is_latest(self) -> bool:
@@ -61,7 +66,10 @@ def starting_rule(read: Read, *, streaming: bool) -> OffsetRule:
     default = "latest" if streaming else "earliest"
     text = read("startingOffsets") or default
     refused = None if streaming else OffsetSpec.LATEST
-    return _positioned("startingOffsets", text, refused)
+    rule = _positioned("startingOffsets", text, refused)
+    if read(ADDED_PARTITIONS_OPTION) is None or rule.offsets is None:
+        return rule
+    return replace(rule, others=OffsetSpec.EARLIEST)
 
 
 def ending_rule(read: Read) -> OffsetRule:

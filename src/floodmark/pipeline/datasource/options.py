@@ -46,6 +46,8 @@ _WRITE_DEFAULTS = {
     "default.api.timeout.ms": str(BROKER_ABSENCE_MS),
     "max.block.ms": str(BROKER_ABSENCE_MS),
     "client.id": "floodmark-spark",
+    # Enough for a slow task, but below the broker's limit (transaction.max.timeout.ms).
+    "transaction.timeout.ms": "600000",
 }
 # What the connector refuses, because the query itself determines it.
 _REFUSED_FOR_READS = {
@@ -62,6 +64,7 @@ _REFUSED_FOR_STREAMS = (
     "latestByKey",
     "readLimits",
 )
+_REFUSED_WITH_LATEST_BY_KEY = ("minPartitions", "maxRecordsPerPartition")
 _REFUSED_FOR_WRITES = {
     "key.serializer": "keys are written as they are, cast them in the query",
     "value.serializer": "values are written as they are, cast them in the query",
@@ -204,6 +207,13 @@ def parse_read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOp
                 f"option {name} is for batch reads: a stream has no end. Remove it, or use "
                 "spark.read"
             )
+    if given.flag("latestByKey", False):
+        for name in _REFUSED_WITH_LATEST_BY_KEY:
+            if given.text(name) is not None:
+                raise OptionError(
+                    f"option {name} cannot be used with latestByKey: a partition's last records "
+                    "are read by one task. Remove it"
+                )
     subscription = _subscription(given)
     servers = given.bootstrap_servers()
     maximum = given.whole("maxOffsetsPerTrigger")
@@ -244,6 +254,15 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
         topic=given.text("topic"),
         client=_settings(ProducerSettings, properties),
     )
+
+
+def check_exactly_once(options: WriteOptions) -> None:
+    """A transaction commits the mark, so the rows must be as safe as it is."""
+    if not options.client.idempotent:
+        raise OptionError(
+            "exactly once needs the defaults of kafka.acks (all), kafka.enable.idempotence and "
+            "kafka.retries: remove what changes them, or write at least once"
+        )
 
 
 def _limits(given: Options) -> Limits | None:

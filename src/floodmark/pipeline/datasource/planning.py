@@ -39,6 +39,11 @@ class OffsetRange:
         return self.end - self.start
 
 
+def range_of(view: ClusterView, partition: TopicPartition, start: int, end: int) -> OffsetRange:
+    topic_id = view.topic_id(partition.topic)
+    return OffsetRange(partition, start, end, None if topic_id == ZERO_UUID else topic_id)
+
+
 class Planner:
     """Queries about the subscribed topics. Opens its cluster on first use."""
 
@@ -116,13 +121,16 @@ class Planner:
             return await self._at_times(rule, rule.timestamps_ms)
         if rule.offsets is None:
             return await self.offsets(partitions, rule.default)
+        given = rule.offsets
+        if rule.others is not None:
+            given = {**dict.fromkeys(partitions, int(rule.others)), **given}
         advice = "Use -1 for the latest and -2 for the earliest offset"
-        _must_cover(rule.option, rule.offsets, partitions, advice)
+        _must_cover(rule.option, given, partitions, advice)
         positions: Positions = {}
         for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST):
-            named = [partition for partition in partitions if rule.offsets[partition] == spec]
+            named = [partition for partition in partitions if given[partition] == spec]
             positions |= await self.offsets(named, spec)
-        return {p: positions.get(p, rule.offsets[p]) for p in partitions}
+        return {p: positions.get(p, given[p]) for p in partitions}
 
     async def known_ends(self, starts: Positions, ends: Positions) -> Positions:
         """The given ends, limited to existing records. Tasks would wait long for others."""
@@ -138,10 +146,6 @@ class Planner:
                 why = f"it ends before, at {known[partition]}"
                 raise offsets_lost(partition, first, end, why)
         return {partition: min(end, known[partition]) for partition, end in ends.items()}
-
-    def range_of(self, partition: TopicPartition, start: int, end: int) -> OffsetRange:
-        topic_id = self.cluster.view.topic_id(partition.topic)
-        return OffsetRange(partition, start, end, None if topic_id == ZERO_UUID else topic_id)
 
     async def limited(self, ranges: Sequence[OffsetRange], limits: Limits) -> list[OffsetRange]:
         """Cuts the ranges, whose ends are known, down to what the query's condition needs."""
@@ -242,7 +246,7 @@ def _cut(item: OffsetRange, parts: int) -> list[OffsetRange]:
     for left in range(max(1, parts), 0, -1):
         end = start + (item.end - start) // left
         if end > start:
-            pieces.append(OffsetRange(item.partition, start, end))
+            pieces.append(replace(item, start=start, end=end))
         start = end
     return pieces
 

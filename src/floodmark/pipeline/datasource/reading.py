@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from uuid import UUID
 
 import pyarrow as pa
 
 from floodmark.client.cluster.cluster import Cluster
-from floodmark.client.cluster.view import TopicPartition
 from floodmark.client.consumer.fetch_requests import PartitionAnswer, fetch
 from floodmark.client.errors import KafkaError
 from floodmark.client.offsets import OffsetSpec, offsets_or_raise
@@ -22,9 +22,10 @@ from floodmark.pipeline.datasource.columns import Packed, RowBuilder, unpack
 from floodmark.pipeline.datasource.options import ReadOptions
 from floodmark.pipeline.datasource.planning import OffsetRange
 from floodmark.pipeline.datasource.visible_batches import VisibleBatches
-from floodmark.pipeline.errors import PipelineError, offsets_lost
+from floodmark.pipeline.errors import DataLossError, PipelineError, offsets_lost
 from floodmark.records.errors import CorruptRecord
 from floodmark.wire.errors import ErrorCode
+from floodmark.wire.schema import ZERO_UUID
 
 # Compressed responses expand to many times their size: rows are emitted in pieces of this size.
 PIECE_BYTES = 16 * 1024 * 1024
@@ -83,7 +84,7 @@ class _RangeReader:
     def _ask(self, cluster: Cluster) -> asyncio.Task[PartitionAnswer]:
         """Sends the next fetch, so that the broker works while we decode."""
         task = self._loop.create_task(
-            fetch_one(cluster, self._wanted.partition, self._position, self._options)
+            fetch_one(cluster, self._wanted, self._position, self._options)
         )
         self._loop.run_until_complete(asyncio.sleep(0))
         return task
@@ -171,13 +172,16 @@ class _RangeReader:
 
 
 async def fetch_one(
-    cluster: Cluster, partition: TopicPartition, position: int, options: ReadOptions
+    cluster: Cluster, wanted: OffsetRange, position: int, options: ReadOptions
 ) -> PartitionAnswer:
     """One fetch, repeated while brokers are away. Returns out-of-range errors as a response."""
+    partition = wanted.partition
 
     async def attempt() -> PartitionAnswer:
         await cluster.topics_of([partition.topic])
         connection = await cluster.connection_to(cluster.leader_of(partition))
+        if options.fail_on_data_loss:
+            _check_same_topic(wanted, cluster.view.topic_id(partition.topic))
         answers = await fetch(cluster, connection, {partition: position}, options.client)
         answer = answers.get(partition)
         if answer is None:
@@ -187,3 +191,14 @@ async def fetch_one(
         return answer
 
     return await cluster.retry(attempt, what=f"reading {partition} from offset {position}")
+
+
+def _check_same_topic(wanted: OffsetRange, topic_id: UUID) -> None:
+    """The driver planned the read by a topic that may be gone when a task begins."""
+    if wanted.topic_id is not None and topic_id not in (ZERO_UUID, wanted.topic_id):
+        raise DataLossError(
+            f"topic {wanted.partition.topic} was deleted and recreated after the read of "
+            f"{wanted.partition} was planned, so its offsets mean other records. Start a stream "
+            "with a new checkpoint, or repeat a batch read. With failOnDataLoss set to false, "
+            "the new topic is read"
+        )

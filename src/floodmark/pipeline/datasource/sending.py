@@ -114,10 +114,18 @@ class BatchSender:
         by_leader: dict[int, dict[TopicPartition, bytearray]] = defaultdict(dict)
         for partition, batch in batches.items():
             by_leader[self._cluster.leader_of(partition)][partition] = batch
+        # Waits for all of them: a request that outlives its attempt could arrive after the end of
+        # the transaction.
         answers = await asyncio.gather(
-            *(self._send_to(leader, share) for leader, share in by_leader.items())
+            *(self._send_to(leader, share) for leader, share in by_leader.items()),
+            return_exceptions=True,
         )
-        return {partition: outcome for answer in answers for partition, outcome in answer.items()}
+        outcomes: dict[TopicPartition, Appended | KafkaError] = {}
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+            outcomes |= answer
+        return outcomes
 
     async def _send_to(
         self, leader: int, batches: Mapping[TopicPartition, bytearray]

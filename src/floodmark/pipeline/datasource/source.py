@@ -53,6 +53,7 @@ from floodmark.pipeline.datasource.planning import (
     Planner,
     check_order,
     limit_evenly,
+    range_of,
     split_ranges,
 )
 from floodmark.pipeline.datasource.topic_ids import TopicIds
@@ -151,7 +152,8 @@ class TopicReader(DataSourceReader):
             ends = await planner.resolve(options.ending, found)
             check_order([OffsetRange(p, starts[p], ends[p]) for p in found], options)
             ends = await planner.known_ends(starts, ends)
-            ranges = [planner.range_of(p, starts[p], ends[p]) for p in found]
+            view = planner.cluster.view
+            ranges = [range_of(view, p, starts[p], ends[p]) for p in found]
             if options.limits is not None:
                 ranges = await planner.limited(ranges, options.limits)
         finally:
@@ -320,8 +322,9 @@ class _StreamDriver:
             self._run(self._partitions())
         added = sorted(set(end) - set(start))
         start |= self._run(self._planner.offsets(added, OffsetSpec.EARLIEST))
+        view = self._planner.cluster.view
         return _input_partitions(
-            [OffsetRange(p, start[p], end[p]) for p in sorted(end)], self._options
+            [range_of(view, p, start[p], end[p]) for p in sorted(end)], self._options
         )
 
     def commit(self, end_document: Document) -> None:

@@ -25,9 +25,6 @@ from floodmark.pipeline.datasource.options import WriteOptions
 from floodmark.pipeline.datasource.sending import BatchSender
 from floodmark.pipeline.datasource.writing import TaskWriter
 
-# Enough for a slow task, but below the broker's limit (transaction.max.timeout.ms).
-TRANSACTION_TIMEOUT_MS = 600_000
-
 
 async def write_rows(options: WriteOptions, iterator: Iterator[pa.RecordBatch]) -> int:
     """Writes all rows at least once. Returns their number."""
@@ -51,9 +48,7 @@ async def write_rows_once(
     """Writes all rows and the task's mark in one transaction. Nothing if the mark exists."""
     task = _task_number()
     group = repeatable.task_group(task)
-    client = dataclasses.replace(
-        options.client, transactional_id=group, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS
-    )
+    client = dataclasses.replace(options.client, transactional_id=group)
     async with open_cluster(options.bootstrap_servers, client) as cluster:
         sender = BatchSender(cluster, client)
         # Get the id first: that ends an earlier attempt's transaction, so the mark cannot change.

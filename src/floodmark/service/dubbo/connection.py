@@ -27,7 +27,7 @@ from floodmark.service.dubbo.requests import Request, Requests
 from floodmark.service.dubbo.responses import error_frame, exception_frame, result_frame
 from floodmark.service.errors import RpcError
 from floodmark.service.hessian import HessianError
-from floodmark.service.invoker import Invoker, NoSuchMethod, Runs
+from floodmark.service.invoker import Invoker, NoSuchMethod, Runs, contained
 from floodmark.service.server import ServedConnection
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ class Connection(ServedConnection):
         context = copy_context()
         try:
             value = await self._loop.run_in_executor(
-                server.threads, context.run, handle.function, *prepared.arguments
+                server.threads, context.run, contained, handle.function, *prepared.arguments
             )
         except Exception as error:  # noqa: BLE001 - goes to the caller, as the method's outcome
             reply.exception(error, is_generic=prepared.is_generic)

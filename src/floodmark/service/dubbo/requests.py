@@ -20,6 +20,9 @@ MAX_ATTACHMENT_BYTES = 4096
 MAX_ARGUMENTS = 255
 """Java's own limit for the parameters of a method."""
 
+_MAX_VERSION_DIGITS = 9
+"""Python refuses to convert thousands of digits."""
+
 _TEXTS = ("group", "version", "token", "generic")
 """Attachments that decide about a call; anything else in them would end up in keys and messages."""
 
@@ -128,6 +131,6 @@ def read_prefix(body: bytes) -> Prefix:
 def takes_attachments(dubbo_version: str) -> bool:
     """Between 2.0.2 and 2.0.99: above that are release versions, not protocol versions."""
     parts = dubbo_version.split(".")
-    if len(parts) < 3 or parts[:2] != ["2", "0"] or not parts[2].isdecimal():
+    if len(parts) < 3 or parts[:2] != ["2", "0"] or len(parts[2]) > _MAX_VERSION_DIGITS:
         return False
-    return 2 <= int(parts[2]) <= 99
+    return parts[2].isdecimal() and 2 <= int(parts[2]) <= 99

@@ -54,7 +54,7 @@ class Encoder:
     def __init__(self, classes: JavaClasses | None = None) -> None:
         self.out = bytearray()
         self._classes = classes or _NO_CLASSES
-        self._refs: dict[int, int] = {}
+        self._refs: dict[Any, int] = {}
         self._kept: list[Any] = []
         self._types: dict[str, int] = {}
         self._definitions: dict[Any, int] = {}
@@ -227,7 +227,8 @@ class Encoder:
 
     def write_list(self, value: Any, write: Callable[[Encoder, Any], None] | None = None) -> None:
         """An untyped list, which Java reads as ArrayList."""
-        if self._refer(value):
+        write = write or Encoder.write
+        if self._refer(value, write):
             return
         self.out += list_start(len(value))
         self._write_items(value, write)
@@ -236,7 +237,8 @@ class Encoder:
         self, type_name: str, value: Any, write: Callable[[Encoder, Any], None] | None = None
     ) -> None:
         """A typed list: `[int` for int[], or the name of a collection."""
-        if self._refer(value):
+        write = write or Encoder.write
+        if self._refer(value, (type_name, write)):
             return
         size = len(value)
         if size < 8:
@@ -248,9 +250,7 @@ class Encoder:
             self.write_int(size)
         self._write_items(value, write)
 
-    def _write_items(self, value: Any, write: Callable[[Encoder, Any], None] | None) -> None:
-        if write is None:
-            write = Encoder.write
+    def _write_items(self, value: Any, write: Callable[[Encoder, Any], None]) -> None:
         for item in value:
             write(self, item)
 
@@ -261,9 +261,9 @@ class Encoder:
         write_value: Callable[[Encoder, Any], None] | None = None,
     ) -> None:
         """An untyped map, which Java reads as HashMap."""
-        if self._refer(value):
-            return
         write_key, write_value = write_key or Encoder.write, write_value or Encoder.write
+        if self._refer(value, (write_key, write_value)):
+            return
         self.out.append(0x48)
         for key, item in value.items():
             write_key(self, key)
@@ -325,12 +325,17 @@ class Encoder:
 
     # References, types, definitions
 
-    def _refer(self, value: Any) -> bool:
-        """Writes a reference if the message already has this object. Otherwise counts it."""
+    def _refer(self, value: Any, kind: Any = None) -> bool:
+        """Writes a reference if the message already has this object. Otherwise counts it.
+
+        A container counts once per `kind`: the same Python list may be an int[] in one field and
+        a List in another.
+        """
         refs = self._refs
-        known = refs.get(id(value))
+        key = id(value) if kind is None else (id(value), kind)
+        known = refs.get(key)
         if known is None:
-            refs[id(value)] = len(refs)
+            refs[key] = len(refs)
             self._kept.append(value)  # an id is unique only while its object lives
             return False
         self.out.append(0x51)
@@ -429,7 +434,7 @@ _WRITERS: dict[type, Writer] = {
     memoryview: lambda encoder, value: encoder.write_bytes(bytes(value)),
 }
 
-# For subclasses, such as IntEnum without a Java class, defaultdict or namedtuples.
+# For subclasses, such as defaultdict or namedtuples.
 _FALLBACKS: tuple[tuple[type | tuple[type, ...], Writer], ...] = tuple(
     chain(
         ((BaseException, Encoder.write_exception),),

@@ -50,9 +50,13 @@ def magnitude_words(number: int) -> list[int]:
 
 
 def _big_integer(fields: Fields) -> int:
+    signum = fields["signum"]
+    if signum not in (-1, 0, 1):
+        # Multiplying by another large number would take the loop's time.
+        raise ValueError("the sign of a BigInteger is not -1, 0 or 1")
     words = fields.get("mag") or []
     raw = b"".join((word & 0xFFFFFFFF).to_bytes(4, "big") for word in words)
-    return int(fields["signum"]) * int.from_bytes(raw, "big")
+    return int(signum) * int.from_bytes(raw, "big")
 
 
 def _time_of(fields: Fields) -> time:

@@ -18,7 +18,7 @@ from floodmark.service.dispatch import Prepared, java_exception, prepare
 from floodmark.service.dubbo.frames import MAX_PAYLOAD_BYTES
 from floodmark.service.errors import RpcError
 from floodmark.service.hessian import Encoder, HessianError, read_all
-from floodmark.service.invoker import Invoker, NoSuchMethod, Runs
+from floodmark.service.invoker import Invoker, NoSuchMethod, Runs, contained
 from floodmark.service.server import ServedConnection
 from floodmark.service.triple.messages import (
     PREFIX_BYTES,
@@ -266,7 +266,11 @@ class TripleConnection(ServedConnection):
         server.calls_in_threads += 1
         try:
             return await self._loop.run_in_executor(
-                server.threads, copy_context().run, handle.function, *prepared.arguments
+                server.threads,
+                copy_context().run,
+                contained,
+                handle.function,
+                *prepared.arguments,
             )
         finally:
             server.calls_in_threads -= 1
@@ -368,7 +372,7 @@ class TripleConnection(ServedConnection):
             self._server.warn("slow", f"ended a call that waits for {self.remote_address}")
             self._reset(stream_id)
         self._write()
-        # One who was never asked is asked first: it may be the loop that was late.
+        # Send a ping before giving up: the loop itself may have been late.
         if now - self._last_read > patience and self._last_asked > self._last_read:
             self._server.warn("silent", f"closed {self.remote_address}: silent for too long")
             self.abort()
