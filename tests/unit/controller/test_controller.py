@@ -183,6 +183,15 @@ async def test_a_deposed_controller_writes_nothing(controller, store):
     assert await store.get("/brokers/topics/a") is None
 
 
+async def test_a_deposed_controller_logs_no_error(controller, store, caplog):
+    caplog.set_level("INFO", "floodmark.controller.writer")
+    await store.multi([SetData(paths.CONTROLLER_EPOCH, b"2")])
+    with pytest.raises(ControllerUnavailable):
+        await controller.create_topics([NewTopic("a")])
+    told = [one for one in caplog.records if "another broker is now the controller" in one.message]
+    assert {one.levelname for one in told} == {"INFO"}
+
+
 async def test_a_stopped_controller_refuses_requests(store):
     member = Member(store)
     with pytest.raises(ControllerUnavailable, match="not running"):
