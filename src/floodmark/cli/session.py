@@ -183,7 +183,7 @@ def _hint(error: KafkaError) -> str | None:
     if error.code is ErrorCode.MESSAGE_TOO_LARGE and "max.request.size" in error.text:
         return "send smaller records, or raise the client's limit: -X max.request.size=BYTES"
     if "has no partition" in error.text:
-        return "choose one of these, or add partitions with `floodmark topic alter TOPIC -p N`"
+        return "choose one of these, or add partitions: `floodmark topic alter TOPIC -p 6`"
     if error.code is ErrorCode.INVALID_RECORD and "key" in error.text:
         return "give every record a key, with --key or --key-separator"
     return _HINTS.get(error.code)

@@ -215,7 +215,8 @@ class MetadataWriter:
         if times:
             is_defect = not isinstance(error, ControllerUnavailable)
             text = "%s (%d times by now): %s"
-            logger.error(text, what, times, error, exc_info=error if is_defect else None)
+            exc_info = error if is_defect else None
+            logger.log(_level_of(error), text, what, times, error, exc_info=exc_info)
 
     async def store(self, operations: list[Operation]) -> None:
         check = Check(paths.CONTROLLER_EPOCH, self._epoch_version)
@@ -264,6 +265,14 @@ class MetadataWriter:
             self._chance.randrange,
             lambda: paths.random_id(self._chance.getrandbits),
         )
+
+
+def _level_of(error: Exception) -> int:
+    """A controller that has been replaced finds that out by its next write. That is no failure."""
+    is_replaced = (
+        isinstance(error, ControllerUnavailable) and error.error_code is ErrorCode.NOT_CONTROLLER
+    )
+    return logging.INFO if is_replaced else logging.ERROR
 
 
 def _not_controller_any_more() -> ControllerUnavailable:

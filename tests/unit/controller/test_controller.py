@@ -294,6 +294,15 @@ async def is_empty(store, path):
     return not await store.children(path)
 
 
+async def test_a_deposed_controller_logs_no_error(controller, store, caplog):
+    caplog.set_level("INFO", "floodmark.controller.writer")
+    await store.multi([SetData(paths.CONTROLLER_EPOCH, b"2")])
+    with pytest.raises(ControllerUnavailable):
+        await controller.create_topics([NewTopic("a")])
+    told = [one for one in caplog.records if "another broker is now the controller" in one.message]
+    assert {one.levelname for one in told} == {"INFO"}
+
+
 async def test_a_stopped_controller_refuses_requests(store):
     member = Member(store)
     with pytest.raises(ControllerUnavailable, match="not running"):

@@ -158,13 +158,20 @@ class ConsumerHeartbeats:
     def take_static_place(
         self, change: Change, member_id: str, instance_id: str, *, is_classic: bool
     ) -> None:
-        """A static member joins: a new one, or one that replaces its former self."""
+        """A static member joins: a new one, or one that replaces its former self.
+
+        An active member may join again under its own id, as a dynamic one may: the response to its
+        join was lost, or it was fenced. Kafka refuses it, which ends the client.
+        """
         group = change.group
         old = group.static_member(instance_id)
         if old is None:
             change.member = group.members.get(member_id) or ConsumerMember(member_id)
             return
         if not is_classic and old.classic is None and old.member_epoch != LEFT_FOR_A_WHILE:
+            if old.member_id == member_id:
+                change.member = old
+                return
             raise CoordinatorError(
                 ErrorCode.UNRELEASED_INSTANCE_ID,
                 f"Static member {member_id} with instance id {instance_id} cannot join the group"

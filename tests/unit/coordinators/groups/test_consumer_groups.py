@@ -329,6 +329,28 @@ async def test_a_static_member_that_is_back_finds_its_partitions(bench: GroupBen
     assert first.send().error_code == ErrorCode.FENCED_INSTANCE_ID
 
 
+async def test_a_static_member_joins_again_when_the_response_to_its_join_was_lost(
+    bench: GroupBench,
+) -> None:
+    consumer = Consumer(bench, "a", instance_id="i")
+    joined = consumer.send()
+    assert consumer.beat() == joined
+    assert owned(consumer) == everything()
+    assert bench.group("g").group_epoch == joined.member_epoch
+
+
+async def test_a_fenced_static_member_joins_again(bench: GroupBench) -> None:
+    first = Consumer(bench, "a", instance_id="i")
+    settle(first)
+    second = Consumer(bench, "b")
+    settle(first, second)
+    assert first.send(epoch=9).error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    first.epoch, first.owned = 0, {}
+    settle(first, second)
+    assert owned(first, second) == everything()
+    assert len(owned(first)) == len(owned(second))
+
+
 async def test_a_reload_continues_in_the_middle_of_a_rebalance(bench: GroupBench) -> None:
     first, second = Consumer(bench, "a"), Consumer(bench, "b", topics=["t", "other"])
     first.beat()
