@@ -137,6 +137,18 @@ class MetadataWriter:
         answers."""
         if self._must_reload:
             await self._reload()
+        image, touched = await self._decide_and_store(batch)
+        if not touched.is_empty:
+            await self._publish(self._cache.image, image, touched)
+        for waiting in batch:
+            if not waiting.done.done():
+                waiting.done.set_result(waiting.answer)
+
+    async def _decide_and_store(self, batch: list[_Waiting]) -> tuple[MetadataImage, ImageChange]:
+        """The image after the decisions, and what they have changed.
+
+        Keeps no operation: there may be ten thousand, and publishing takes long and needs memory.
+        """
         image, config, touched = self._cache.image, self._cache.config, ImageChange()
         operations: list[Operation] = []
         position = 0
@@ -160,11 +172,7 @@ class MetadataWriter:
             await self.store([*operations, *notices])
             if notices:
                 await self._drop_old_notices()
-        if not touched.is_empty:
-            await self._publish(self._cache.image, image, touched)
-        for waiting in batch:
-            if not waiting.done.done():
-                waiting.done.set_result(waiting.answer)
+        return image, touched
 
     def _notices(self, touched: ImageChange) -> list[Operation]:
         """Notices of changed ACLs and settings. New topics need none."""
