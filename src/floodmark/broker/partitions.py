@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import TypeVar
 from uuid import UUID
@@ -19,7 +20,13 @@ from floodmark.broker.delayed_work import Deferred
 from floodmark.clock import Clock
 from floodmark.config.broker_config import BrokerConfig
 from floodmark.config.topic_config import TopicConfig, topic_config
-from floodmark.metadata.image import Delta, MetadataImage, PartitionImage, TopicImage
+from floodmark.metadata.image import (
+    Delta,
+    MetadataImage,
+    PartitionChange,
+    PartitionImage,
+    TopicImage,
+)
 from floodmark.replication.partition import Leadership, Partition
 from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
@@ -95,14 +102,18 @@ class Partitions:
         for created in delta.created_topics:
             partitions = list(enumerate(created.partitions))
             await self._apply_all(image, created, partitions, is_new=not at_start)
-        for change in delta.changed_partitions:
-            is_new = change.old is None or self._broker_id not in change.old.replicas
-            await self._apply_all(
-                image, change.topic, [(change.partition, change.new)], is_new=is_new
-            )
+        # Together, because each call builds the topic's settings and waits for a thread.
+        for (_, is_new), group in groupby(delta.changed_partitions, self._topic_and_is_new):
+            changes = list(group)
+            partitions = [(change.partition, change.new) for change in changes]
+            await self._apply_all(image, changes[0].topic, partitions, is_new=is_new)
         for resource in delta.changed_configs:
             if resource.kind == "topic" and resource.name in image.topics:
                 self.reconfigure(image, image.topics[resource.name])
+
+    def _topic_and_is_new(self, change: PartitionChange) -> tuple[str, bool]:
+        is_new = change.old is None or self._broker_id not in change.old.replicas
+        return change.topic.name, is_new
 
     async def reopen(self, image: MetadataImage) -> bool:
         """Retries partitions that could not open on a full disk or without file descriptors.
@@ -151,10 +162,12 @@ class Partitions:
             self._replicas.remove((topic.name, index))
         await self._remove_logs(topic.name, elsewhere)
         here = [(index, one) for index, one in partitions if self._broker_id in one.replicas]
+        # Shared: most partitions of a new topic are in the same state.
+        leaderships = {one: Leadership.of(one) for _, one in here}
         for some in _portions(here):
             logs = await self._open_logs(topic, settings, some, is_new)
-            for index, partition in some:
-                self._apply_one(topic, settings, index, partition, logs.get(index), is_new)
+            for index, one in some:
+                self._apply_one(topic, settings, index, leaderships[one], logs.get(index), is_new)
 
     async def _open_logs(
         self,
@@ -193,7 +206,7 @@ class Partitions:
         topic: TopicImage,
         settings: TopicConfig,
         index: int,
-        partition: PartitionImage,
+        leadership: Leadership,
         opened: PartitionLog | StorageError | None,
         is_new: bool,
     ) -> None:
@@ -213,7 +226,7 @@ class Partitions:
         replica = self._replicas.find(key)
         if replica is None:
             return
-        self._replicas.lead_or_follow(replica, Leadership.of(partition))
+        self._replicas.lead_or_follow(replica, leadership)
 
     def _replica(self, topic: TopicImage, settings: TopicConfig, log: PartitionLog) -> Replica:
         checkpointed = self._logs.high_watermarks.get((log.topic, log.partition), 0)

@@ -32,7 +32,9 @@ def place_automatically(
         shift=view.random_below(len(live)),
         first_partition=first_partition,
     )
-    return tuple(PartitionImage(row[0], 0, 0, row, row) for row in assignment)
+    # Partitions with the same replicas share an image: a topic may have many thousands.
+    images = {row: PartitionImage(row[0], 0, 0, row, row) for row in assignment}
+    return tuple(images[row] for row in assignment)
 
 
 def _check_enough_brokers(known: int, live: int, replication_factor: int) -> Refusal | None:

@@ -149,6 +149,18 @@ class MetadataWriter:
             await self._reload()
             if not self._is_current():
                 raise _not_controller_any_more()
+        image, touched = await self._decide_and_store(batch)
+        if not touched.is_empty:
+            await self._publish_to_the_end(image, touched)
+        for waiting in batch:
+            if not waiting.done.done():
+                waiting.done.set_result(waiting.answer)
+
+    async def _decide_and_store(self, batch: list[_Waiting]) -> tuple[MetadataImage, ImageChange]:
+        """The image after the decisions, and what they have changed.
+
+        Keeps no operation: there may be ten thousand, and publishing takes long and needs memory.
+        """
         image, config, touched = self._cache.image, self._cache.config, ImageChange()
         operations: list[Operation] = []
         position = 0
@@ -172,11 +184,7 @@ class MetadataWriter:
             await self.store([*operations, *notices])
             if notices:
                 await self._drop_old_notices()
-        if not touched.is_empty:
-            await self._publish_to_the_end(image, touched)
-        for waiting in batch:
-            if not waiting.done.done():
-                waiting.done.set_result(waiting.answer)
+        return image, touched
 
     def _notices(self, touched: ImageChange) -> list[Operation]:
         """Notices of changed ACLs and settings. New topics need none."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -56,8 +56,12 @@ def _entries(files: Files, path: Path) -> list[str] | None:
     return lines[2:]
 
 
-def _encode(lines: list[str]) -> bytes:
-    return "".join(f"{line}\n" for line in ["0", str(len(lines)), *lines]).encode()
+def _encode(count: int, lines: Iterable[str]) -> bytearray:
+    """In one buffer: there may be ten thousand lines of 260 characters."""
+    data = bytearray(f"0\n{count}\n".encode())
+    for line in lines:
+        data += f"{line}\n".encode()
+    return data
 
 
 def read_pairs(files: Files, path: Path) -> list[tuple[int, int]] | None:
@@ -72,10 +76,10 @@ def read_pairs(files: Files, path: Path) -> list[tuple[int, int]] | None:
 
 
 def write_pairs(
-    files: Files, path: Path, pairs: Iterable[tuple[int, int]], *, sync: bool = True
+    files: Files, path: Path, pairs: Collection[tuple[int, int]], *, sync: bool = True
 ) -> None:
-    lines = [f"{first} {second}" for first, second in pairs]
-    files.write_file_atomic(path, _encode(lines), sync=sync)
+    lines = (f"{first} {second}" for first, second in pairs)
+    files.write_file_atomic(path, _encode(len(pairs), lines), sync=sync)
 
 
 def read_offsets(files: Files, path: Path) -> dict[TopicPartition, int]:
@@ -91,8 +95,8 @@ def read_offsets(files: Files, path: Path) -> dict[TopicPartition, int]:
 
 
 def write_offsets(files: Files, path: Path, offsets: Mapping[TopicPartition, int]) -> None:
-    lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
-    files.write_file_atomic(path, _encode(lines))
+    lines = (f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
+    files.write_file_atomic(path, _encode(len(offsets), lines))
 
 
 def encode_uuid(value: UUID) -> str:

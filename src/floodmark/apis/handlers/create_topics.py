@@ -6,10 +6,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from floodmark.apis.access import Access, Reviews, each_topic
 from floodmark.apis.authorizer import Guard, Operation, Resource, ResourceKind
 from floodmark.apis.context import RequestContext
 from floodmark.apis.controller_outcomes import decided
+from floodmark.config import BrokerConfig
 from floodmark.config.describe import describe_topic
 from floodmark.controller.topics import CreatedTopic, NewTopic
 from floodmark.wire.errors import ErrorCode
@@ -51,10 +54,34 @@ async def handle(context: RequestContext, request: CreateTopicsRequest) -> Creat
         context.services.controller.create_topics(wanted, validate_only=request.validate_only),
         lambda code, text: [CreatedTopic(topic.name, code, text) for topic in wanted],
     )
-    return CreateTopicsResponse(topics=[_result(context, topic) for topic in created])
+    described = _Described(context.services.config)
+    return CreateTopicsResponse(topics=[_result(topic, described) for topic in created])
 
 
-def _result(context: RequestContext, topic: CreatedTopic) -> CreatableTopicResult:
+class _Described:
+    """The settings of each topic. Topics created with the same ones share the list."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+        self._known: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = {}
+
+    def __call__(self, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:
+        key = frozenset(overrides.items())
+        if key not in self._known:
+            self._known[key] = [
+                CreatableTopicConfigs(
+                    name=entry.name,
+                    value=entry.value,
+                    read_only=entry.read_only,
+                    config_source=entry.source,
+                    is_sensitive=entry.is_sensitive,
+                )
+                for entry in describe_topic(self._config, overrides)
+            ]
+        return self._known[key]
+
+
+def _result(topic: CreatedTopic, described: _Described) -> CreatableTopicResult:
     result = CreatableTopicResult(
         name=topic.name, error_code=topic.error_code, error_message=topic.message
     )
@@ -63,14 +90,5 @@ def _result(context: RequestContext, topic: CreatedTopic) -> CreatableTopicResul
     result.topic_id = topic.topic_id
     result.num_partitions = topic.num_partitions
     result.replication_factor = topic.replication_factor
-    result.configs = [
-        CreatableTopicConfigs(
-            name=entry.name,
-            value=entry.value,
-            read_only=entry.read_only,
-            config_source=entry.source,
-            is_sensitive=entry.is_sensitive,
-        )
-        for entry in describe_topic(context.services.config, topic.configs)
-    ]
+    result.configs = described(topic.configs)
     return result

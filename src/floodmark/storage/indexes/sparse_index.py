@@ -90,10 +90,6 @@ class SparseIndex:
     def is_doubtful(self) -> bool:
         return self._file.is_doubtful(self.entry.size)
 
-    def create(self) -> None:
-        """Creates the empty file, because Kafka rebuilds a segment without one."""
-        self._file.truncate(0)
-
     def renamed(self, path: Path) -> None:
         """The file has been renamed."""
         self._file.path = path

@@ -30,9 +30,9 @@ class LeaderEpochs:
     """Epochs with their start offsets, both ascending."""
 
     __slots__ = (
+        "_directory",
         "_dirty",
         "_files",
-        "_path",
         "epochs",
         "latest",
         "latest_written",
@@ -41,7 +41,7 @@ class LeaderEpochs:
 
     def __init__(self, files: Files, directory: Path) -> None:
         self._files = files
-        self._path = directory / FILE_NAME
+        self._directory = directory
         self._dirty = False
         self.epochs: list[int] = []
         self.start_offsets: list[int] = []
@@ -49,6 +49,10 @@ class LeaderEpochs:
         # Lags behind `latest` while an epoch has no records. A field, because every append reads
         # it.
         self.latest_written = NO_LEADER_EPOCH
+
+    @property
+    def _path(self) -> Path:
+        return self._directory / FILE_NAME
 
     def load(self) -> bool:
         """Reads the file.
@@ -69,7 +73,7 @@ class LeaderEpochs:
 
     def copy(self) -> LeaderEpochs:
         """A copy to compare with."""
-        copied = LeaderEpochs(self._files, self._path.parent)
+        copied = LeaderEpochs(self._files, self._directory)
         copied._set(list(self.epochs), list(self.start_offsets))
         return copied
 
@@ -79,7 +83,7 @@ class LeaderEpochs:
 
     def moved(self, directory: Path) -> None:
         """The folder has been renamed."""
-        self._path = directory / FILE_NAME
+        self._directory = directory
 
     def begin(self, leader_epoch: int, start_offset: int) -> None:
         """Starts a new leader's epoch at the log end, in memory only.
@@ -167,7 +171,7 @@ class LeaderEpochs:
 
     def _replace(self, epochs: list[int], start_offsets: list[int]) -> None:
         """Writes, then changes: if the disk refuses, memory and file stay unchanged."""
-        pairs = zip(epochs, start_offsets, strict=True)
+        pairs = list(zip(epochs, start_offsets, strict=True))
         write_pairs(self._files, self._path, pairs, sync=False)
         self._dirty = True
         self._set(epochs, start_offsets)

@@ -19,6 +19,8 @@ from floodmark.storage.log.verification import DamagedBatch
 _TAIL_POSITIONS_KEPT: Final = 32
 # Small batches take longest: a thousand of them some milliseconds.
 _CHECKED_AT_ONCE_BYTES: Final = 4 << 20
+# Shared, because an empty set takes more memory than most parts of an empty log.
+_NO_DAMAGE: Final[frozenset[tuple[int, int]]] = frozenset()
 
 
 class LogReader:
@@ -31,7 +33,7 @@ class LogReader:
         # Of the active segment.
         self._tail_positions: dict[int, int] = {}
         # The segment's base offset and the position of each damaged batch found.
-        self.damaged: set[tuple[int, int]] = set()
+        self.damaged = _NO_DAMAGE
 
     def read(
         self,
@@ -83,8 +85,11 @@ class LogReader:
         try:
             return self._position_of(segment, offset)
         except DamagedBatch as damage:
-            self.damaged.add((segment.base_offset, damage.position))
+            self._note_damage(segment, damage)
             raise
+
+    def _note_damage(self, segment: Segment, damage: DamagedBatch) -> None:
+        self.damaged |= {(segment.base_offset, damage.position)}
 
     def _checked_end(self, segment: Segment, start: int, end: int) -> int:
         """Where a slice must end.
@@ -102,7 +107,7 @@ class LogReader:
                 if next_position - start >= _CHECKED_AT_ONCE_BYTES:
                     return next_position
         except DamagedBatch as damage:
-            self.damaged.add((segment.base_offset, damage.position))
+            self._note_damage(segment, damage)
             if damage.position <= start:
                 raise
             return min(damage.position, end)

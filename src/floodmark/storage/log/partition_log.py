@@ -10,6 +10,7 @@ files, never bytes. An append is one write and some integers.
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
@@ -101,7 +102,9 @@ class PartitionLog:
         """Only for `open`, which has read the folder."""
         self._files = files
         self.directory = directory
-        self.topic, self.partition = parse_directory_name(partition_name(directory.name))
+        topic, self.partition = parse_directory_name(partition_name(directory.name))
+        # One string for all partitions: a name may have 249 characters.
+        self.topic = sys.intern(topic)
         self.config = config
         # While a thread truncates, nothing else may change the segments.
         self.is_truncating = False

@@ -16,8 +16,14 @@ from zlib import crc32
 from floodmark.records.batch import HEADER, HEADER_BYTES, BatchHeader, check_shape, header_of
 from floodmark.storage.files import Buffer, File, Files, FileSlice
 from floodmark.storage.indexes.index_coverage import check_coverage
-from floodmark.storage.indexes.index_file import CorruptIndex
+from floodmark.storage.indexes.index_file import CorruptIndex, IndexFile
 from floodmark.storage.indexes.offset_index import MAX_RELATIVE_OFFSET, OffsetIndex
+from floodmark.storage.indexes.segment_indexes import (
+    OFFSET_SUFFIX,
+    TIME_SUFFIX,
+    TRANSACTION_SUFFIX,
+    SegmentIndexes,
+)
 from floodmark.storage.indexes.time_index import TimeIndex
 from floodmark.storage.indexes.transaction_index import TransactionIndex
 from floodmark.storage.log.leader_epochs import LeaderEpochs
@@ -32,7 +38,8 @@ _WALK_BYTES: Final = 8192
 # Larger batches are worth a separate read.
 TAIL_BYTES: Final = 4096
 _UNKNOWN: Final = -2
-SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex")
+_LOG_SUFFIX: Final = ".log"
+SUFFIXES: Final = (_LOG_SUFFIX, OFFSET_SUFFIX, TIME_SUFFIX, TRANSACTION_SUFFIX)
 
 
 def segment_path(directory: Path, base_offset: int, suffix: str) -> Path:
@@ -49,8 +56,10 @@ class Segment:
         "_files",
         "_first_timestamp",
         "_index_interval_bytes",
+        "_indexes",
         "_indexes_loaded",
         "_mark",
+        "_max_index_bytes",
         "_max_timestamp",
         "_max_timestamp_offset",
         "base_offset",
@@ -59,14 +68,10 @@ class Segment:
         "is_full",
         "is_read_to_its_end",
         "leader_epochs",
-        "offset_index",
         "offset_limit",
-        "path",
         "size_bytes",
         "tail",
         "tail_offset",
-        "time_index",
-        "transaction_index",
         "verified",
     )
 
@@ -78,7 +83,6 @@ class Segment:
         self._mark = mark
         self.directory = directory
         self.base_offset = base_offset
-        self.path = segment_path(directory, base_offset, ".log" + mark)
         self._file: File | None = None
         self.size_bytes = 0
         # The last batch, if it is small, was just appended, and someone has read to the end of the
@@ -95,25 +99,15 @@ class Segment:
         self._first_timestamp = _UNKNOWN
         self._max_timestamp = _UNKNOWN
         self._max_timestamp_offset = base_offset
+        # None until one is needed: a broker may have many thousands of empty segments.
+        self._indexes: SegmentIndexes | None = None
         self._indexes_loaded = False
+        self._max_index_bytes = config.segment_index_bytes
         self.verified = VerifiedRange(0)
         # What the log knows, to check loaded batches against: an offset that none of them reaches,
         # and the existing epochs.
         self.offset_limit: int | None = None
         self.leader_epochs: LeaderEpochs | None = None
-        limit_bytes = config.segment_index_bytes
-        self.offset_index = OffsetIndex(
-            files, segment_path(directory, base_offset, ".index" + mark), base_offset, limit_bytes
-        )
-        self.time_index = TimeIndex(
-            files,
-            segment_path(directory, base_offset, ".timeindex" + mark),
-            base_offset,
-            limit_bytes,
-        )
-        self.transaction_index = TransactionIndex(
-            files, segment_path(directory, base_offset, ".txnindex" + mark), base_offset
-        )
 
     @classmethod
     def create(
@@ -133,10 +127,11 @@ class Segment:
         try:
             segment._file = files.open(segment.path)
             segment._file.truncate(0)
-            segment.offset_index.create()
-            segment.time_index.create()
+            # Kafka rebuilds a segment without them.
+            for suffix in (OFFSET_SUFFIX, TIME_SUFFIX):
+                IndexFile(files, segment.path_of(suffix)).truncate(0)
             # A leftover of a crash would list aborts that are not in this segment.
-            files.remove(segment_path(directory, base_offset, ".txnindex" + mark))
+            files.remove(segment.path_of(TRANSACTION_SUFFIX))
         except OSError:
             segment.close_file()
             segment.remove_files()
@@ -156,8 +151,16 @@ class Segment:
         segment.created_ms = files.modified_ms(segment.path)
         segment.verified = VerifiedRange(segment.size_bytes)
         # Few segments have one, and it cannot be rebuilt later without the producers' state.
-        segment.transaction_index.load()
+        if files.exists(segment.path_of(TRANSACTION_SUFFIX)):
+            segment.transaction_index.load()
         return segment
+
+    def path_of(self, suffix: str) -> Path:
+        return segment_path(self.directory, self.base_offset, suffix + self._mark)
+
+    @property
+    def path(self) -> Path:
+        return self.path_of(_LOG_SUFFIX)
 
     @property
     def file(self) -> File:
@@ -214,9 +217,10 @@ class Segment:
         self.tail = b""
 
     def _add_index_entry(self, last_offset: int) -> None:
-        self.offset_index.append(last_offset, self.size_bytes)
-        self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
-        self.is_full = self.offset_index.is_full or self.time_index.is_full
+        indexes = self._indexes or self.indexes
+        indexes.offset.append(last_offset, self.size_bytes)
+        indexes.time.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+        self.is_full = indexes.offset.is_full or indexes.time.is_full
 
     def cut_back(self) -> None:
         """Removes what a failed write left after the known end. A file that could not be opened got
@@ -279,6 +283,26 @@ class Segment:
 
     # -- indexes
 
+    @property
+    def indexes(self) -> SegmentIndexes:
+        if self._indexes is None:
+            self._indexes = SegmentIndexes(
+                self._files, self.path_of, self.base_offset, self._max_index_bytes
+            )
+        return self._indexes
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        return self.indexes.offset
+
+    @property
+    def time_index(self) -> TimeIndex:
+        return self.indexes.time
+
+    @property
+    def transaction_index(self) -> TransactionIndex:
+        return self.indexes.transaction
+
     def load_indexes(self) -> None:
         """Reads the index files. Rebuilds those that do not match the log."""
         if self._indexes_loaded:
@@ -292,7 +316,7 @@ class Segment:
             self.rebuild_indexes()
             return
         self._max_timestamp, self._max_timestamp_offset = self.time_index.last_entry()
-        self.is_full = self.offset_index.is_full or self.time_index.is_full
+        self.is_full = self.indexes.is_full
         self._indexes_loaded = True
 
     def settle_indexes(self) -> None:
@@ -416,7 +440,8 @@ class Segment:
     def position_of(self, offset: int) -> int:
         """The position of the batch with this offset or the next one; the size if there is none."""
         self.load_indexes()
-        place: tuple[int, int | None] = (self.offset_index.lookup(offset), None)
+        indexes = self._indexes or self.indexes
+        place: tuple[int, int | None] = (indexes.offset.lookup(offset), None)
         while True:
             try:
                 for position, header in self.headers(place[0], self.size_bytes, place[1]):
@@ -462,7 +487,7 @@ class Segment:
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.transaction_index.truncate_to(offset)
-        self.is_full = self.offset_index.is_full or self.time_index.is_full
+        self.is_full = self.indexes.is_full
         self.file.truncate(position)
         self.size_bytes = position
         self.tail = b""
@@ -502,10 +527,7 @@ class Segment:
             self._file = None
 
     def paths(self) -> list[Path]:
-        return [
-            segment_path(self.directory, self.base_offset, suffix + self._mark)
-            for suffix in SUFFIXES
-        ]
+        return [self.path_of(suffix) for suffix in SUFFIXES]
 
     def rename(self, mark: str) -> None:
         """Changes the files' mark, or removes it: then the segment belongs to the log.
@@ -518,24 +540,16 @@ class Segment:
                 target = segment_path(self.directory, self.base_offset, suffix + mark)
                 self._files.rename(path, target)
         self._mark = mark
-        self.path = segment_path(self.directory, self.base_offset, ".log" + mark)
-        for index, suffix in (
-            (self.offset_index, ".index"),
-            (self.time_index, ".timeindex"),
-            (self.transaction_index, ".txnindex"),
-        ):
-            index.renamed(segment_path(self.directory, self.base_offset, suffix + mark))
+        self._renamed()
 
     def moved(self, directory: Path) -> None:
         """The folder has been renamed. The file may be open or not."""
         self.directory = directory
-        self.path = segment_path(directory, self.base_offset, ".log" + self._mark)
-        for index, suffix in (
-            (self.offset_index, ".index"),
-            (self.time_index, ".timeindex"),
-            (self.transaction_index, ".txnindex"),
-        ):
-            index.renamed(segment_path(directory, self.base_offset, suffix + self._mark))
+        self._renamed()
+
+    def _renamed(self) -> None:
+        if self._indexes is not None:
+            self._indexes.renamed(self.path_of)
 
     def remove_files(self) -> None:
         for path in self.paths():

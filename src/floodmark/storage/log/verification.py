@@ -203,7 +203,7 @@ class BatchWalk:
         indexed = segment.offset_index.entries_after(position)
         after = next_whole_batch(segment, position, self._end, base_offset, indexed)
         if after is not None:
-            segment.verified.damaged[position, base_offset] = found, after
+            segment.verified.note_damage(position, base_offset, found, after)
         raise DamagedBatch(segment.path, position, base_offset, found, after)
 
     def examine(self, position: int, base_offset: int) -> BatchHeader | str:

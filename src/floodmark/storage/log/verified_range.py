@@ -5,6 +5,13 @@ Kept by segment.py, used by log_reader.py for every read: two comparisons if all
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+# Shared by all segments without damage: a broker may have many thousands.
+_NO_DAMAGE: Final[Mapping[tuple[int, int], tuple[str, tuple[int, int]]]] = MappingProxyType({})
+
 
 class VerifiedRange:
     """Bytes from `trusted_from` on were appended or verified since the start.
@@ -24,7 +31,7 @@ class VerifiedRange:
         self.end_offset = 0
         # Damaged batches, by position and expected offset: the reason, and the position of the next
         # intact one. Finding that may require reading everything that follows.
-        self.damaged: dict[tuple[int, int], tuple[str, tuple[int, int]]] = {}
+        self.damaged: Mapping[tuple[int, int], tuple[str, tuple[int, int]]] = _NO_DAMAGE
 
     def covers(self, start: int, end: int) -> bool:
         return start >= self.trusted_from or (self.start <= start and end <= self.end)
@@ -38,13 +45,18 @@ class VerifiedRange:
         if self.end >= self.trusted_from:
             self.trusted_from = self.start
 
+    def note_damage(
+        self, position: int, base_offset: int, found: str, after: tuple[int, int]
+    ) -> None:
+        self.damaged = {**self.damaged, (position, base_offset): (found, after)}
+
     def trust_from(self, position: int) -> None:
         """Recovery has verified everything from here to the end."""
         self.trusted_from = position
 
     def cut(self, size_bytes: int) -> None:
         """The file now ends here. Later appends were verified on their way in."""
-        self.damaged.clear()
+        self.damaged = _NO_DAMAGE
         self.trusted_from = min(self.trusted_from, size_bytes)
         if self.end > size_bytes:
             # Its end is no longer the start of a known batch.

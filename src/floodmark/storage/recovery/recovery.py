@@ -215,7 +215,11 @@ class _Opening:
         self._rebuild_producers(self._segments, self._start_offset, self._end_offset)
         for segment in self._segments[:-1]:
             segment.settle_indexes()
-        self._segments[-1].load_indexes()
+        active = self._segments[-1]
+        active.load_indexes()
+        if active.size_bytes == 0:
+            # A broker may have many thousands of empty logs.
+            active.close_file()
         return LoadedLog(
             self._segments,
             self._producers,
