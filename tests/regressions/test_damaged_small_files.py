@@ -119,7 +119,7 @@ def misplaced(file: Path) -> None:
         (broken_node, "a node is malformed"),
         (broken_epoch, "a node is malformed"),
         (misshapen_node, "a node is malformed"),
-        (misplaced, "see that the broker may write there"),
+        (misplaced, "check that the broker may write there"),
     ],
 )
 def test_a_broken_metadata_file_is_told_of_and_left_alone(

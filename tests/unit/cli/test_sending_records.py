@@ -122,4 +122,4 @@ def test_a_partition_that_the_copy_of_a_topic_lacks_can_be_added(cli: Cli) -> No
     cli("topic", "create", "narrow", "-p", "1")
     done = cli("produce", "narrow", "--json", stdin=b'{"value": "x", "partition": 2}')
     assert "topic narrow has no partition 2, only 0 to 0" in done.err
-    assert "add partitions with `floodmark topic alter TOPIC -p N`" in done.err
+    assert "add partitions: `floodmark topic alter TOPIC -p 6`" in done.err
