@@ -283,6 +283,7 @@ class Broker:
         self.broker_id = self._identity.node_id
         config = self._start_config.with_static({"node.id": str(self.broker_id)})
         self.metadata = MetadataCache(config)
+        self.replicas.is_in_cluster = lambda key: self.metadata.image.partition(*key) is not None
         self.tls = TlsListeners(config, self.clock)
         delegation_tokens = DelegationTokens(self.metadata, self.clock)
         self.sasl = SaslListeners(self.metadata, self.clock, delegation_tokens)

@@ -76,6 +76,8 @@ class ReplicaManager:
         self.in_doubt: Callable[[], bool] | None = None
         # The rack of a live broker; None if all consumers read from leaders.
         self.rack_of: Callable[[int], str | None] | None = None
+        # Whether the cluster has the partition, on this broker or another.
+        self.is_in_cluster: Callable[[TopicPartition], bool] = lambda _: False
         # Called when a partition goes offline or comes back.
         self.on_offline_changed: Callable[[], None] = lambda: None
         # Called when a decision of the controller takes effect late: see `truncating`.
@@ -148,9 +150,15 @@ class ReplicaManager:
             self.on_offline_changed()
 
     def missing(self, key: TopicPartition) -> ErrorCode:
-        """Why `find` found nothing."""
+        """Why `find` found nothing.
+
+        Clients that still know this broker as the leader must look for the new one; only a topic
+        that is gone is unknown.
+        """
         if key in self._offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
+        if self.is_in_cluster(key):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     # Append

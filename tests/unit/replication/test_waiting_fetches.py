@@ -124,6 +124,14 @@ async def test_a_partition_that_does_not_exist_keeps_no_other_from_waiting(bench
         bench.fetch({99: 0, 98: 0})
 
 
+async def test_a_partition_on_other_brokers_only_ends_the_wait(bench: Bench) -> None:
+    bench.replicas.is_in_cluster = lambda key: key == ("t", 99)
+    with pytest.raises(AssertionError, match="did not wait"):
+        bench.fetch({0: 0, 99: 0})
+    assert bench.replicas.missing(("t", 99)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert bench.replicas.missing(("t", 98)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
 async def test_a_partition_that_is_taken_away_ends_the_wait_with_its_error(bench: Bench) -> None:
     waiting = bench.fetch({0: 0, 1: 0})
     bench.replicas.remove(("t", 1))

@@ -195,7 +195,7 @@ class ConsumerHeartbeats:
         is_new = updated.member_id not in group.members and change.replaced is None
         if updated != member or is_new:
             change.records.append(records_of.member_metadata(group.group_id, updated))
-        must_bump = updated.topic_names != member.topic_names or (is_new and not group.group_epoch)
+        must_bump = updated.topic_names != member.topic_names
         is_stale = group.checked_version != self._surroundings.topics_version
         if self.patterns.must_resolve(change, now_ms):
             must_bump |= self.patterns.resolve(change, now_ms)

@@ -47,7 +47,9 @@ class ConsumerGroup:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.group_epoch = 0
+        # As in Kafka 4.3: the first subscription raises it to 2, and a member without any
+        # still gets an epoch above 0.
+        self.group_epoch = 1
         self.metadata_hash = 0
         self.assignment_epoch = 0
         self.assignment_timestamp_ms = 0

@@ -68,8 +68,8 @@ def upgraded(group: ClassicGroup, image: MetadataImage) -> tuple[ConsumerGroup, 
     except _CustomAssignor as problem:
         raise _cannot_upgrade(
             group,
-            "an unsupported custom assignor is in use; switch to a default assignor before"
-            " re-attempting the upgrade",
+            "an unsupported custom assignor is in use. Please refer to the documentation or switch"
+            " to a default assignor before re-attempting the upgrade",
         ) from problem
     topics = subscribed_topics(consumer.members.values(), {})
     consumer.metadata_hash = metadata_hash(topics, image)

@@ -175,7 +175,7 @@ class GroupService:
             self.runtime.submit(
                 self.partition_of(request.group_id),
                 lambda shard, now_ms: shard.join(client, request, reply.set, now_ms),
-                lambda error: reply.set(refuse(client_code(error))),
+                lambda error: reply.set(JoinGroupResponse(error_code=client_code(error))),
             )
             return reply.now_or_later()
 

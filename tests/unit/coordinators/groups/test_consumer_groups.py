@@ -101,24 +101,31 @@ def everything(topic_id: UUID = TOPIC, size: int = 6) -> list[tuple[UUID, int]]:
 async def test_the_first_member_gets_all_partitions(bench: GroupBench) -> None:
     consumer = Consumer(bench, "a")
     answer = consumer.beat()
-    assert (answer.member_epoch, answer.heartbeat_interval_ms) == (1, 5000)
+    assert (answer.member_epoch, answer.heartbeat_interval_ms) == (2, 5000)
     assert owned(consumer) == everything()
     assert consumer.beat().assignment is None
     assert bench.group("g").state_name == "Stable"
+
+
+async def test_a_new_group_begins_at_epoch_one_and_its_first_subscription_raises_it(
+    bench: GroupBench,
+) -> None:
+    assert Consumer(bench, "a", topics=[]).beat().member_epoch == 1
+    assert Consumer(bench, "b").beat().member_epoch == 2
 
 
 async def test_a_second_member_waits_until_the_first_has_given_up(bench: GroupBench) -> None:
     first, second = Consumer(bench, "a"), Consumer(bench, "b")
     first.beat()
     second.beat()
-    assert second.epoch == 2
+    assert second.epoch == 3
     assert owned(second) == []
     first.beat()
-    assert (first.epoch, len(owned(first))) == (1, 3)
+    assert (first.epoch, len(owned(first))) == (2, 3)
     second.beat()
     assert owned(second) == []
     first.beat()
-    assert first.epoch == 2
+    assert first.epoch == 3
     second.beat()
     assert owned(first, second) == everything()
     assert len(owned(second)) == 3
@@ -214,7 +221,7 @@ async def test_the_previous_epoch_is_accepted_after_a_lost_answer(bench: GroupBe
     first.beat()
     first.send()
     answer = first.send()
-    assert (answer.error_code, answer.member_epoch) == (ErrorCode.NONE, 2)
+    assert (answer.error_code, answer.member_epoch) == (ErrorCode.NONE, 3)
 
 
 async def test_new_partitions_and_topics_are_assigned(bench: GroupBench) -> None:
@@ -397,28 +404,28 @@ def commit(bench: GroupBench, member_id: str, epoch: int, partition: int, versio
 async def test_commits_are_fenced_by_the_epoch_of_the_partition(bench: GroupBench) -> None:
     first, second = Consumer(bench, "a"), Consumer(bench, "b")
     first.beat()
-    assert commit(bench, "a", 1, 0) == ErrorCode.NONE
+    assert commit(bench, "a", 2, 0) == ErrorCode.NONE
     settle(first, second)
     mine = next(iter(first.owned[TOPIC]))
     theirs = next(iter(second.owned[TOPIC]))
-    assert first.epoch == 2
-    assert commit(bench, "a", 2, theirs) == ErrorCode.NONE
-    assert commit(bench, "a", 1, mine) == ErrorCode.NONE
-    assert commit(bench, "a", 1, theirs) == ErrorCode.STALE_MEMBER_EPOCH
-    assert commit(bench, "b", 1, theirs) == ErrorCode.STALE_MEMBER_EPOCH
-    assert commit(bench, "a", 3, mine) == ErrorCode.STALE_MEMBER_EPOCH
-    assert commit(bench, "x", 1, mine) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert first.epoch == 3
+    assert commit(bench, "a", 3, theirs) == ErrorCode.NONE
+    assert commit(bench, "a", 2, mine) == ErrorCode.NONE
+    assert commit(bench, "a", 2, theirs) == ErrorCode.STALE_MEMBER_EPOCH
+    assert commit(bench, "b", 2, theirs) == ErrorCode.STALE_MEMBER_EPOCH
+    assert commit(bench, "a", 4, mine) == ErrorCode.STALE_MEMBER_EPOCH
+    assert commit(bench, "x", 2, mine) == ErrorCode.UNKNOWN_MEMBER_ID
     assert commit(bench, "", -1, mine) == ErrorCode.UNKNOWN_MEMBER_ID
-    assert commit(bench, "a", 2, mine, version=8) == ErrorCode.UNSUPPORTED_VERSION
+    assert commit(bench, "a", 3, mine, version=8) == ErrorCode.UNSUPPORTED_VERSION
 
 
 async def test_fetches_of_members_are_fenced_too(bench: GroupBench) -> None:
     Consumer(bench, "a").beat()
     for member_id, epoch, expected in (
         (None, -1, ErrorCode.NONE),
-        ("a", 1, ErrorCode.NONE),
-        ("a", 2, ErrorCode.STALE_MEMBER_EPOCH),
-        ("x", 1, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("a", 2, ErrorCode.NONE),
+        ("a", 3, ErrorCode.STALE_MEMBER_EPOCH),
+        ("x", 2, ErrorCode.UNKNOWN_MEMBER_ID),
     ):
         request = OffsetFetchRequestGroup(
             group_id="g", member_id=member_id, member_epoch=epoch, topics=None
@@ -455,10 +462,10 @@ async def test_assignments_are_computed_at_most_once_per_interval() -> None:
     first, second = Consumer(bench, "a"), Consumer(bench, "b")
     first.beat()
     second.beat()
-    assert (second.epoch, bench.group("g").state_name) == (1, "Assigning")
+    assert (second.epoch, bench.group("g").state_name) == (2, "Assigning")
     bench.advance(1000)
     second.beat()
-    assert second.epoch == 2
+    assert second.epoch == 3
     bench.service.close()
 
 
@@ -469,7 +476,7 @@ async def test_a_clock_that_was_set_back_does_not_hold_up_assignments() -> None:
     first.beat()
     bench.clock.set_wall(bench.clock.now_ms() - 3_600_000)
     second.beat()
-    assert second.epoch == 2
+    assert second.epoch == 3
     bench.service.close()
 
 
