@@ -57,7 +57,7 @@ def test_nothing_is_acknowledged_into_a_log_that_is_being_removed(
     with ThreadPoolExecutor(1) as thread:
         change = thread.submit(floodmark.call, make_anew(floodmark))
         wait_for(lambda: floodmark.broker.services.image.topics["t"].topic_id != old_id)
-        assert floodmark.call(append(floodmark)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert floodmark.call(append(floodmark)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
         may_rename.set()
         change.result(30)
     assert floodmark.call(append(floodmark)) is ErrorCode.NONE
