@@ -18,6 +18,7 @@ from floodmark.coordinators.ports import (
     CoordinatorError,
     GuardedAppend,
     NotCoordinator,
+    NotReadableYet,
     StorageFailed,
 )
 from floodmark.metadata.cache import MetadataCache
@@ -27,7 +28,12 @@ from floodmark.replication.outcomes import ACKS_ALL, AppendOutcome
 from floodmark.replication.replica import Replica
 from floodmark.replication.replica_manager import ReplicaManager
 from floodmark.storage.errors import AppendRefused as LogRefused
-from floodmark.storage.errors import OffsetOutOfRange, StorageError, told_to_clients
+from floodmark.storage.errors import (
+    OffsetOutOfRange,
+    StorageError,
+    TooManyFiles,
+    told_to_clients,
+)
 from floodmark.storage.producers.transaction_guards import AppendGuard, Unguarded
 from floodmark.vocabulary import NO_SEQUENCE
 from floodmark.wire.errors import ErrorCode
@@ -168,12 +174,16 @@ class InternalTopicLog:
                 # Retention or compaction advanced the start while we read: continue there.
                 offset = log.log_start_offset
                 continue
+            except TooManyFiles as problem:
+                raise NotReadableYet(told_to_clients(problem)) from problem
             except (StorageError, OSError) as problem:
                 raise StorageFailed(told_to_clients(problem)) from problem
             end = 0
             for position, header in iter_headers(data):
                 end = position + header.size_bytes
                 offset = header.next_offset
+            if not end:
+                raise StorageFailed(f"the log ends early, at offset {offset}")
             yield data[:end]
 
     def _leader(self, partition: int) -> Replica:

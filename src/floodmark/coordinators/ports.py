@@ -39,6 +39,13 @@ class StorageFailed(NotAppended):
         super().__init__(ErrorCode.NOT_COORDINATOR, text)
 
 
+class NotReadableYet(CoordinatorError):
+    """The partition's log is intact, but the broker cannot open more files at the moment."""
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, text)
+
+
 class AppendRefused(NotAppended):
     """Too few replicas are in sync, or the batch is larger than the topic allows."""
 
@@ -93,5 +100,5 @@ class CoordinatorLog(Protocol):
         """Chunks of whole batches, from the start of the log to its end.
 
         The end is read again before each chunk, so that a load includes concurrent appends. Raises
-        NotCoordinator or StorageFailed.
+        NotCoordinator, StorageFailed or NotReadableYet.
         """

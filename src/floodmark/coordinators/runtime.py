@@ -17,7 +17,12 @@ from typing import Any, Generic, TypeVar
 
 from floodmark.clock import Clock
 from floodmark.coordinators.loading import load_log
-from floodmark.coordinators.ports import CoordinatorError, CoordinatorLog, NotCoordinator
+from floodmark.coordinators.ports import (
+    CoordinatorError,
+    CoordinatorLog,
+    NotCoordinator,
+    NotReadableYet,
+)
 from floodmark.coordinators.shard import Producer, Shard, TimerOperation, Timers, Write
 from floodmark.coordinators.timers import TimerQueue
 from floodmark.occurrences import Occurrences
@@ -36,6 +41,9 @@ T = TypeVar("T")
 
 TIMER_RETRY_MS = 500
 """A timer whose records could not be appended (too few replicas, a full disk) retries."""
+
+LOAD_RETRY_S = 1.0
+"""How long to wait for file descriptors before a log is read again."""
 
 
 class _Pending(Generic[T]):
@@ -155,7 +163,7 @@ class CoordinatorRuntime(Generic[S]):
 
     async def _load(self, partition: int, loaded: _Loaded[S]) -> None:
         try:
-            await load_log(self.log.read(partition), loaded.shard, self._clock)
+            await self._replay_log(partition, loaded)
         except (CoordinatorError, CorruptRecord, WireError) as error:
             # Serving half of the state would be worse than serving none.
             logger.error(
@@ -170,6 +178,20 @@ class CoordinatorRuntime(Generic[S]):
         with contextlib.suppress(NotCoordinator):
             # Leadership may be lost before `unload` is called.
             self._activate(partition, loaded)
+
+    async def _replay_log(self, partition: int, loaded: _Loaded[S]) -> None:
+        """Starts over while the broker cannot open files: nothing else would load the partition
+        again before its leadership changes."""
+        while True:
+            try:
+                return await load_log(self.log.read(partition), loaded.shard, self._clock)
+            except NotReadableYet as problem:
+                times = self._refusals.worth_telling(f"{partition} {problem}")
+                if times:
+                    text = "%s-%d could not be loaded (%d times by now) and will be retried: %s"
+                    logger.warning(text, self.log.topic, partition, times, problem)
+                loaded.shard = self._make_shard(partition, _ShardTimers(self, partition))
+                await asyncio.sleep(LOAD_RETRY_S)
 
     def _activate(self, partition: int, loaded: _Loaded[S]) -> None:
         loaded.last_written_offset = self.log.log_end_offset(partition)

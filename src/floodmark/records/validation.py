@@ -272,7 +272,9 @@ def _check_records(
 def _times_allowed(rules: ProduceRules, now_ms: int) -> tuple[int, int]:
     if rules.timestamp_type is not TimestampType.CREATE_TIME:
         return LEAST_MS, MOST_MS
-    return now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
+    # A record's timestamp is the sum of two numbers, and may be more than a header can hold.
+    latest_ms = min(now_ms + rules.timestamp_after_max_ms, MOST_MS)
+    return now_ms - rules.timestamp_before_max_ms, latest_ms
 
 
 class _Refusals:

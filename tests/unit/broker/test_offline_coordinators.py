@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from floodmark.coordinators.ports import CoordinatorError
-from floodmark.storage.errors import DiskFull
+from floodmark.coordinators.ports import CoordinatorError, NotReadableYet, StorageFailed
+from floodmark.storage.errors import DiskFull, TooManyFiles
+from floodmark.storage.files import FileSlice
 from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.testing.broker_thread import BrokerThread
+from floodmark.testing.memory_files import MemoryFiles
 from floodmark.wire.errors import ErrorCode
 
 SETTINGS = {"offsets.topic.num.partitions": "4"}
@@ -45,6 +47,38 @@ def test_a_broker_starts_and_serves_groups_beside_a_broken_partition(tmp_path: P
         assert after.call(served(after.broker)) == [0, 1, 3]
         assert after.call(list_groups(after.broker)) is ErrorCode.NONE
         after.create_topic("other-changes-go-on")
+
+
+async def read_offsets(broker: Any) -> None:
+    next(broker.coordination.groups.log.read(0))
+
+
+def test_a_log_that_cannot_be_opened_now_is_no_failed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: Any, **named: Any) -> None:
+        raise TooManyFiles("no file descriptors left")
+
+    with BrokerThread(tmp_path, SETTINGS) as floodmark:
+        floodmark.call(make_topic(floodmark.broker))
+        with monkeypatch.context() as patched:
+            patched.setattr(PartitionLog, "read", refuse)
+            with pytest.raises(NotReadableYet):
+                floodmark.call(read_offsets(floodmark.broker))
+
+
+def test_a_file_shorter_than_the_log_does_not_stop_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(*args: Any, **named: Any) -> FileSlice:
+        return FileSlice(MemoryFiles().open(Path("/0.log")), 0, 100)
+
+    with BrokerThread(tmp_path, SETTINGS) as floodmark:
+        floodmark.call(make_topic(floodmark.broker))
+        with monkeypatch.context() as patched:
+            patched.setattr(PartitionLog, "read", nothing)
+            with pytest.raises(StorageFailed):
+                floodmark.call(read_offsets(floodmark.broker))
 
 
 def test_the_log_says_why_there_is_no_coordinator(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from floodmark.coordinators import runtime as runtime_module
 from floodmark.coordinators.ports import (
     AppendRefused,
     CoordinatorError,
     NotCoordinator,
+    NotReadableYet,
 )
 from floodmark.coordinators.runtime import TIMER_RETRY_MS, CoordinatorRuntime
 from floodmark.coordinators.shard import Producer, Timers, Write
@@ -306,6 +308,30 @@ async def test_a_log_that_cannot_be_read_is_not_served(bench: Bench) -> None:
     other.load(0)
     await other.until_loaded()
     assert other.submit(0, increment, code) == ErrorCode.NOT_COORDINATOR
+    other.close()
+
+
+async def test_a_log_that_cannot_be_opened_now_is_loaded_later(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        bench.runtime.submit(0, increment, code)
+    read = bench.log.read
+    refusals = [NotReadableYet(), NotReadableYet()]
+
+    def read_when_there_are_files(partition: int) -> Iterator[bytes | memoryview]:
+        chunks = read(partition)
+        yield next(chunks)
+        if refusals:
+            raise refusals.pop()
+        yield from chunks
+
+    monkeypatch.setattr(bench.log, "read", read_when_there_are_files)
+    monkeypatch.setattr(runtime_module, "LOAD_RETRY_S", 0)
+    other = bench.new_runtime()
+    other.load(0)
+    await other.until_loaded()
+    assert other.query(0, lambda shard, _: dict(shard.values), code) == {"a": 2}
     other.close()
 
 

@@ -19,6 +19,7 @@ from floodmark.records.compression import Compression
 from floodmark.records.errors import InvalidBatch
 from floodmark.records.record import Record, decode_records, encode_batch
 from floodmark.records.validation import (
+    NO_LIMIT_MS,
     ProduceRules,
     ValidatedBatch,
     validate_deeply,
@@ -47,6 +48,13 @@ def refusal(buffer: bytes | bytearray, rules: ProduceRules | None = None) -> Err
     with pytest.raises(InvalidBatch) as caught:
         validated(buffer, rules or ProduceRules())
     return caught.value.error_code
+
+
+def test_a_timestamp_that_no_header_can_hold_is_refused() -> None:
+    rules = ProduceRules(timestamp_after_max_ms=NO_LIMIT_MS, compression=Compression.GZIP)
+    # The second record's is one more than the first's.
+    batch = changed(lambda header: header._replace(base_timestamp=(1 << 63) - 1))
+    assert refusal(batch, rules) is ErrorCode.INVALID_TIMESTAMP
 
 
 def test_a_good_batch_gives_its_header() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from floodmark.records.record import Record, encode_batch
 from floodmark.storage.errors import LogClosed, LogDirFailure, StorageError
 from floodmark.storage.log.partition_log import PartitionLog
 from floodmark.storage.log_config import LogConfig
-from floodmark.testing.memory_files import MemoryFiles
+from floodmark.testing.memory_files import MemoryFile, MemoryFiles
 
 DIRECTORY = Path("/logs/t-0")
 WAIT_S = 30
@@ -111,3 +111,43 @@ def test_names_are_synced_before_a_roll_needs_them() -> None:
     log.roll(1)
     with pytest.raises(LogDirFailure):
         log.sync_names()
+
+
+class OpeningDisk(MemoryFiles):
+    """Runs something else while the next log file is opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: Callable[[], None] | None = None
+        self.opened: list[MemoryFile] = []
+
+    def open(self, path: Path, *, create: bool = True) -> MemoryFile:
+        file = super().open(path, create=create)
+        if path.suffix == ".log":
+            self.opened.append(file)
+            meanwhile, self.meanwhile = self.meanwhile, None
+            if meanwhile is not None:
+                meanwhile()
+        return file
+
+
+def test_an_append_to_a_segment_that_a_sync_is_opening_leaves_no_file_open() -> None:
+    files = OpeningDisk()
+
+    def append() -> None:
+        batch = encode_batch([Record(0, 1, None, b"v", [])])
+        log.append(batch, read_header(batch), 0, 1)
+
+    log = PartitionLog.open(files, DIRECTORY, LogConfig(), now_ms=1)
+    append()
+    log.roll(1)
+    log.close(1, clean=False)
+    log = PartitionLog.open(files, DIRECTORY, LogConfig(), now_ms=1, clean=False)
+    files.meanwhile = append
+    assert log.fsync() == 1
+    assert files.meanwhile is None
+    assert log.log_end_offset == 2
+    log.close(1)
+    for file in files.opened:
+        with pytest.raises(OSError, match="is closed"):
+            file.pread(1, 0)

@@ -268,6 +268,7 @@ class ClassicInConsumer:
         """Tells the member to rejoin if it has something to learn or to do.
 
         That is a newer assignment, partitions to give up, or awaited partitions that are free now.
+        A group without members of the new protocol gets a new assignment only by a join.
         """
         member = self._classic_member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
@@ -280,6 +281,7 @@ class ClassicInConsumer:
                 member.state is MemberState.UNRELEASED_PARTITIONS
                 and not group.waits_for_others(member)
             )
+            or (group.assignment_epoch < group.group_epoch and group.is_all_classic)
         )
         if must_join:
             self._timers.expect_join(group.group_id, member)

@@ -70,6 +70,11 @@ class ConsumerGroup:
         return not self.members
 
     @property
+    def is_all_classic(self) -> bool:
+        """Whether no member uses the new protocol, where the group may not become classic again."""
+        return all(member.classic is not None for member in self.members.values())
+
+    @property
     def state_name(self) -> str:
         if not self.members:
             return "Empty"

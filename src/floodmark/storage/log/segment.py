@@ -505,11 +505,19 @@ class Segment:
                     self._max_timestamp_offset = header.last_offset
 
     def fsync(self) -> None:
-        """Syncs only the log file.
+        """Syncs only the log file. Called in a thread, which may not set `_file`: the loop may be
+        opening it for an append.
 
         The indexes of an unfinished segment are rebuilt after a crash.
         """
-        self.file.fsync()
+        if self._file is not None:
+            self._file.fsync()
+            return
+        file = self._files.open(self.path, create=False)
+        try:
+            file.fsync()
+        finally:
+            file.close()
 
     def fsync_indexes(self) -> None:
         """For a finished segment, before the recovery point passes it.

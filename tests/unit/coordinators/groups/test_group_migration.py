@@ -356,3 +356,19 @@ async def test_a_static_member_that_goes_back_gets_nothing_that_another_still_co
     assert group.state is ClassicState.PREPARING_REBALANCE
     response = sync(bench, answer.member_id, 2, instance_id="i")
     assert response.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+async def test_classic_members_left_alone_take_over_where_the_group_may_not_move_back() -> None:
+    settings = GroupSettings(consumer_assignment_interval_ms=0, consumer_migration_policy="upgrade")
+    bench = GroupBench(settings)
+    bench.set_topics(topic_image("t", 4, 1))
+    classic = mixed_group(bench)
+    kept = partitions_of(sync(bench, classic, 2))
+    assert len(kept) == 2
+    assert beat(bench, "new", -1).error_code == ErrorCode.NONE
+    assert isinstance(bench.group("g"), ConsumerGroup)
+    assert heartbeat(bench, classic, 2) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert now(join(bench, classic, owned=kept)).generation_id == 3
+    assert partitions_of(sync(bench, classic, 3)) == [0, 1, 2, 3]
+    assert heartbeat(bench, classic, 3) == ErrorCode.NONE
+    bench.service.close()
