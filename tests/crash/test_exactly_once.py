@@ -69,9 +69,9 @@ class Machines:
         self.copier.stdin.close()
 
 
-# In a cluster librdkafka now and then waits for ever for a group coordinator that was killed and is
-# back (confluentinc/librdkafka#5511): nothing is lost, but a round may not end. So exploration runs
-# it, and the gate does not.
+# In a cluster librdkafka waits for ever for a group coordinator that was away for longer than its
+# session, here six seconds (confluentinc/librdkafka#5511): nothing is lost, but on a busy machine a
+# round may not end. So exploration runs it, and the gate does not.
 KINDS = [OneBroker, ThreeBrokers] if os.environ.get("FLOODMARK_EOS_CLUSTER") else [OneBroker]
 
 

@@ -23,7 +23,9 @@ CONNECTION = {
     "retry.backoff.ms": 10,
     "reconnect.backoff.ms": 10,
     "reconnect.backoff.max.ms": 50,
-    # The one broker always comes back where it was.
+    # By default librdkafka forgets all brokers once each of them is down, but not which one
+    # coordinated the group, and waits for it for ever (confluentinc/librdkafka#5511), also with
+    # Apache Kafka. Here brokers always come back where they were.
     "metadata.recovery.strategy": "none",
     "topic.metadata.refresh.fast.interval.ms": 50,
     # A coordinator that was missing from the metadata is waited for until they are read again
@@ -58,8 +60,9 @@ class Watchdog:
     """Starts over when a call does not return.
 
     A broker that is gone from the metadata keeps librdkafka 2.16 from ever sending its
-    TxnOffsetCommit, and from giving up when the time is over: it waits for that broker, which was
-    the group's coordinator, to connect.
+    TxnOffsetCommit: it waits for that broker, which was the group's coordinator, to connect. So do
+    three refusals to name the coordinator. It never gives up, because nothing checks the time
+    (confluentinc/librdkafka#5456).
     """
 
     def __init__(self) -> None:

@@ -263,6 +263,11 @@ class RequestContext:
         return self.header.correlation_id
 
     @property
+    def is_librdkafka(self) -> bool:
+        """Its bindings use their own name and add librdkafka's version: `2.16.1-rdkafka-2.16.0`."""
+        return "rdkafka" in self.peer.client_software_name + self.peer.client_software_version
+
+    @property
     def visible_topics(self) -> Mapping[str, TopicImage]:
         """All topics visible to this client."""
         topics, guard = self.services.image.topics, self.guard

@@ -1,10 +1,10 @@
 """Brokers that have just left the cluster, for clients that must not forget them too soon.
 
-Filled by the metadata cache, read by the Metadata API. librdkafka drops a broker that is missing
-from a response, but still remembers it as a group's coordinator. A transactional producer then
-waits for a connection that nobody opens (confluentinc/librdkafka issue 5511). Apache Kafka lists a
-dead broker until its session ends, which gives librdkafka enough time to find the new coordinator.
-Here it is gone within a fraction of a second.
+Filled by the metadata cache, read by the Metadata and FindCoordinator APIs. librdkafka drops a
+broker that is missing from a response, but still remembers it as a group's coordinator. A
+transactional producer then waits for a connection that nobody opens (confluentinc/librdkafka issue
+5511). Apache Kafka lists a dead broker until its session ends, which gives librdkafka enough time
+to find the new coordinator. Here it is gone within a fraction of a second.
 """
 
 from __future__ import annotations

@@ -14,7 +14,9 @@ from floodmark.apis.authorizer import Operation, ResourceKind
 from floodmark.apis.context import RequestContext
 from floodmark.coordinators.java_hash import partition_for
 from floodmark.coordinators.ports import CoordinatorError, CoordinatorLog
+from floodmark.metadata.image import PartitionImage
 from floodmark.network.request_channel import Waiting
+from floodmark.vocabulary import NO_LEADER
 from floodmark.wire.errors import ErrorCode
 from floodmark.wire.messages.find_coordinator import (
     Coordinator,
@@ -114,10 +116,25 @@ def _find(context: RequestContext, log: CoordinatorLog, key: str) -> Coordinator
     services = context.services
     partition = services.image.partition(log.topic, partition_for(key, log.partition_count))
     if partition is not None:
-        for node_id, host, port, _ in services.broker_endpoints(context.peer.listener_name):
-            if node_id == partition.leader:
+        coordinator = _next_leader(partition) if context.is_librdkafka else partition.leader
+        for node_id, host, port, _ in services.broker_endpoints(
+            context.peer.listener_name, with_departed=context.is_librdkafka
+        ):
+            if node_id == coordinator:
                 return Coordinator(key=key, node_id=node_id, host=host, port=port)
     return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, None)
+
+
+def _next_leader(partition: PartitionImage) -> int:
+    """The leader. If there is none, the last in-sync replica, the only one that can be next.
+
+    After three times COORDINATOR_NOT_AVAILABLE, within half a second, a transactional producer of
+    librdkafka no longer asks, and waits for ever. A coordinator that it cannot reach makes it ask
+    every second. Kafka names a dead broker until its session ends.
+    """
+    if partition.leader == NO_LEADER and len(partition.isr) == 1:
+        return partition.isr[0]
+    return partition.leader
 
 
 def _nobody(key: str, error_code: ErrorCode, text: str | None) -> Coordinator:

@@ -197,7 +197,7 @@ def _answer(
         brokers=[
             MetadataResponseBroker(node_id=node_id, host=host, port=port, rack=rack)
             for node_id, host, port, rack in context.services.broker_endpoints(
-                context.peer.listener_name, with_departed=_is_librdkafka(context)
+                context.peer.listener_name, with_departed=context.is_librdkafka
             )
         ],
         cluster_id=image.cluster_id,
@@ -236,12 +236,6 @@ def _asked_for(
         is_internal=name in INTERNAL_TOPICS,
         topic_authorized_operations=operations,
     )
-
-
-def _is_librdkafka(context: RequestContext) -> bool:
-    """Its bindings use their own name and add librdkafka's version: `2.16.1-rdkafka-2.16.0`."""
-    peer = context.peer
-    return "rdkafka" in peer.client_software_name + peer.client_software_version
 
 
 def _known(context: RequestContext, topic: TopicImage, operations: int) -> MetadataResponseTopic:
