@@ -63,7 +63,9 @@ class Services:
     def image(self) -> Any:
         return self._bench.image
 
-    def broker_endpoints(self, listener: str) -> Iterator[tuple[int, str, int, str | None]]:
+    def broker_endpoints(
+        self, listener: str, *, with_departed: bool = False
+    ) -> Iterator[tuple[int, str, int, str | None]]:
         yield 0, "here", 9092, None
 
 
