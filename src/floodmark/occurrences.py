@@ -25,3 +25,8 @@ class Occurrences:
             self._times.clear()
         times = self._times[kind] = self._times.get(kind, 0) + 1
         return times if times.bit_count() == 1 else 0
+
+
+def repeated(times: int) -> str:
+    """Text to append to a message that `worth_telling` let through. Empty for the first one."""
+    return "" if times == 1 else f" ({times} times by now)"

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
@@ -45,6 +45,19 @@ def per_minute(orders):
 def floodmark_spark(spark: SparkSession) -> SparkSession:
     """The session of this suite, rather than a second one."""
     return spark
+
+
+def test_two_pipelines_of_one_test_may_read_the_same_topic(
+    floodmark: Broker, tmp_path: Path
+) -> None:
+    (tmp_path / "shop.py").write_text(SHOP)
+    unused = cast(SparkSession, None)
+    for name in ("o1", "o2"):
+        shop = PipelineUnderTest(
+            tmp_path / "shop.py", broker=floodmark, spark=unused, folder=tmp_path
+        )
+        shop.feed("orders", [{"order_id": name, "at": "2026-01-01T12:00:00Z"}])
+    assert sorted(floodmark.broker.metadata.image.topics) == ["orders", "products"]
 
 
 def test_an_author_sees_rows_dead_letters_and_windows(

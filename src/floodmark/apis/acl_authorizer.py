@@ -11,7 +11,7 @@ from collections.abc import Callable
 from enum import IntEnum
 
 from floodmark.network.principal import Principal
-from floodmark.occurrences import Occurrences
+from floodmark.occurrences import Occurrences, repeated
 from floodmark.security.acl_table import AclTable, Verdict
 from floodmark.security.resources import Operation, Resource, ResourceKind, pascal_case
 
@@ -106,7 +106,7 @@ class AclAuthorizer:
     def _tell(self, denial: str) -> None:
         times = self._denials.worth_telling(denial)
         if times:
-            audit_log.info("%s (%d times by now)", denial, times)
+            audit_log.info("%s%s", denial, repeated(times))
 
 
 def _shown(name: str) -> str:

@@ -53,7 +53,7 @@ from floodmark.metadata.store import (
     Store,
     StoreError,
 )
-from floodmark.occurrences import Occurrences
+from floodmark.occurrences import Occurrences, repeated
 from floodmark.replication.control_fence import ControlFence
 from floodmark.supervised import repeat
 from floodmark.vocabulary import NO_LEADER, TopicPartition
@@ -267,7 +267,7 @@ class ClusterMembership:
         except (StoreError, ControllerUnavailable, AlreadyRegistered) as problem:
             times = self._failures.worth_telling(str(problem))
             if times:
-                logger.warning("metadata store problem (%d times by now): %s", times, problem)
+                logger.warning("metadata store problem%s: %s", repeated(times), problem)
             await asyncio.sleep(RETRY_S)
             self._changed.set()
         except BaseException:

@@ -22,7 +22,7 @@ from floodmark.coordinators.ports import (
     StorageFailed,
 )
 from floodmark.metadata.cache import MetadataCache
-from floodmark.occurrences import Occurrences
+from floodmark.occurrences import Occurrences, repeated
 from floodmark.records.batch import iter_headers
 from floodmark.replication.outcomes import ACKS_ALL, AppendOutcome
 from floodmark.replication.replica import Replica
@@ -101,7 +101,7 @@ class InternalTopicLog:
             times = self._refusals.worth_telling(what)
             if times:
                 # Clients keep asking, and most of them do not show the reason.
-                logger.error("%s (%d times by now)", what, times)
+                logger.error("%s%s", what, repeated(times))
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, what)
 
     def _is_waiting(self) -> bool:

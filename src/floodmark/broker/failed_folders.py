@@ -12,7 +12,7 @@ import logging
 
 from floodmark.metadata import paths
 from floodmark.metadata.store import Store, StoreError
-from floodmark.occurrences import Occurrences
+from floodmark.occurrences import Occurrences, repeated
 
 logger = logging.getLogger(__name__)
 
@@ -54,5 +54,5 @@ class FailedFolders:
     def _tell(self, problem: StoreError) -> None:
         times = self._failures.worth_telling(str(problem))
         if times:
-            text = "could not report offline replicas to the controller (%d times by now)"
-            logger.warning(text + ": %s", times, problem)
+            text = "could not report offline replicas to the controller%s"
+            logger.warning(text + ": %s", repeated(times), problem)

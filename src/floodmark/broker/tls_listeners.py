@@ -15,7 +15,7 @@ from floodmark.config.broker_config import BrokerConfig
 from floodmark.config.errors import ConfigError
 from floodmark.config.values import format_value
 from floodmark.network.principal import ANONYMOUS, Principal
-from floodmark.occurrences import Occurrences
+from floodmark.occurrences import Occurrences, repeated
 from floodmark.patient_timer import PatientTimer
 from floodmark.security.certificate import read_certificate
 from floodmark.security.errors import AuthenticationFailed, SecurityError
@@ -67,10 +67,10 @@ class TlsListener:
         times = self._failures.worth_telling(f"{host} {reason}")
         if times:
             logger.warning(
-                "listener %s: the TLS handshake with %s failed (%d times by now): %s",
+                "listener %s: the TLS handshake with %s failed%s: %s",
                 self.name,
                 host,
-                times,
+                repeated(times),
                 reason,
             )
 

@@ -14,7 +14,7 @@ import logging
 import math
 from typing import Any
 
-from floodmark.occurrences import Occurrences
+from floodmark.occurrences import Occurrences, repeated
 
 logger = logging.getLogger(__name__)
 
@@ -64,9 +64,9 @@ class TokenKeys:
                 times = self._failures.worth_telling(str(problem))
                 if times:
                     logger.error(
-                        "could not read the token keys from %s (%d times by now): %s",
+                        "could not read the token keys from %s%s: %s",
                         self._url,
-                        times,
+                        repeated(times),
                         problem,
                     )
                 await asyncio.sleep(backoff_ms / 1000)

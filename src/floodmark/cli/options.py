@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
@@ -13,6 +14,17 @@ from floodmark.cli.target import find_target
 from floodmark.client.settings import ClientSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class FiniteRange(click.FloatRange):
+    """click accepts `nan` in any range, and `inf` in one without an upper bound."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
 
 DEFAULT_BOOTSTRAP_SERVER = "127.0.0.1:9092"
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from floodmark.controller.instructions import Instruction
-from floodmark.occurrences import Occurrences
+from floodmark.occurrences import Occurrences, repeated
 from floodmark.supervised import repeat
 from floodmark.wire.errors import ErrorCode
 
@@ -131,8 +131,8 @@ class _Channel:
             except OSError as problem:
                 times = self._failures.worth_telling(str(problem))
                 if times:
-                    text = "could not reach broker %d (%d times by now): %s"
-                    logger.warning(text, self._broker_id, times, problem)
+                    text = "could not reach broker %d%s: %s"
+                    logger.warning(text, self._broker_id, repeated(times), problem)
                 await asyncio.sleep(RETRY_S)
             else:
                 self._answered(request, answer)

@@ -24,7 +24,7 @@ from floodmark.metadata.cache import MetadataCache, concerns_brokers
 from floodmark.metadata.image import ImageChange, MetadataImage
 from floodmark.metadata.loader import load_stored
 from floodmark.metadata.store import BadVersion, Check, Delete, Operation, Store, StoreError
-from floodmark.occurrences import Occurrences
+from floodmark.occurrences import Occurrences, repeated
 from floodmark.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -222,9 +222,9 @@ class MetadataWriter:
         times = self._failures.worth_telling(f"{what} {error!r}")
         if times:
             is_defect = not isinstance(error, ControllerUnavailable)
-            text = "%s (%d times by now): %s"
+            text = "%s%s: %s"
             exc_info = error if is_defect else None
-            logger.log(_level_of(error), text, what, times, error, exc_info=exc_info)
+            logger.log(_level_of(error), text, what, repeated(times), error, exc_info=exc_info)
 
     async def store(self, operations: list[Operation]) -> None:
         check = Check(paths.CONTROLLER_EPOCH, self._epoch_version)

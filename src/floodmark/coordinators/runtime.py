@@ -25,7 +25,7 @@ from floodmark.coordinators.ports import (
 )
 from floodmark.coordinators.shard import Producer, Shard, TimerOperation, Timers, Write
 from floodmark.coordinators.timers import TimerQueue
-from floodmark.occurrences import Occurrences
+from floodmark.occurrences import Occurrences, repeated
 from floodmark.patient_timer import PatientTimer
 from floodmark.promise import Promise
 from floodmark.records.compression import Compression
@@ -404,8 +404,8 @@ class CoordinatorRuntime(Generic[S]):
                 return
             times = self._refusals.worth_telling(f"{partition} {error}")
             if times:
-                text = "a timer of %s-%d could not write (%d times by now) and will retry: %s"
-                logger.warning(text, self.log.topic, partition, times, error)
+                text = "a timer of %s-%d could not write%s and will retry: %s"
+                logger.warning(text, self.log.topic, partition, repeated(times), error)
             if not self.is_scheduled(partition, key):
                 self.schedule(partition, key, TIMER_RETRY_MS, operation)
 

@@ -7,6 +7,7 @@ Used by `controller.quotas` and `broker.quotas`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from urllib.parse import quote, unquote
 
@@ -74,13 +75,22 @@ def is_folder(resource: ConfigResource) -> bool:
 def quotas_in(
     configs: Mapping[ConfigResource, Mapping[str, str]],
 ) -> dict[QuotaEntity, dict[str, float]]:
-    """All quotas in the settings."""
+    """All quotas in the settings. Ignores values that are not numbers: other tools write, too."""
     quotas = {}
     for resource, config in configs.items():
-        values = {key: float(config[key]) for key in _KEYS.get(resource.kind, ()) if key in config}
+        found = {key: _number(config.get(key)) for key in _KEYS.get(resource.kind, ())}
+        values = {key: value for key, value in found.items() if value is not None}
         if values:
             quotas[_entity_of(resource)] = values
     return quotas
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return None if math.isnan(value) else value
 
 
 def _entity_of(resource: ConfigResource) -> QuotaEntity:

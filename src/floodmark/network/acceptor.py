@@ -21,7 +21,7 @@ from floodmark.network.plain_port import PlainPort
 from floodmark.network.port import Port
 from floodmark.network.processor import Processor
 from floodmark.network.tls_port import Encryption, TlsPort, new_scratch
-from floodmark.occurrences import Occurrences
+from floodmark.occurrences import Occurrences, repeated
 from floodmark.security.addresses import canonical_address
 
 logger = logging.getLogger(__name__)
@@ -217,9 +217,9 @@ class Acceptor:
         times = self._problems.worth_telling(str(problem))
         if times:
             logger.error(
-                "listener %s cannot accept (%d times by now): %s",
+                "listener %s cannot accept%s: %s",
                 self.listener.name,
-                times,
+                repeated(times),
                 problem,
             )
 

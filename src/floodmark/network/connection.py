@@ -32,6 +32,7 @@ from floodmark.network.request_channel import (
 from floodmark.network.states import NEW_STATE
 from floodmark.network.transfer import SMALL_BYTES, Answer, Outbox
 from floodmark.network.turns import Turns
+from floodmark.occurrences import repeated
 
 if TYPE_CHECKING:
     from floodmark.network.processor import Processor
@@ -288,10 +289,10 @@ class Connection:
         times = self._processor.aborts.worth_telling(_NUMBERS.sub("#", reason))
         if times:
             logger.warning(
-                "closing the connection of %s: %s (%d times by now)",
+                "closing the connection of %s: %s%s",
                 self.connection_id,
                 reason,
-                times,
+                repeated(times),
             )
         self.close()
 

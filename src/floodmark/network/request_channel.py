@@ -29,7 +29,7 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from floodmark.clock import Clock
 from floodmark.network.transfer import Answer
-from floodmark.occurrences import Occurrences
+from floodmark.occurrences import Occurrences, repeated
 from floodmark.promise import Promise
 
 logger = logging.getLogger(__name__)
@@ -259,9 +259,9 @@ class RequestChannel:
         times = self._failures.worth_telling(repr(problem))
         if times:
             logger.error(
-                "request of %s failed inside the broker (%d times by now); closing that connection",
+                "request of %s failed inside the broker%s; closing that connection",
                 requester.connection_id,
-                times,
+                repeated(times),
                 exc_info=problem,
             )
         requester.abort("internal error")

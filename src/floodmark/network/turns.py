@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from floodmark.occurrences import Occurrences
+from floodmark.occurrences import Occurrences, repeated
 
 logger = logging.getLogger(__name__)
 
@@ -121,6 +121,6 @@ class Turns:
         times = self._failures.worth_telling(repr(problem))
         if times:
             logger.error(
-                "a connection failed inside the broker (%d times by now)", times, exc_info=problem
+                "a connection failed inside the broker%s", repeated(times), exc_info=problem
             )
         connection.abort("internal error")

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from floodmark.clock import Clock
-from floodmark.occurrences import Occurrences
+from floodmark.occurrences import Occurrences, repeated
 from floodmark.records.batch import Buffer
 from floodmark.records.errors import CorruptRecord
 from floodmark.replication import following
@@ -425,7 +425,7 @@ class LeaderFetcher:
     def _tell(self, what: str, why: str) -> None:
         times = self._troubles.worth_telling(f"{what} {why}")
         if times:
-            logger.info("%s (%d times by now): %s", what, times, why)
+            logger.info("%s%s: %s", what, repeated(times), why)
 
     def _rest(self, followed: _Followed) -> None:
         replica = followed.replica

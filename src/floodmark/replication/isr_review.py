@@ -14,7 +14,7 @@ from typing import TypeAlias
 from uuid import UUID
 
 from floodmark.clock import Clock
-from floodmark.occurrences import Occurrences
+from floodmark.occurrences import Occurrences, repeated
 from floodmark.replication.isr_proposals import (
     IsrAnswer,
     IsrProposal,
@@ -119,8 +119,8 @@ class IsrReview:
     def _tell(self, why: str) -> None:
         times = self._failures.worth_telling(why)
         if times:
-            text = "the controller has not changed in-sync replicas yet (%d times by now): %s"
-            logger.info(text, times, why)
+            text = "the controller has not changed in-sync replicas yet%s: %s"
+            logger.info(text, repeated(times), why)
 
     async def _review_later(self) -> None:
         await asyncio.sleep(self._max_lag_ms / 2 / 1000)

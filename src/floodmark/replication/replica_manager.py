@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from floodmark.clock import Clock
-from floodmark.occurrences import Occurrences
+from floodmark.occurrences import Occurrences, repeated
 from floodmark.promise import Promise
 from floodmark.records.batch import writable
 from floodmark.records.errors import CorruptRecord
@@ -240,9 +240,9 @@ class ReplicaManager:
         times = self._refusals.worth_telling(f"{key} {outcome.error_code}")
         if times:
             logger.info(
-                "refused a batch for %s-%d (%d times by now): %s %s",
+                "refused a batch for %s-%d%s: %s %s",
                 *key,
-                times,
+                repeated(times),
                 outcome.error_code.name,
                 outcome.error_message or "",
             )
@@ -456,8 +456,8 @@ class ReplicaManager:
         if isinstance(problem, DiskFull | TooManyFiles):
             times = self._refusals.worth_telling(f"{replica.key} {problem}")
             if times:
-                text = "%s-%d is temporarily unavailable (%d times by now): %s"
-                logger.error(text, *replica.key, times, problem)
+                text = "%s-%d is temporarily unavailable%s: %s"
+                logger.error(text, *replica.key, repeated(times), problem)
             return
         logger.error("disk failure at %s-%d: %s", *replica.key, problem)
         self._on_disk_failure(replica, problem)

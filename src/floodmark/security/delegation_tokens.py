@@ -15,6 +15,10 @@ HMAC_HASH = "sha512"
 """Kafka's HmacSHA512."""
 
 
+_LAST_MS = 2**63 - 1
+"""Times beyond do not fit into a response. A lifetime may be as long as the largest setting."""
+
+
 class DelegationToken(NamedTuple):
     token_id: str
     owner: str
@@ -72,7 +76,7 @@ def issue(
 ) -> DelegationToken:
     """`max_lifetime_ms` is the client's wish; 0 or less means the settings' lifetime."""
     wanted_ms = max_lifetime_ms if max_lifetime_ms > 0 else lifetimes.max_ms
-    max_ms = now_ms + min(wanted_ms, lifetimes.max_ms)
+    max_ms = min(now_ms + min(wanted_ms, lifetimes.max_ms), _LAST_MS)
     expiry_ms = min(max_ms, now_ms + lifetimes.expiry_ms)
     return DelegationToken(token_id, owner, requester, renewers, now_ms, max_ms, expiry_ms)
 

@@ -6,11 +6,16 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
 K = TypeVar("K")
+
+MAX_THROTTLE_MS = 2**31 - 1
+"""The longest wait that fits into a response. A client that sends megabytes under a quota of one
+byte per second would exceed it."""
 
 
 class Windows(NamedTuple):
@@ -38,6 +43,15 @@ def make_room(measures: dict[K, M], most: int, now_ms: float) -> None:
             del measures[key]
     if len(measures) >= most:
         measures.clear()
+
+
+def _time_ms(amount: float, limit: float) -> float:
+    """How long this amount takes at `limit` per second. Kafka 3.9 also stores limits of 0."""
+    return amount * 1000 / limit if limit > 0 else math.inf
+
+
+def _throttle_ms(wait_ms: float) -> int:
+    return round(min(max(0.0, wait_ms), MAX_THROTTLE_MS))
 
 
 @dataclass(slots=True)
@@ -83,7 +97,8 @@ class SampledRate:
         """
         if self._total * 1000 <= limit * self._window_ms(now_ms):
             return 0
-        return round(self._total * 1000 / limit - (now_ms - self._samples[0].start_ms))
+        elapsed_ms = now_ms - self._samples[0].start_ms
+        return _throttle_ms(_time_ms(self._total, limit) - elapsed_ms)
 
     def is_idle(self, now_ms: float) -> bool:
         """Whether all recorded samples have expired."""
@@ -115,10 +130,11 @@ class PacedRate(SampledRate):
     so again when its burst has expired: five or six bursts in a minute.
     """
 
-    __slots__ = ("_paid_until_ms", "_unpaid")
+    __slots__ = ("_limit", "_paid_until_ms", "_unpaid")
 
     def __init__(self, windows: Windows) -> None:
         super().__init__(windows)
+        self._limit = 0.0
         self._paid_until_ms: float | None = None
         self._unpaid = 0.0
 
@@ -128,12 +144,16 @@ class PacedRate(SampledRate):
 
     def throttle_ms(self, limit: float, now_ms: float) -> int:
         unpaid, self._unpaid = self._unpaid, 0.0
+        if limit > self._limit:
+            # As in Kafka, a raised quota counts at once: forget the wait that the old one demanded.
+            self._paid_until_ms = None
+        self._limit = limit
         paid_until_ms = self._paid_until_ms
         if paid_until_ms is not None and now_ms - paid_until_ms < self._windows.all_ms:
             # Unused time is kept for one sample, because clients are never quite punctual.
             begin_ms = max(paid_until_ms, now_ms - self._windows.sample_ms)
-            self._paid_until_ms = begin_ms + unpaid * 1000 / limit
-            return max(0, round(self._paid_until_ms - now_ms))
+            self._paid_until_ms = begin_ms + _time_ms(unpaid, limit)
+            return _throttle_ms(self._paid_until_ms - now_ms)
         wait_ms = super().throttle_ms(limit, now_ms)
         self._paid_until_ms = now_ms + wait_ms if wait_ms > 0 else None
         return wait_ms
@@ -178,7 +198,7 @@ class TokenBucket:
     def throttle_ms(self, limit: float, now_ms: float) -> int:
         """How long until the bucket is no longer in debt."""
         tokens = self._refilled(limit, now_ms)
-        return round(-tokens * 1000 / limit) if tokens < 0 else 0
+        return _throttle_ms(_time_ms(-tokens, limit)) if tokens < 0 else 0
 
     def take(self, count: float, limit: float, now_ms: float) -> None:
         """May leave a debt, for which the next caller waits."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from floodmark.cli.commands.token import _time
 from floodmark.cli.commands.up_secure import FOLDER, secure_properties
 from floodmark.testing.broker_thread import Broker
 
@@ -75,3 +76,7 @@ def test_a_secret_that_nobody_made_is_not_found(cli: Cli, admin):
     done = cli("token", "renew", "--hmac", "AAAA", *admin)
     assert done.code == 1
     assert "DELEGATION_TOKEN_NOT_FOUND" in done.err
+
+
+def test_a_token_that_never_ends_has_a_date():
+    assert _time(2**63 - 1) == "9999-12-31T23:59:59+00:00"

@@ -47,6 +47,14 @@ def test_credentials_and_folders_are_no_quotas() -> None:
     assert quota_nodes.quotas_in(configs) == {}
 
 
+def test_a_value_that_is_no_number_is_ignored() -> None:
+    alice = ConfigResource("user", "alice")
+    for text in ("", "many", "NaN"):
+        configs = {alice: {"producer_byte_rate": text, "consumer_byte_rate": "1.0E3"}}
+        expected = {QuotaEntity("alice"): {"consumer_byte_rate": 1000.0}}
+        assert quota_nodes.quotas_in(configs) == expected
+
+
 def test_what_must_exist_before_the_quota_of_a_users_client() -> None:
     resource = quota_nodes.resource_of(QuotaEntity("alice", "app"))
     above = [paths.config_path(folder) for folder in quota_nodes.folders_above(resource)]

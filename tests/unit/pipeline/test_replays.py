@@ -8,6 +8,7 @@ import click
 import pytest
 
 from floodmark.cli.commands.pipeline_replay import parse_start
+from floodmark.cli.main import run
 from floodmark.client.cluster.view import TopicPartition
 from floodmark.client.offsets import OffsetSpec
 from floodmark.pipeline.authoring.checkpoints import open_checkpoint
@@ -27,6 +28,22 @@ from floodmark.testing import Broker
 from kit.topics import fill_topic, make_topic
 
 ORDERS = TopicPartition("orders", 0)
+
+
+@pytest.mark.parametrize(
+    "command", [["replay", "sums", "--from", "earliest"], ["drop", "sums"], ["reset", "sums"]]
+)
+def test_an_unknown_name_comes_with_those_that_exist(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["pipeline", *command, "--checkpoints", str(tmp_path)]
+    assert run(words) == 1
+    assert "try: name another folder with --checkpoints" in capsys.readouterr().err
+    shop = open_checkpoint(tmp_path / "shop", "shop", "localhost:1")
+    record_replay(shop.folder, "revenue", {ORDERS: 5})
+    assert run(words) == 1
+    expected = "shop" if command[0] == "reset" else "revenue (of shop)"
+    assert f"try: use one of {expected}" in capsys.readouterr().err
 
 
 def test_marks_get_a_new_name_with_every_replay(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """What repeats is told ever more rarely, and remembered within bounds."""
 
-from floodmark.occurrences import MAX_KINDS, Occurrences
+from floodmark.occurrences import MAX_KINDS, Occurrences, repeated
 
 
 def test_a_repeated_kind_is_told_at_powers_of_two():
@@ -20,3 +20,11 @@ def test_what_is_remembered_is_bounded():
     for number in range(10 * MAX_KINDS):
         seen.worth_telling(f"kind {number}")
     assert len(seen._times) <= MAX_KINDS
+
+
+def test_a_message_counts_from_its_second_time_on() -> None:
+    seen = Occurrences()
+    told = [seen.worth_telling("full") for _ in range(4)]
+    assert [f"full{repeated(times)}" for times in told if times] == [
+        "full", "full (2 times by now)", "full (4 times by now)"
+    ]  # fmt: skip

@@ -88,3 +88,10 @@ def test_the_secret_is_the_hmac_of_the_id():
 EXPECTED = (
     "aSA7IkWyB8Yvd5QD6kFnqpTOWxStWVN2+Jx9S1KGvERNr7Vtzbym26dQs3UQ858IduHslsBkS5g2QsF591iFjA=="
 )
+
+
+def test_the_times_of_a_token_that_never_ends_fit_into_a_response():
+    longest = Lifetimes(2**63 - 1, 2**63 - 1)
+    made = issue("id", ALICE, ALICE, (), -1, longest, NOW_MS)
+    assert (made.max_ms, made.expiry_ms) == (2**63 - 1, 2**63 - 1)
+    assert renew(made, ALICE, -1, longest, NOW_MS).expiry_ms == 2**63 - 1

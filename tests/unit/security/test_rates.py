@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from floodmark.security.rates import (
+    MAX_THROTTLE_MS,
     PacedRate,
     SampledMean,
     SampledRate,
@@ -96,6 +97,27 @@ def test_pacing_ends_with_silence_and_a_smaller_limit_counts_from_now_on() -> No
     assert rate.is_idle(16_000 + 10_000 + WINDOWS.all_ms)
     rate.record(1000, 40_000)
     assert rate.throttle_ms(100, 40_000) == 0, "a burst is possible again"
+
+
+def test_a_raised_limit_counts_at_once() -> None:
+    rate = PacedRate(WINDOWS)
+    rate.record(1_000_000, 0)
+    assert rate.throttle_ms(1000, 0) == 1_000_000
+    rate.record(1000, 5000)
+    assert rate.throttle_ms(1000, 5000) == 996_000
+    rate.record(1000, 6000)
+    assert rate.throttle_ms(1_000_000, 6000) == 0
+
+
+@pytest.mark.parametrize("limit", [1.0, 1e-300, 1e-320, 0.0])
+def test_a_throttle_time_always_fits_into_a_response(limit: float) -> None:
+    for rate in (SampledRate(WINDOWS), PacedRate(WINDOWS)):
+        for now_ms in (0, 1000, 2000):
+            rate.record(3_000_000, now_ms)
+            assert rate.throttle_ms(limit, now_ms) == MAX_THROTTLE_MS
+    bucket = TokenBucket(WINDOWS)
+    bucket.take(3_000_000, limit, 0)
+    assert bucket.throttle_ms(limit, 0) == MAX_THROTTLE_MS
 
 
 def test_a_mean_forgets_what_is_old() -> None:

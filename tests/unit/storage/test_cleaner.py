@@ -219,7 +219,8 @@ async def test_a_folder_in_the_place_of_the_checkpoint_does_not_stop_it(
     path = tmp_path / checkpoints.CLEANER_OFFSETS
     assert [record.getMessage().partition(": ")[0] for record in caplog.records] == [
         f"{tmp_path}",  # all of its logs count as dirty
-        *(f"could not write {path} ({times} times by now)" for times in (1, 2, 4)),
+        f"could not write {path}",
+        *(f"could not write {path} ({times} times by now)" for times in (2, 4)),
     ]
 
 

@@ -185,6 +185,29 @@ def test_what_cannot_be_done_is_refused(cluster: Cluster) -> None:
         Cluster(settings={"min.insync.replica": 1})
 
 
+def test_a_broker_that_is_gone_takes_no_orders(cluster: Cluster) -> None:
+    cluster.kill(1)
+    for order in (
+        lambda: cluster.jump_clock(1, 60),
+        lambda: cluster.fill_disk(1),
+        lambda: cluster.pause(1),
+        lambda: cluster.faults[1].drop("FETCH"),
+    ):
+        with pytest.raises(RuntimeError, match="broker 1 is not running"):
+            order()
+
+
+def test_closing_does_no_harm_twice_or_before_opening(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, brokers=1)
+    cluster.close()
+    with cluster:
+        with pytest.raises(RuntimeError, match="already open"):
+            cluster.open()
+        cluster.close()
+    with cluster:
+        assert cluster.is_running(1)
+
+
 def test_a_broker_that_cannot_start_says_why(tmp_path: Path) -> None:
     (tmp_path / "broker-1").write_text("a file where a folder should be")
     with pytest.raises(RuntimeError, match="broker 1 has exited"):

@@ -8,7 +8,7 @@ from floodmark.cli.cluster_health import broker_rows
 from floodmark.cli.errors import CliError
 from floodmark.cli.help import Group
 from floodmark.cli.local_broker import find_local_broker
-from floodmark.cli.options import output_option
+from floodmark.cli.options import FiniteRange, output_option
 from floodmark.cli.output import JSON, Document, print_json, print_table
 from floodmark.cli.session import admin_option, run_client
 from floodmark.client.admin.admin import Admin
@@ -48,7 +48,9 @@ def print_brokers(rows: list[Document]) -> None:
     examples=["floodmark broker stop 2", "floodmark broker stop 2 --timeout 120 --json"]
 )
 @click.argument("broker_id", metavar="BROKER", type=int)
-@click.option("--timeout", type=float, default=60, help="Seconds to wait for it to stop; 60.")
+@click.option(
+    "--timeout", type=FiniteRange(0), default=60, help="Seconds to wait for it to stop; 60."
+)
 @output_option
 @admin_option
 def stop(broker_id: int, timeout: float, output: str, admin: Admin) -> None:

@@ -21,7 +21,7 @@ from floodmark.cli.errors import CliError
 from floodmark.cli.format import Formatter, compile_format, unescape
 from floodmark.cli.help import Command
 from floodmark.cli.lines import read_pieces, read_whole
-from floodmark.cli.options import kcat_client_options, pairs
+from floodmark.cli.options import FiniteRange, kcat_client_options, pairs
 from floodmark.cli.output import Document, print_json
 from floodmark.cli.reading import ReadPlan, print_records
 from floodmark.cli.record_json import record_to_kcat_json
@@ -109,7 +109,7 @@ class CatOptions:
 @click.option(
     "-m",
     "metadata_timeout_s",
-    type=click.FloatRange(0, MAX_TIMEOUT_S),
+    type=FiniteRange(0, MAX_TIMEOUT_S),
     help="Seconds to wait for metadata.  [5]",
 )
 @click.option("-q", "quiet", is_flag=True, help="Print only records.")

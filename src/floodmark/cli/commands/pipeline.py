@@ -179,8 +179,11 @@ def reset(
         found = read_checkpoint(folder if checkpoint else folder / name)
         if found is None or found.pipeline != name:
             others = [] if checkpoint else find_checkpoints(folder)
-            known = ", ".join(item.pipeline for item in others) or "none"
-            raise CliError(f"pipeline {name} has no checkpoint", hint=f"known: {known}")
+            known = ", ".join(item.pipeline for item in others)
+            raise CliError(
+                f"pipeline {name} has no checkpoint in {folder}",
+                hint=f"use one of {known}" if known else "name another folder with --checkpoints",
+            )
         if not yes:
             click.confirm(f"Delete position and state of {name} in {found.folder}?", abort=True)
         with held(found):

@@ -11,7 +11,7 @@ import click
 
 from floodmark.cli.errors import CliError
 from floodmark.cli.help import Group
-from floodmark.cli.options import client_options, output_option
+from floodmark.cli.options import FiniteRange, client_options, output_option
 from floodmark.cli.output import JSON, print_json, print_table
 from floodmark.cli.record_json import shown_name, to_json
 from floodmark.cli.session import admin_client, existing_topics, run_client
@@ -118,7 +118,7 @@ def show(topic: str, wanted: Filter, most: int | None, output: str, target: Targ
 @_filter_options
 @click.option("--to", metavar="TOPIC", help="Send to this topic instead of the original ones.")
 @click.option(
-    "--rate", type=click.FloatRange(min=0, min_open=True), help="Send at most N records a second."
+    "--rate", type=FiniteRange(min=0, min_open=True), help="Send at most N records a second."
 )
 @click.option("--max", "most", type=click.IntRange(min=1), help="Send at most N records.")
 @click.option(

@@ -172,8 +172,11 @@ def _find(output: str, name: str | None, folder: AnyPath, *, is_one: bool) -> Ch
     if found:
         names = ", ".join(item.pipeline for item in found)
         raise CliError(f"several pipelines have an output {output}", hint=f"--pipeline: {names}")
-    outputs = ", ".join(f"{item.pipeline}: {', '.join(_outputs(item))}" for item in candidates)
-    raise CliError(f"no pipeline has run an output {output} here", hint=f"known: {outputs or '-'}")
+    outputs = "; ".join(f"{', '.join(_outputs(item))} (of {item.pipeline})" for item in candidates)
+    raise CliError(
+        f"no pipeline has run an output {output} in {folder}",
+        hint=f"use one of {outputs}" if outputs else "name another folder with --checkpoints",
+    )
 
 
 def _outputs(found: Checkpoint) -> list[str]:

@@ -15,6 +15,9 @@ from floodmark.cli.session import admin_option, run_client
 from floodmark.client.admin.admin import Admin
 from floodmark.client.admin.tokens import TokenDescription
 
+_LAST_S = 253_402_300_799
+"""The end of the year 9999."""
+
 COLUMNS = ("TOKENID", "HMAC", "OWNER", "REQUESTER", "RENEWERS", "ISSUED", "EXPIRES", "MAX")
 
 
@@ -222,4 +225,5 @@ def _document(one: TokenDescription) -> dict[str, object]:
 
 
 def _time(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="seconds")
+    """The last second that Python knows stands for the later ones."""
+    return datetime.fromtimestamp(min(time_ms // 1000, _LAST_S), UTC).isoformat(timespec="seconds")

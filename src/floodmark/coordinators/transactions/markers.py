@@ -16,7 +16,7 @@ from typing import Final
 from floodmark.coordinators.transactions.marker_channel import MarkerChannel
 from floodmark.coordinators.transactions.ports import Cluster, Marker, MarkerLog
 from floodmark.coordinators.transactions.transaction import Transaction
-from floodmark.occurrences import Occurrences
+from floodmark.occurrences import Occurrences, repeated
 from floodmark.promise import Promise
 from floodmark.vocabulary import NO_LEADER, TopicPartition
 from floodmark.wire.errors import ErrorCode
@@ -131,10 +131,10 @@ class MarkerWriter:
         times = self._refusals.worth_telling(f"{partition} {error_code.name}")
         if times:
             logger.info(
-                "the marker of %s for %s-%d is not written yet (%d times by now): %s",
+                "the marker of %s for %s-%d is not written yet%s: %s",
                 transaction.transactional_id,
                 *partition,
-                times,
+                repeated(times),
                 error_code.name,
             )
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from floodmark.coordinators.ports import CoordinatorError
-from floodmark.occurrences import Occurrences
+from floodmark.occurrences import Occurrences, repeated
 from floodmark.wire.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class ProducerIds:
             times = self._failures.worth_telling(str(problem))
             if times:
                 logger.warning(
-                    "could not get a block of producer ids (%d times by now): %s", times, problem
+                    "could not get a block of producer ids%s: %s", repeated(times), problem
                 )
             return
         finally:

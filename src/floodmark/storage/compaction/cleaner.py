@@ -20,7 +20,7 @@ import msgspec
 
 from floodmark.child_python import child_python
 from floodmark.clock import Clock
-from floodmark.occurrences import Occurrences
+from floodmark.occurrences import Occurrences, repeated
 from floodmark.storage import checkpoints
 from floodmark.storage.checkpoints import CorruptCheckpoint
 from floodmark.storage.compaction.cleanable import Cleanable, examine
@@ -282,8 +282,8 @@ class LogCleaner:
             # The log is clean anyway. Without the file, it counts as dirty after a restart.
             times = self._problems.worth_telling(f"{path} {problem.errno}")
             if times:
-                text = "could not write %s (%d times by now): %s"
-                logger.error(text, path, times, problem)
+                text = "could not write %s%s: %s"
+                logger.error(text, path, repeated(times), problem)
 
     # The process
 

@@ -87,6 +87,7 @@ class Cluster(WithBlock):
         checked_config(self._settings)
         self._processes: dict[int, BrokerProcess] = {}
         self._ports: dict[int, dict[str, int]] = {}
+        self._is_open = False
         self.faults: dict[int, RemoteFaults] = {}
         """Faults per broker: `cluster.faults[1].fail("PRODUCE", "NOT_ENOUGH_REPLICAS")`."""
 
@@ -94,10 +95,13 @@ class Cluster(WithBlock):
 
     def open(self) -> Self:
         """Returns once all brokers serve requests and know each other."""
+        if self._is_open:
+            raise RuntimeError("the cluster is already open")
         self._folder = self._given_dir or Path(tempfile.mkdtemp(prefix="floodmark-cluster-"))
         self._folder.mkdir(parents=True, exist_ok=True)
         self._loop = LoopThread()
         self._network = ClusterNetwork(self.ids, self._settings.get("zookeeper.connect", ""))
+        self._is_open = True
         try:
             self._call(self._network.open_stores())
             self.start(*self.ids)
@@ -108,6 +112,9 @@ class Cluster(WithBlock):
 
     def close(self) -> None:
         """Stops all brokers and removes their data, unless `data_dir` was given."""
+        if not self._is_open:
+            return
+        self._is_open = False
         try:
             self.stop(*self._processes)
         finally:

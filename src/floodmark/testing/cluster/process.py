@@ -60,6 +60,7 @@ class BrokerProcess:
 
     def order(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Runs a `child.py` command in the broker's process."""
+        self._require_running()
         if self.is_paused:
             raise RuntimeError(f"broker {self.broker_id} is paused: resume it first")
         line = json.dumps({"name": name, "args": args, "kwargs": kwargs}).encode() + b"\n"
@@ -93,6 +94,7 @@ class BrokerProcess:
 
     def pause(self) -> None:
         """Sends SIGSTOP and returns once the process has stopped."""
+        self._require_running()
         if not self.is_paused:
             self._process.send_signal(signal.SIGSTOP)
             os.waitpid(self.pid, os.WUNTRACED)
@@ -102,6 +104,10 @@ class BrokerProcess:
         if self.is_paused:
             self._process.send_signal(signal.SIGCONT)
             self.is_paused = False
+
+    def _require_running(self) -> None:
+        if not self.is_running:
+            raise self._failure("is not running")
 
     def _ended(self, timeout_s: float) -> None:
         self._process.wait(timeout_s)
