@@ -188,8 +188,8 @@ class CoordinatorRuntime(Generic[S]):
             except NotReadableYet as problem:
                 times = self._refusals.worth_telling(f"{partition} {problem}")
                 if times:
-                    text = "%s-%d could not be loaded (%d times by now) and will be retried: %s"
-                    logger.warning(text, self.log.topic, partition, times, problem)
+                    text = "%s-%d could not be loaded yet%s: %s"
+                    logger.warning(text, self.log.topic, partition, repeated(times), problem)
                 loaded.shard = self._make_shard(partition, _ShardTimers(self, partition))
                 await asyncio.sleep(LOAD_RETRY_S)
 
