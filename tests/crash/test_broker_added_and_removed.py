@@ -12,12 +12,12 @@ from typing import Self
 
 import pytest
 
+from crash_kit.at_leaders import check_all
 from crash_kit.checker import Checker
 from crash_kit.load import Load
 from floodmark.client.admin.admin import Admin
 from floodmark.client.cluster.view import TopicPartition, TopicView
 from floodmark.testing import Cluster
-from kit.cluster import leader_ports
 from kit.waiting import wait_for
 
 TOPIC = "lasting"
@@ -64,7 +64,7 @@ def test_a_broker_that_is_added_takes_over_from_one_that_leaves(tmp_path: Path) 
         cluster.wait_until_in_sync(TOPIC)
         assert holders(cluster) == {2, 3, ADDED}
         checker = Checker(TOPIC, PARTITIONS, SEED)
-        asyncio.run(checker.check_all(leader_ports(cluster, TOPIC, PARTITIONS), load))
+        check_all(cluster, checker, load)
 
 
 def holders(cluster: Cluster) -> set[int]:

@@ -7,7 +7,6 @@ each fault strikes.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -16,11 +15,11 @@ from random import Random
 
 import pytest
 
+from crash_kit.at_leaders import check_all, check_growth
 from crash_kit.checker import Checker
 from crash_kit.group_reader import GroupReader
 from crash_kit.load import Load
 from floodmark.testing import Cluster
-from kit.cluster import leader_ports
 from kit.seeds import seed
 from kit.waiting import wait_for
 
@@ -72,8 +71,7 @@ class World:
     def heals(self) -> None:
         self.cluster.heal()
         self.cluster.wait_until_in_sync(TOPIC)
-        ports = leader_ports(self.cluster, TOPIC, PARTITIONS)
-        asyncio.run(self.checker.check_growth(ports, self.load))
+        check_growth(self.cluster, self.checker, self.load)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +89,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         running.goes_on()
         yield running
         load.finish()
-        asyncio.run(running.checker.check_all(leader_ports(cluster, TOPIC, PARTITIONS), load))
+        check_all(cluster, running.checker, load)
         reader.check()
 
 

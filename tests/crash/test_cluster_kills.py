@@ -22,6 +22,7 @@ from random import Random
 
 import pytest
 
+from crash_kit.at_leaders import check_all
 from crash_kit.checker import Checker
 from crash_kit.committed_reader import CommittedReader
 from crash_kit.exactly_once import no_transaction_hangs
@@ -29,7 +30,6 @@ from crash_kit.group_reader import GroupReader
 from crash_kit.load import Load
 from crash_kit.transactional_load import RECORDS_PER_PARTITION, TransactionalLoad
 from floodmark.testing import Cluster
-from kit.cluster import leader_ports
 from kit.seeds import seed
 from kit.waiting import wait_for
 from kit.zookeeper import Ensemble
@@ -136,7 +136,7 @@ def run_rounds(cluster: Cluster, ensemble: Ensemble | None) -> None:
         transactions.finish()
     cluster.wait_until_in_sync(TOPIC)
     assert not load.problems
-    asyncio.run(checker.check_all(leader_ports(cluster, TOPIC, PARTITIONS), load))
+    check_all(cluster, checker, load)
     print(f"{ROUNDS} rounds, {checker.records} records, all as promised")
 
 

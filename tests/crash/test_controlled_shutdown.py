@@ -4,16 +4,15 @@ Their leaderships are handed over first: no request of a producer that retries f
 waits for a session to end.
 """
 
-import asyncio
 import time
 from pathlib import Path
 
 import pytest
 
+from crash_kit.at_leaders import check_all
 from crash_kit.checker import Checker
 from crash_kit.load import Load
 from floodmark.testing import Cluster
-from kit.cluster import leader_ports
 from kit.waiting import wait_for
 
 TOPIC = "handed-over"
@@ -42,7 +41,7 @@ def test_a_rolling_restart_loses_no_request_of_a_producer_that_retries(tmp_path:
         finally:
             load.finish()
         assert not load.problems
-        asyncio.run(checker.check_all(leader_ports(cluster, TOPIC, PARTITIONS), load))
+        check_all(cluster, checker, load)
 
 
 @pytest.mark.timeout(120)

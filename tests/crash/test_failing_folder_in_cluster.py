@@ -7,7 +7,6 @@ all of its replicas again.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import time
 from collections.abc import Iterator
@@ -15,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from crash_kit.at_leaders import check_all
 from crash_kit.checker import Checker
 from crash_kit.failing_disk import FailingDisk
 from crash_kit.load import Load
 from floodmark.testing import Cluster
 from floodmark.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from fuzz_kit.raw_client import RawClient
-from kit.cluster import leader_ports
 from kit.seeds import seed
 from kit.waiting import wait_for
 from kit.zookeeper import ZooKeeper
@@ -92,7 +91,7 @@ def test_leaders_on_a_failed_folder_move_and_the_load_goes_on(
             load.finish()
         assert not load.problems
         checker = Checker(TOPIC, PARTITIONS, SEED)
-        asyncio.run(checker.check_all(leader_ports(cluster, TOPIC, PARTITIONS), load))
+        check_all(cluster, checker, load)
 
 
 def goes_on(load: Load, partitions: set[int]) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from crash_kit.at_leaders import check_all
 from crash_kit.checker import Checker
 from crash_kit.load import Load
 from floodmark.client.admin.admin import Admin
@@ -13,7 +14,6 @@ from floodmark.client.admin.admin_types import NewTopic
 from floodmark.client.admin.reassignments import PartitionReassignment
 from floodmark.client.cluster.view import TopicPartition
 from floodmark.testing import Cluster
-from kit.cluster import leader_ports
 from kit.waiting import wait_for
 
 TOPIC = "moving"
@@ -46,7 +46,7 @@ def test_partitions_move_under_load_and_nothing_is_lost(cluster: Cluster) -> Non
     finally:
         load.finish()
     assert not load.problems
-    asyncio.run(checker.check_all(leader_ports(cluster, TOPIC, PARTITIONS), load))
+    check_all(cluster, checker, load)
 
 
 def test_a_move_outlives_the_controller_and_can_be_called_off(cluster: Cluster) -> None:

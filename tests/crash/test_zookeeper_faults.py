@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from crash_kit.at_leaders import check_all
 from crash_kit.checker import Checker
 from crash_kit.load import Load
 from floodmark.metadata.session_handle import SessionHandleFile
 from floodmark.testing import Cluster
 from floodmark.zookeeper.client import end_session
 from fuzz_kit.raw_client import RawClient
-from kit.cluster import leader_ports, port_of
+from kit.cluster import port_of
 from kit.plain_requests import produce_request
 from kit.seeds import seed
 from kit.waiting import wait_for
@@ -65,8 +66,7 @@ class Faults:
         self.load.finish()
         assert not self.load.problems
         checker = Checker(TOPIC, PARTITIONS, SEED)
-        ports = leader_ports(self.cluster, TOPIC, PARTITIONS)
-        asyncio.run(checker.check_all(ports, self.load))
+        check_all(self.cluster, checker, self.load)
         assert checker.records > 0
 
     def close(self) -> None:

@@ -20,7 +20,8 @@ class Checker:
     """Remembers every record it has ever seen: what is at an offset stays there for ever."""
 
     def __init__(self, topic: str, partitions: int, seed: int) -> None:
-        self._topic = topic
+        self.topic = topic
+        self.partitions = partitions
         self._random = Random(seed)
         self._seen: list[list[Record]] = [[] for _ in range(partitions)]
         # The highest timestamp up to each offset: where it first reaches t is what t looks up.
@@ -79,7 +80,7 @@ class Checker:
     ) -> AsyncIterator[PartitionReader]:
         connection = await Connection.open("127.0.0.1", ports[partition])
         try:
-            yield PartitionReader(connection, self._topic, partition)
+            yield PartitionReader(connection, self.topic, partition)
         finally:
             await connection.close()
 

@@ -20,6 +20,10 @@ LATEST = -1
 EARLIEST = -2
 
 
+class LeaderMoved(AssertionError):
+    """The broker no longer leads the partition."""
+
+
 class TimeLookup(NamedTuple):
     offset: int
     timestamp_ms: int
@@ -70,7 +74,7 @@ class PartitionReader:
         )
         answer = await self._connection.request(request, max_version=LAST_FETCH_BY_NAME)
         result = answer.responses[0].partitions[0]
-        assert result.error_code == ErrorCode.NONE, ErrorCode(result.error_code).name
+        _refuse(result.error_code)
         records: list[Record] = []
         next_offset = offset
         for position, header in iter_headers(result.records):
@@ -86,5 +90,11 @@ class PartitionReader:
         )
         answer = await self._connection.request(request)
         result = answer.topics[0].partitions[0]
-        assert result.error_code == ErrorCode.NONE, ErrorCode(result.error_code).name
+        _refuse(result.error_code)
         return TimeLookup(result.offset, result.timestamp)
+
+
+def _refuse(error_code: int) -> None:
+    if error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        raise LeaderMoved
+    assert error_code == ErrorCode.NONE, ErrorCode(error_code).name

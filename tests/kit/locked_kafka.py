@@ -15,7 +15,7 @@ from floodmark.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from floodmark.wire.messages.sasl_handshake import SaslHandshakeRequest
 from fuzz_kit.raw_client import RawClient
 from kit.apache_kafka import prepare_kraft
-from kit.probe import broker_answers
+from kit.probe import broker_answers, listens
 from kit.process import ServerProcess, free_port
 from kit.waiting import wait_for
 
@@ -53,7 +53,8 @@ def locked_kafka(folder: Path) -> Iterator[tuple[str, str]]:
         heap="512m",
     )
     with ServerProcess(command, folder / "kafka.out") as process:
-        process.wait_until(lambda: broker_answers(port))
+        # The listeners open one after the other.
+        process.wait_until(lambda: broker_answers(port) and listens(internal))
         yield f"127.0.0.1:{port}", f"127.0.0.1:{internal}"
 
 

@@ -23,6 +23,15 @@ def broker_answers(port: int, host: str = "127.0.0.1", timeout_s: float = 2.0) -
     return bool(correlation_id == 1 and brokers > 0)
 
 
+def listens(port: int, host: str = "127.0.0.1") -> bool:
+    """For a listener that asks for a password first."""
+    try:
+        socket.create_connection((host, port), 2.0).close()
+    except OSError:
+        return False
+    return True
+
+
 def advertises(port: int, api_key: int, host: str = "127.0.0.1") -> bool:
     """Whether ApiVersions names the API: tests of what is still to be built skip by it."""
     answer = _ask(host, port, struct.pack(">hhih", _API_VERSIONS, 0, 1, -1), 10.0)
