@@ -161,6 +161,8 @@ async def test_a_diverged_log_that_ends_where_the_leaders_starts_forgets_its_pro
     cluster.tell(0, [3])
     await eventually(lambda: diverged.replica().log.log_start_offset == 1, 5)
     cluster.lead(3)
+    # Leading waits for the end of the truncation.
+    await eventually(lambda: diverged.replica().core.is_leader, 5)
     again = diverged.replicas.append((TOPIC, 0), memoryview(bytearray(batch)), ACKS_ALL)
     assert (again.error_code, again.base_offset) == (ErrorCode.NONE, 1)
     await eventually(lambda: leader.values() == [b"once"], 5)
