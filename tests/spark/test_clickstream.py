@@ -177,7 +177,9 @@ def test_the_clickstream_is_exact_on_a_cluster_without_floodmark_under_kills(
         spark_cluster(tmp_path, hidden=hidden) as (master, workers),
     ):
         stream = Clickstream(broker, tmp_path, master, s3)
-        stream.send(make_day(1, 0, CLICKS, late=0, first_number=0))
+        # More than all rounds may wait for.
+        clicks = CLICKS * ROUNDS
+        stream.send(make_day(1, 0, clicks, late=0, first_number=0))
         for _ in range(ROUNDS):
             with stream.start() as process:
                 wait_for(_wrote_more(stream, process, generator.randrange(1, 60)), 300)
@@ -186,7 +188,7 @@ def test_the_clickstream_is_exact_on_a_cluster_without_floodmark_under_kills(
                 process.kill()
         stream.finish()
         # Late clicks are an hour behind the watermark that the first part has left.
-        stream.send(make_day(2, CLICKS, CLICKS, late=6, first_number=1000))
+        stream.send(make_day(2, clicks, CLICKS, late=6, first_number=clicks + 1000))
         stream.send(closing(100_000))
         stream.finish()
         stream.check(spark)
