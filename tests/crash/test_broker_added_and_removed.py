@@ -29,15 +29,15 @@ SEED = 23
 class GrowingCluster(Cluster):
     """Opens without its last broker."""
 
-    _is_open = False
+    _is_begun = False
 
     def open(self) -> Self:
         super().open()
-        self._is_open = True
+        self._is_begun = True
         return self
 
     def start(self, *brokers: int) -> None:
-        super().start(*(one for one in brokers if self._is_open or one != ADDED))
+        super().start(*(one for one in brokers if self._is_begun or one != ADDED))
 
 
 @pytest.mark.timeout(120)
