@@ -510,14 +510,15 @@ class Segment:
 
         The indexes of an unfinished segment are rebuilt after a crash.
         """
-        if self._file is not None:
-            self._file.fsync()
+        opened = self._file
+        if opened is not None:
+            opened.fsync()
             return
-        file = self._files.open(self.path, create=False)
+        own = self._files.open(self.path, create=False)
         try:
-            file.fsync()
+            own.fsync()
         finally:
-            file.close()
+            own.close()
 
     def fsync_indexes(self) -> None:
         """For a finished segment, before the recovery point passes it.
