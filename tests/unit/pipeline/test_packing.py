@@ -48,6 +48,21 @@ def test_a_link_that_cannot_be_packed_is_refused(
         write_archive(tmp_path / "out" / "a.tar.gz", tmp_path)
 
 
+def test_what_a_worker_of_this_environment_unpacked_is_not_packed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = tmp_path / "site-packages"
+    for name in ("conf.py", "work/app-1/0/words.tar.gz", "logs/master.out"):
+        file = packages / "pyspark" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(packages))
+    write_archive(tmp_path / "words.tar.gz", tmp_path / "words")
+    with tarfile.open(tmp_path / "words.tar.gz") as archive:
+        packed = [name for name in archive.getnames() if "/pyspark/" in name]
+    assert [Path(name).name for name in packed] == ["conf.py"]
+
+
 def test_each_kind_of_cluster_gets_its_line() -> None:
     submission = Submission("w.tar.gz", Path("/my/words"), arguments=["--once"])
     lines = example_lines(submission, Path("dist"))

@@ -81,7 +81,7 @@ def package(path: Path, folder: Path, exclude: tuple[str, ...], environment: str
 @output_folder_option
 @exclude_option
 @click.option("--env", "environment", help="Environment in pipeline.toml.")
-@click.option("--dry-run", is_flag=True, help="Print the command, run nothing.")
+@click.option("--dry-run", is_flag=True, help="Pack and print the command, run nothing.")
 def submit(
     path: Path,
     arguments: tuple[str, ...],

@@ -36,6 +36,9 @@ _NEVER = (
     "pyspark/examples/*",
     "pyspark/data/*",
     "pyspark/licenses/*",
+    # Where a worker started from this environment unpacks archives, this one among them.
+    "pyspark/work/*",
+    "pyspark/logs/*",
     "pandas/tests/*",
     "pyarrow/tests/*",
     "pyarrow/include/*",
