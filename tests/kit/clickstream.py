@@ -133,7 +133,8 @@ def expected_sessions(days: Iterable[Day]) -> Counter[tuple[str, int, int, int]]
     for visitor, moments in times.items():
         session: list[int] = []
         for at in [*sorted(moments), 10**12]:
-            if session and at > session[-1] + SESSION_GAP_S - 1:
+            # Spark joins clicks that are exactly the gap apart.
+            if session and at > session[-1] + SESSION_GAP_S:
                 found[(visitor, session[0], session[-1] + SESSION_GAP_S, len(session))] += 1
                 session = []
             session.append(at)
